@@ -63,6 +63,11 @@ def test_a_file_of_tasks_is_run_shown_and_gone_on_with(tmp_path: Path) -> None:
     assert code == 1
     assert [text.partition(" (")[0] for text in printed] == ["c: failed refusal"]
     assert "(1 before)" in told
+    arguments = ("run", file, "--out", out, "--resume", "--retry-failed")
+    code, printed, told = fleet(tmp_path, *arguments)
+    assert [text.partition(" (")[0] for text in printed] == ["c: failed refusal"]
+    assert "2 attempts" in printed[0]
+    assert "(1 before)" in told
 
 
 def test_json_is_one_object_for_each_outcome_and_nothing_else(tmp_path: Path) -> None:
@@ -108,6 +113,7 @@ def test_a_broken_line_stops_everything_unless_it_is_skipped(tmp_path: Path) -> 
         (("run", "TASKS", "--out", "OUT", "--concurrency", "0"), "not a positive whole number"),
         (("run", "TASKS", "--out", "OUT", "--time-limit", "nan"), "not a number"),
         (("run", "TASKS", "--out", "OUT", "--policy", "ask"), "needs a terminal"),
+        (("run", "TASKS", "--out", "OUT", "--retry-failed"), "add resume (--resume)"),
         (("run", "GONE", "--out", "OUT"), "No such file or directory"),
         (("show", "GONE"), "is no output directory of a fleet"),
         ((), "the following arguments are required: run|show"),

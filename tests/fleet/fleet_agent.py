@@ -2,8 +2,9 @@
 
 A prompt holds one JSON object: ``say``, ``write`` {name: text}, ``sleep``, ``ask`` a kind of tool
 call, ``form``, ``tokens``, ``used`` (a usage_update), ``stop`` a stop reason, ``error`` {code,
-data}, ``crash`` (once if ``crash_once`` names a file that is not there yet), ``background`` a
-command. The whole text is noted. Sessions are kept below ``FLEET_AGENT_STORE``, if set.
+data}, ``unless`` a file that makes it forget its ``stop``, ``sleep_again`` for all but the very
+first prompt, ``crash`` (once if ``crash_once`` names a file that is not there yet), ``background``
+a command. The whole text is noted. Sessions are kept below ``FLEET_AGENT_STORE``, if set.
 """
 
 from __future__ import annotations
@@ -62,6 +63,13 @@ def note(session: str, text: str) -> None:
             file.write(json.dumps({"pid": os.getpid(), "text": text}) + "\n")
 
 
+def prompts_of_all() -> int:
+    """How many prompts were noted, of whichever session and process."""
+    place = store()
+    texts = [] if place is None else [path.read_text() for path in place.iterdir()]
+    return sum('"text": "{' in line for text in texts for line in text.splitlines())
+
+
 def prompt(request: dict[str, Any]) -> None:
     params = request["params"]
     session = params["sessionId"]
@@ -108,13 +116,20 @@ def work(session: str, told: dict[str, Any]) -> str:
         schema = {"type": "object", "properties": {"name": {"type": "string"}}}
         form = {"sessionId": session, "mode": "form", "message": "?", "requestedSchema": schema}
         say(session, f"form {json.dumps(call('elicitation/create', form))}. ")
+    return end(session, told)
+
+
+def end(session: str, told: dict[str, Any]) -> str:
     if "crash_once" in told and not Path(told["crash_once"]).exists():
         Path(told["crash_once"]).touch()
         os._exit(9)
     if told.get("crash"):
         os._exit(9)
-    end = time.monotonic() + told.get("sleep", 0)
-    while time.monotonic() < end and session not in CANCELLED:
+    if "unless" in told and Path(told["unless"]).exists():
+        told.pop("stop")
+    again = told.get("sleep_again", 0) if prompts_of_all() > 1 else 0
+    over = time.monotonic() + told.get("sleep", again)
+    while time.monotonic() < over and session not in CANCELLED:
         time.sleep(0.01)
     if session in CANCELLED:
         CANCELLED.discard(session)

@@ -16,12 +16,14 @@ from typing import Any
 import anyio
 import pytest
 
+from codex_acp.errors import MisuseError
 from codex_acp.fleet import (
     Fleet,
     LocalEngine,
     OutcomeNotWritten,
     OutDirectoryError,
     OutDirectoryInUse,
+    Retries,
     read_outcomes,
 )
 from codex_acp.fleet.journal import read_history
@@ -195,6 +197,108 @@ async def test_a_session_that_is_gone_is_a_new_one(tmp_path: Path) -> None:
         path.unlink()
     found = await outcomes(fleet_of(out, resume=True), one)
     assert (found["a"].ok, found["a"].attempts[1].resumed) == (True, False)
+
+
+async def test_a_task_that_was_done_but_has_no_outcome_says_again_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver ends between the last prompt and the outcome, for example in a long diff."""
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    one = task("a", tmp_path, agent, say='{"n": 1}', output=dict[str, int])
+    with monkeypatch.context() as patch:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patch.setattr(OutDirectory, "write", failing(OutcomeNotWritten(str(full))))
+        with pytest.raises(OutcomeNotWritten):
+            await outcomes(fleet_of(out), one)
+    found = await outcomes(fleet_of(out, resume=True), one)
+    assert (found["a"].status, found["a"].text) == ("completed", '{"n": 1}')
+    assert found["a"].output == {"n": 1}
+    first, again = prompts_of(store)
+    assert again.startswith("You were interrupted")
+    assert again.endswith(first)
+
+
+def failing(error: Exception) -> Any:
+    def fail(*_: object, **_named: object) -> None:
+        raise error
+
+    return fail
+
+
+async def test_what_failed_is_run_once_more_and_its_outcome_is_kept(tmp_path: Path) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    works = tmp_path / "works"
+    refused = task("refused", tmp_path, agent, tokens=5, stop="refusal", unless=str(works))
+    fine = task("fine", tmp_path, agent, say="Fine.")
+    await outcomes(fleet_of(out), refused, fine)
+    for number in range(1, 3):
+        found = await outcomes(fleet_of(out, resume=True, retry_failed=True), refused, fine)
+        assert (found["refused"].reason, found["refused"].earlier) == ("refusal", False)
+        assert len(found["refused"].attempts) == found["refused"].usage.total / 5 == number + 1
+        assert found["fine"].earlier
+    works.touch()
+    found = await outcomes(fleet_of(out, resume=True, retry_failed=True), refused, fine)
+    assert found["refused"].ok
+    assert not any(attempt.resumed for attempt in found["refused"].attempts)
+    assert {path.name for path in (out / "tasks").iterdir()} == {"refused", "fine"}
+    kept = sorted((out / "retried" / "refused").iterdir())
+    assert [path.name for path in kept] == ["1", "2", "3"]
+    assert {json.loads((path / "outcome.json").read_text())["reason"] for path in kept} == {
+        "refusal"
+    }
+    assert len(prompts_of(store)) == 5
+    again = await outcomes(fleet_of(out, resume=True, retry_failed=True), refused, fine)
+    assert all(outcome.earlier for outcome in again.values())
+
+
+async def test_without_being_asked_what_failed_is_not_run_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    one = task("a", tmp_path, stop="refusal")
+    await outcomes(fleet_of(out), one)
+    found = await outcomes(fleet_of(out, resume=True), one)
+    assert (found["a"].reason, found["a"].earlier) == ("refusal", True)
+    assert not (out / "retried").exists()
+    with pytest.raises(MisuseError, match="add resume"):
+        fleet_of(out, retry_failed=True)
+
+
+async def test_a_lost_agent_that_is_run_once_more_goes_on_in_its_session(tmp_path: Path) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    one = task("a", tmp_path, agent, crash_once=str(tmp_path / "crashed"), say="Done.")
+    first = await outcomes(fleet_of(out, retries=Retries(1)), one)
+    assert (first["a"].status, first["a"].reason) == ("failed", "agent_lost")
+    found = await outcomes(fleet_of(out, resume=True, retry_failed=True), one)
+    assert (found["a"].ok, found["a"].text) == (True, "Done.")
+    assert [attempt.resumed for attempt in found["a"].attempts] == [False, True]
+    assert found["a"].session_id == first["a"].session_id
+
+
+async def test_a_failed_task_that_was_changed_is_run_as_it_is_now(tmp_path: Path) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    await outcomes(fleet_of(out, retries=Retries(1)), task("a", tmp_path, agent, crash=True))
+    found = await outcomes(
+        fleet_of(out, resume=True, retry_failed=True), task("a", tmp_path, agent, say="New.")
+    )
+    assert (found["a"].text, found["a"].attempts[1].resumed) == ("New.", False)
+
+
+async def test_a_retry_that_is_ended_leaves_the_outcome_that_failed(tmp_path: Path) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    one = task("a", tmp_path, agent, stop="refusal", sleep_again=600)
+    await outcomes(fleet_of(out), one)
+    with anyio.fail_after(WAIT):
+        async with fleet_of(out, resume=True, retry_failed=True).map([one]):
+            while len(prompts_of(store)) < 2:  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.02)
+    (left,) = read_outcomes(out)
+    assert (left.reason, len(left.attempts)) == ("refusal", 1)
+    found = await outcomes(fleet_of(out, resume=True), one)
+    assert found["a"].earlier
 
 
 DRIVER = """

@@ -18,12 +18,11 @@ def lives(pid: int) -> bool:
 
 def app_servers(home: str) -> list[int]:
     """The ids of the Codex app-servers that run with this ``CODEX_HOME``."""
-    wanted = f"CODEX_HOME={home}".encode()
+    wanted = f"CODEX_HOME={home}\0".encode()
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
-            if entry.name.isdigit() and b"\0app-server\0" in (entry / "cmdline").read_bytes():
-                # The adapter's command has no such word; a wrapper of Codex might.
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
+            command = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            if b"\0app-server\0" in command and wanted in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
     return found

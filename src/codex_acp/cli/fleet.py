@@ -158,6 +158,7 @@ class _Run:
             _engine(options),
             out=options.out,
             resume=options.resume,
+            retry_failed=options.retry_failed,
             concurrency=options.concurrency,
             permissions=policy,
             max_tokens=options.max_tokens,

@@ -45,6 +45,7 @@ class FleetOptions:
     address: str | None = None
     concurrency: int | None = None
     resume: bool = False
+    retry_failed: bool = False
     max_tokens: int | None = None
     time_limit: float | None = None
     task_time_limit: float | None = None
@@ -76,6 +77,9 @@ def add_fleet_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--out", metavar="DIR", required=True, help="where outcomes are kept")
     run.add_argument(
         "--resume", action="store_true", help="go on in DIR: what has an outcome is not run again"
+    )
+    run.add_argument(
+        "--retry-failed", action="store_true", help="with --resume: run once more what has failed"
     )
     run.add_argument(
         "--skip-broken", action="store_true", help="run the rest if lines are no tasks"

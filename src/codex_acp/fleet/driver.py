@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.fleet.errors import FleetError, OutDirectoryError
+from codex_acp.fleet.jobs import RETRIED, Usage
 from codex_acp.fleet.journal import History, Journal, read_history
 from codex_acp.fleet.out_directory import OutDirectory
 from codex_acp.fleet.slots import Slots
@@ -64,6 +65,8 @@ class RunDriver:
         self._out: OutDirectory | None = None
         self._journal: Journal | None = None
         self._histories: dict[str, History] = {}
+        self._failed: dict[str, Outcome] = {}
+        """The outcomes of an earlier run whose tasks are run again, by id."""
 
     def stop(self, reason: str) -> None:
         """End what runs and start nothing more; what has no outcome can be gone on with."""
@@ -134,7 +137,15 @@ class RunDriver:
         if task is None:
             return
         check = self._checks.get(task.id)
-        if outcome.digest != task.digest(None if check is None else check.schema):
+        same = outcome.digest == task.digest(None if check is None else check.schema)
+        if self.settings.retry_failed and not outcome.ok:
+            self._failed[task.id] = outcome
+            history = self._histories.setdefault(task.id, History())
+            # Else the retry was begun by an earlier run, and is gone on with.
+            if len(history.attempts) <= len(outcome.attempts):
+                history.retry(outcome, goes_on=same and outcome.reason in RETRIED)
+            return
+        if not same:
             raise OutDirectoryError(
                 f"the task {task.id!r} is another one than the one with an outcome in "
                 f"{outcome.path}; give it another id, or remove that directory"
@@ -171,7 +182,9 @@ class RunDriver:
 
     async def _one(self, task: Task) -> None:
         history = self._histories.setdefault(task.id, History())
-        run = TaskRun(self, task, self._checks.get(task.id), history)
+        earlier = self._failed.get(task.id)
+        usage = Usage() if earlier is None else earlier.usage
+        run = TaskRun(self, task, self._checks.get(task.id), history, usage)
         try:
             job, report, outcome = await run.run()
             # From here on it is finished, whatever stops the fleet.
@@ -187,7 +200,8 @@ class RunDriver:
         if self._out is not None:
             plain: Any = report.output
             try:
-                path = await asyncio.to_thread(self._out.write, outcome, plain)
+                replaces = outcome.id in self._failed
+                path = await asyncio.to_thread(self._out.write, outcome, plain, replaces=replaces)
             except FleetError as error:
                 self._fail(error)
                 await self.settings.engine.settle(job, written=False)

@@ -34,7 +34,8 @@ class Fleet:
 
     * ``engine``: where tasks run; by default a `LocalEngine`.
     * ``out``: the directory for outcomes; None keeps them in memory alone. With ``resume`` one that
-      was used before is gone on with: what has an outcome is not run again.
+      was used before is gone on with: what has an outcome is not run again, unless it failed and
+      ``retry_failed`` is set; the earlier outcome is kept below ``retried``.
     * ``concurrency``: tasks at once; by default what the engine thinks good.
     * ``permissions``, ``on_form``, ``on_url`` answer the questions of every task's agent, here. A
       question that waits holds no slot.
@@ -50,6 +51,7 @@ class Fleet:
         *,
         out: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        retry_failed: bool = False,
         concurrency: int | None = None,
         permissions: FleetPolicy = deny_all,
         on_form: FleetFormCallback | None = None,
@@ -64,10 +66,15 @@ class Fleet:
             raise MisuseError("concurrency is at least 1")
         if resume and out is None:
             raise MisuseError("only a fleet with an output directory can be resumed")
+        if retry_failed and not resume:
+            raise MisuseError(
+                "what failed is run again by a fleet that is resumed: add resume (--resume)"
+            )
         self._settings = FleetSettings(
             engine=engine or LocalEngine(),
             out=out,
             resume=resume,
+            retry_failed=retry_failed,
             concurrency=concurrency,
             permissions=permissions,
             on_form=on_form,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from codex_acp._json import text_at
 from codex_acp.fleet.errors import OutcomeNotWritten
-from codex_acp.fleet.outcome import Attempt
+from codex_acp.fleet.outcome import Attempt, Outcome
 from codex_acp.transcript.private_file import append_line
 
 if TYPE_CHECKING:
@@ -33,6 +33,13 @@ class History:
     """The first prompt that was not finished in that session."""
     begun: bool = False
     """Whether it was sent."""
+
+    def retry(self, outcome: Outcome, *, goes_on: bool) -> None:
+        """Count the attempts of a failed outcome as made; unless the next one ``goes_on`` with
+        their session, it begins with the first prompt in a new one."""
+        self.attempts = list(outcome.attempts)
+        if not goes_on:
+            self.session_id, self.first_prompt, self.begun = None, 0, False
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Something has happened in the last attempt: as a worker tells it, or as a line has it."""

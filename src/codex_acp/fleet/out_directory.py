@@ -6,6 +6,7 @@
     DIR/lock                    held by the run that writes here
     DIR/journal.jsonl           what was begun: runs, attempts, sessions
     DIR/tasks/NAME/outcome.json, transcript.jsonl, changes.patch
+    DIR/retried/NAME/1          an outcome that failed, before its task was run again
     DIR/work                    worktrees of the local engine, until their tasks are done
 
 An outcome is there as a whole or not at all: its directory is filled under another name and then
@@ -15,10 +16,12 @@ given its own, which fails if that is taken.
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import socket
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -79,8 +82,11 @@ class OutDirectory:
         """What earlier runs have written. Raises OutDirectoryError for a file that is damaged."""
         return read_outcomes(self.path)
 
-    def write(self, outcome: Outcome, output: JsonValue) -> Path:
-        """Write it, once; its directory. Raises OutcomeNotWritten, and then nothing of it stays."""
+    def write(self, outcome: Outcome, output: JsonValue, *, replaces: bool = False) -> Path:
+        """Write it, once; its directory. Raises OutcomeNotWritten, and then nothing of it stays.
+
+        ``replaces``: an earlier outcome of the task is kept below ``retried``.
+        """
         target = self._tasks / file_name(outcome.id)
         beside = self._tasks / f"{_UNFINISHED}{uuid.uuid4().hex}"
         try:
@@ -91,6 +97,8 @@ class OutDirectory:
             if outcome.changes is not None:
                 write_private(beside / "changes.patch", outcome.changes)
             sync_folder(beside)
+            if replaces:
+                self._set_aside(target)
             beside.rename(target)
             sync_folder(self._tasks)
         except OSError as error:
@@ -103,6 +111,20 @@ class OutDirectory:
                 "is run. Mend that, and go on with --resume"
             ) from error
         return target
+
+    def _set_aside(self, target: Path) -> None:
+        """Move an outcome away. If nothing takes its place, its task is run once more."""
+        kept = make_private(self.path / "retried" / target.name)
+        for number in itertools.count(1):
+            with suppress(FileNotFoundError):  # a run was killed after it had done this
+                try:
+                    target.rename(kept / str(number))
+                except OSError as error:
+                    if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                        continue
+                    raise
+                sync_folder(kept)
+            return
 
     def close(self) -> None:
         """Another run may use it."""

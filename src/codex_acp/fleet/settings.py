@@ -40,6 +40,7 @@ class FleetSettings:
     engine: Engine
     out: str | os.PathLike[str] | None
     resume: bool
+    retry_failed: bool
     concurrency: int | None
     permissions: FleetPolicy
     on_form: FleetFormCallback | None

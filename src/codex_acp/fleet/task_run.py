@@ -55,12 +55,19 @@ class TaskRun:
     """See `Post`, which this is for its worker."""
 
     def __init__(
-        self, driver: Driver, task: Task, check: OutputCheck | None, history: History
+        self,
+        driver: Driver,
+        task: Task,
+        check: OutputCheck | None,
+        history: History,
+        earlier_usage: Usage = Usage(),  # noqa: B008 - frozen
     ) -> None:
         self._driver = driver
         self._task = task
         self._check = check
         self._history = history
+        self._earlier_usage = earlier_usage
+        """Of an outcome that this run's replaces; it is no part of this run's budget."""
         self._usage = Usage()
         self._cwd: str | None = None
         self._asked = 0
@@ -86,6 +93,8 @@ class TaskRun:
     def _job(self) -> Job:
         task, driver, history = self._task, self._driver, self._history
         fleet = driver.settings
+        # The answer to the last prompt is lost where it was finished and there is no outcome.
+        first_prompt = min(history.first_prompt, len(task.prompts) - 1)
         return Job(
             attempt_id=uuid.uuid4().hex,
             fleet_id=driver.fleet_id,
@@ -105,8 +114,8 @@ class TaskRun:
             forms=fleet.on_form is not None,
             urls=fleet.on_url is not None,
             session_id=history.session_id,
-            first_prompt=history.first_prompt,
-            begun=history.begun,
+            first_prompt=first_prompt,
+            begun=history.begun or first_prompt < history.first_prompt,
         )
 
     async def _attempt(self, job: Job) -> Report:
@@ -168,7 +177,7 @@ class TaskRun:
             message=report.message,
             text=report.text,
             output=output,
-            usage=self._usage,
+            usage=self._earlier_usage + self._usage,
             agent=task.spec.name,
             session_id=report.session_id,
             cwd=self._cwd if task.repository is None else None,

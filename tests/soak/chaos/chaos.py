@@ -16,6 +16,7 @@ from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
+from codex_acp.errors import LaunchError
 from codex_acp.transport.child import ChildProcess
 from codex_acp.transport.memory import memory_pair
 from tests.adapter.test_early_turn import SlowLoad
@@ -39,8 +40,8 @@ class RandomServer(AppServer):
 
     world: World
 
-    async def _no_codex(self, error: Exception) -> str:
-        return f"no codex: {error}"
+    async def _no_codex(self, error: Exception) -> LaunchError:
+        return LaunchError(f"no codex: {error}")
 
     def _spawn(self) -> ChildProcess:
         link, far = memory_pair()
