@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from codex_acp.codex import CodexClient, LaunchOptions, deny_all
 from codex_acp.errors import RpcError
 from codex_acp.testing import Step, Text, ToolCall, exec_command
 from tests.e2e_contract.contract_bench import IN_V2_ONLY, ContractBench, Scenes
@@ -27,6 +28,11 @@ STALE = SCENES.add("stale", [escalated("touch stale", "c6")], [Text("Again.")])
 REMEMBERED = SCENES.add(
     "remembered", [escalated("touch remembered", "c7")], [escalated("touch remembered", "c8")], DONE
 )
+EVERYWHERE = SCENES.add("everywhere", [escalated("touch everywhere", "e1")], DONE)
+UNASKED = [
+    SCENES.add(f"unasked {n}", [exec_command("touch everywhere", call_id=f"u{n}")], DONE)
+    for n in range(2)
+]
 UNKNOWN_OPTION = SCENES.add("unknown option", [escalated("touch unknown-option", "c9")], DONE)
 FOREIGN_ONE = SCENES.add("foreign one", [escalated("touch foreign-one", "c10")], DONE)
 FOREIGN_TWO = SCENES.add("foreign two", [escalated("touch foreign-two", "c11")], DONE)
@@ -158,6 +164,28 @@ async def test_3_6_an_amendment_is_shown_whole_and_spares_the_next_question(
     assert bench.replies(session) == [{"decision": {"acceptWithExecpolicyAmendment": amendment}}]
     assert "rejected" not in bench.outputs(REMEMBERED)["c8"]
     assert bench.path("remembered").exists()
+
+
+async def test_2_6_a_remembered_command_says_that_it_runs_everywhere_and_outside_of_the_sandbox(
+    bench: ContractBench,
+) -> None:
+    prompt = bench.prompt(await bench.new_session(), EVERYWHERE)
+    said = "always, in every directory and later session, unasked and outside of the sandbox"
+    (await bench.asks.next_permission()).choose("allow_always", said)
+    assert await prompt.end() == "end_turn"
+
+    # It is so: in a read-only sandbox, elsewhere, and in the next process of Codex.
+    elsewhere, later = bench.path("elsewhere"), bench.path("later")
+    elsewhere.mkdir()
+    later.mkdir()
+    session = await bench.client.new_session(str(elsewhere), ())
+    assert await bench.prompt(session, UNASKED[0]).end() == "end_turn"
+    assert bench.asked(session) == []
+    assert (elsewhere / "everywhere").exists()
+    async with CodexClient.start(LaunchOptions(env=bench.home.env), policy=deny_all) as codex:
+        thread = await codex.threads.start(cwd=later)
+        await thread.run(UNASKED[1])
+    assert (later / "everywhere").exists()
 
 
 async def test_3_2_an_option_that_was_not_offered_fails_closed_and_is_said(

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from codex_acp.testing import Step, Text, add_file, apply_patch, request_permissions
+from codex_acp.testing import (
+    Step,
+    Text,
+    add_file,
+    apply_patch,
+    exec_command,
+    request_permissions,
+)
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
 
 SCENES = Scenes()
@@ -28,6 +35,19 @@ ONCE = SCENES.add(
     [apply_patch(edit("once.txt", "one", "two"), call_id="f6")],
     DONE,
 )
+DELETED = SCENES.add(
+    "deleted",
+    [add_file("deleted.txt", "one", call_id="f8")],
+    [apply_patch("*** Begin Patch\n*** Delete File: deleted.txt\n*** End Patch\n", call_id="f9")],
+    DONE,
+)
+OTHER_FILE = SCENES.add("other file", [add_file("other.txt", "no", call_id="f10")], DONE)
+OTHER_SESSION = SCENES.add("other session", [add_file("deleted.txt", "x", call_id="f11")], DONE)
+WRITABLE = SCENES.add("writable", [request_permissions("Often", write=["/"], call_id="p5")], DONE)
+WRITES = [
+    SCENES.add(f"writes {n}", [exec_command(f"touch written-{n}", call_id=f"w{n}")], DONE)
+    for n in range(2)
+]
 CANCELLED = SCENES.add("cancelled", [add_file("cancelled.txt", "no", call_id="f7")])
 NETWORK = SCENES.add(
     "network", [request_permissions("I need it", network=True, call_id="p1")], DONE
@@ -86,6 +106,25 @@ async def test_2_6_an_approval_for_the_session_spares_the_second_question(
     assert await prompt.end() == "end_turn"
     assert bench.replies(session) == [{"decision": "acceptForSession"}]
     assert bench.path("again.txt").read_text() == "two\n"
+
+
+async def test_2_6_files_allowed_for_the_session_may_be_deleted_and_that_is_said(
+    bench: ContractBench,
+) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, DELETED)
+    (await bench.asks.next_permission()).choose(
+        "allow_always", "for this session: any change to these files, their deletion too"
+    )
+    assert await prompt.end() == "end_turn"
+    assert not bench.path("deleted.txt").exists()
+    assert len(bench.asked(session)) == 1
+
+    # And no other file, nor these in another session.
+    for one, scene in ((session, OTHER_FILE), (await bench.new_session(), OTHER_SESSION)):
+        prompt = bench.prompt(one, scene)
+        (await bench.asks.next_permission()).choose("reject_once")
+        assert await prompt.end() == "end_turn"
 
 
 async def test_2_6_an_approval_once_does_not_spare_the_second_question(
@@ -151,6 +190,23 @@ async def test_2_6_permissions_can_be_granted_for_the_session(bench: ContractBen
     assert await prompt.end() == "end_turn"
     (reply,) = bench.replies(session)
     assert reply["scope"] == "session"
+
+
+async def test_2_6_permissions_of_a_session_hold_for_every_later_command_of_it(
+    bench: ContractBench,
+) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, WRITABLE)
+    words = "these permissions, for every command and edit until the session ends"
+    (await bench.asks.next_permission()).choose("allow_always", words)
+    assert await prompt.end() == "end_turn"
+
+    another = await bench.new_session()
+    for number, one in enumerate((session, another)):
+        assert await bench.prompt(one, WRITES[number]).end() == "end_turn"
+    assert len(bench.asked(session)) == 1
+    assert bench.path("written-0").exists()
+    assert not bench.path("written-1").exists()
 
 
 async def test_3_5_a_cancel_while_permissions_are_asked_grants_nothing(

@@ -104,7 +104,9 @@ async def test_2_6_a_tool_approved_for_good_is_not_asked_about_in_a_later_sessio
 ) -> None:
     session = await bench.new_session()
     prompt = bench.prompt(session, FOR_GOOD)
-    (await bench.asks.next_permission()).choose("allow_always", "in later sessions too")
+    (await bench.asks.next_permission()).choose(
+        "allow_always", "in every directory and later session"
+    )
     assert await prompt.end() == "end_turn"
     assert bench.replies(session)[0]["_meta"] == {"persist": "always"}
 

@@ -293,16 +293,19 @@ def test_3_4_the_first_option_that_rejects_is_the_plain_one() -> None:
         "reject_always",
     ]
     assert listed[-1].grant == RememberHost("h", "deny")
-    assert listed[-1].option.name == "Reject, and from now on every connection to h"
+    assert (
+        listed[-1].option.name
+        == "Reject always, in every directory and later session: every connection to h"
+    )
 
 
 @pytest.mark.parametrize(
     ("asked", "items", "reach"),
     [
         (tool_approval(meta={"persist": "session"}), [mcp_item()], "every call of notes/write"),
-        (command(), [], "this same command"),
-        (file_change(), [file_item()], "changes to these files"),
-        (permissions(), [], "these permissions, until the session ends"),
+        (command(), [], "this same command in this directory"),
+        (file_change(), [file_item()], "any change to these files, their deletion too"),
+        (permissions(), [], "these permissions, for every command and edit until the session ends"),
         (command(networkApprovalContext={"host": "h", "protocol": "http"}), [], "connections to h"),
     ],
 )

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
 
+_FOR_GOOD: Final = "always, in every directory and later session"
+"""How long Codex keeps a rule that it writes to its own files, in ``CODEX_HOME``."""
+
 _BOOKKEEPING: Final = frozenset(
     {"threadId", "turnId", "itemId", "approvalId", "startedAtMs", "availableDecisions"}
 )
@@ -118,20 +121,23 @@ def _kind(grant: Grant) -> OptionKind:
 
 
 def _name(grant: Grant, approval: ApprovalRequest) -> str:
-    """What choosing this really reaches."""
+    """Say what choosing this reaches, as Codex really takes it (`docs/contract.md`, 2.6)."""
     match grant:
         case Once():
             return "Allow once"
         case Session():
             return f"Allow for this session: {_reach(approval)}"
         case Always():
-            return f"Allow always, in later sessions too: {_reach(approval)}"
+            return f"Allow {_FOR_GOOD}: {_reach(approval)}"
         case RememberPrefix(prefix=prefix):
             command = " ".join(json.dumps(part, ensure_ascii=False) for part in prefix)
-            return f"Allow, and from now on every command that begins with {inline(command, None)}"
+            return (
+                f"Allow {_FOR_GOOD}, unasked and outside of the sandbox: every command that "
+                f"begins with {inline(command, None)}"
+            )
         case RememberHost(host=host, action=action):
             verb = "Allow" if action == "allow" else "Reject"
-            return f"{verb}, and from now on every connection to {inline(host, None)}"
+            return f"{verb} {_FOR_GOOD}: every connection to {inline(host, None)}"
         case _:
             assert_never(grant)
 
@@ -143,11 +149,11 @@ def _reach(approval: ApprovalRequest) -> str:
         case CommandApproval(request=request) if request.params.network_approval_context:
             return f"connections to {inline(request.params.network_approval_context.host, None)}"
         case CommandApproval() | LegacyCommandApproval():
-            return "this same command"
+            return "this same command in this directory"
         case FileChangeApproval() | LegacyPatchApproval():
-            return "changes to these files"
+            return "any change to these files, their deletion too"
         case PermissionsApproval():
-            return "these permissions, until the session ends"
+            return "these permissions, for every command and edit until the session ends"
         case _:
             assert_never(approval)
 

@@ -40,24 +40,33 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """This action, and what Codex takes for the same, for the rest of the session."""
+    """This action, and what Codex takes for the same, for the rest of the session.
+
+    That is the same command in the same directory; any change to the same files, their deletion
+    too; any call of the same tool; the same permissions for every command and edit.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """Every call of this tool, in later sessions too."""
+    """Every call of this tool, in every directory and later session: Codex writes it to its
+    configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class RememberPrefix:
-    """This command, and from now on every command that begins like this."""
+    """This command, and every command that begins like this, unasked and outside of the sandbox.
+
+    In every directory and later session: Codex writes it to ``rules/`` in ``CODEX_HOME``.
+    """
 
     prefix: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RememberHost:
-    """A lasting rule for a host: ``allow``, and then this is a grant, or ``deny``."""
+    """A rule for a host, in every directory and later session: ``allow``, which is a grant, or
+    ``deny``."""
 
     host: str
     action: str
