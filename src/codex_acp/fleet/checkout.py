@@ -17,7 +17,11 @@ from codex_acp.fleet.changes import Baseline
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.fleet.git_commands import GitFailed, git
 from codex_acp.fleet.private_files import FileLock, make_private, remove_tree, write_private
-from codex_acp.fleet.repository_names import problem_of_repository, problem_of_revision
+from codex_acp.fleet.repository_names import (
+    problem_of_repository,
+    problem_of_revision,
+    without_login,
+)
 from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
@@ -265,10 +269,11 @@ async def _fetch_all(repository: Path, url: str) -> None:
 
 
 async def _fetch(repository: Path, url: str, *what: str) -> None:
+    shown, login = without_login(url)
     await git(
         "fetch",
-        *(*_FETCH, "--end-of-options", url, *what),
-        env={"GIT_DIR": str(repository)},
+        *(*_FETCH, "--end-of-options", shown, *what),
+        env={"GIT_DIR": str(repository), **login},
         users_own=True,
     )
 

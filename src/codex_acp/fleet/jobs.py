@@ -89,7 +89,7 @@ class Job:
     prompts: tuple[str, ...]
     agent: AgentSpec
     cwd: str | None = None
-    repository: str | None = None
+    repository: str | None = field(default=None, repr=False)
     revision: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     """``model``, ``mode`` and ``effort``, where they are set."""

@@ -7,12 +7,23 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+
+from codex_acp.transcript.secrets import scrub
 
 SCHEMES: Final = ("https", "ssh", "file")
 
 _SCP: Final = re.compile(r"(?:[\w.][\w.-]*@)?[\w.][\w.-]*:(?!:)[^:].*")
 """``user@host:path``, as ssh and git have it."""
+
+_USER: Final = "CODEX_ACP_GIT_USER"
+_PASSWORD: Final = "CODEX_ACP_GIT_PASSWORD"
+
+_GIVE_LOGIN: Final = (
+    '!f() { test "$1" != get || printf "username=%s\\npassword=%s\\n"'
+    f' "${_USER}" "${_PASSWORD}"; }}; f'
+)
+"""A credential helper, run by a shell of which ``printf`` is a part: see gitcredentials(7)."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -22,9 +33,9 @@ def problem_of_repository(repository: str) -> str | None:
     if not repository or _CONTROL.search(repository):
         return "a repository is a URL or a path, without control characters"
     if repository.startswith("-"):
-        return f"the repository {repository!r} begins with '-', which git takes for an option"
+        return f"the repository {_shown(repository)} begins with '-', which git takes for an option"
     if "::" in repository.partition("/")[0]:
-        return f"the repository {repository!r} names a transport helper, which is a program"
+        return f"the repository {_shown(repository)} names a transport helper, which is a program"
     if "://" in repository:
         return _problem_of_url(repository)
     return None
@@ -33,14 +44,43 @@ def problem_of_repository(repository: str) -> str | None:
 def _problem_of_url(url: str) -> str | None:
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
+        host, _ = parts.hostname or "", parts.port
     except ValueError:
-        return "the repository is no URL that can be read"
+        return "the repository is no URL that can be read; a password in it is percent-encoded"
     if parts.scheme not in SCHEMES:
         return f"a repository is fetched by {', '.join(SCHEMES)}, not by {parts.scheme!r}"
     if host.startswith("-") or (parts.username or "").startswith("-"):
         return "the repository's host begins with '-', which ssh takes for an option"
+    if parts.password is not None and parts.scheme != "https":
+        return f"the repository has a password, which {parts.scheme} does not use; take it out"
+    if _CONTROL.search(unquote(parts.netloc)):
+        return "the repository's user or password has control characters"
     return None
+
+
+def without_login(repository: str) -> tuple[str, dict[str, str]]:
+    """The repository as a command line may show it, and the environment that gives git its login.
+
+    Every user of a machine can read the command lines of all processes. git asks for the login of
+    this host alone, so that no redirect takes it elsewhere, and no other helper stores it.
+    """
+    parts = urlsplit(repository)
+    login, at, host = parts.netloc.rpartition("@")
+    if parts.scheme != "https" or not at:
+        return repository, {}
+    user, colon, password = (unquote(part) for part in login.partition(":"))
+    key = f"credential.https://{host}"
+    settings = [(f"{key}.username", user)]
+    if colon:
+        settings = [(f"{key}.helper", ""), (f"{key}.helper", _GIVE_LOGIN)]
+    env = {"GIT_CONFIG_COUNT": str(len(settings)), _USER: user, _PASSWORD: password}
+    for number, (name, value) in enumerate(settings):
+        env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return repository.replace(f"{login}@", "", 1), env
+
+
+def _shown(repository: str) -> str:
+    return repr(scrub(repository))
 
 
 def is_path(repository: str) -> bool:

@@ -49,7 +49,8 @@ class Task:
     prompt: str | Sequence[str]
     """One prompt, or several that are sent one after the other in one session."""
     cwd: str | os.PathLike[str] | None = None
-    repository: str | None = None
+    repository: str | None = field(default=None, repr=False)
+    """Its URL may hold a password; git is given that where no other user can read it."""
     revision: str | None = None
     agent: str | AgentSpec = "codex"
     """"codex", "claude", or how to start another one; tasks share its process if that says so."""
