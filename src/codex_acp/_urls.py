@@ -1,8 +1,8 @@
-"""PURE: which URL may be shown to a person and opened (contract 2.4), on both sides of ACP.
+"""PURE: which URL may be shown to a person and opened (contract 2.4), and how others are shown.
 
-Owns the decision. The URL is never fetched and never rewritten: it is shown as it came, or
-refused. Where browsers read a URL in another way than it looks (backslashes, user info, numbers
-that are addresses, hosts that normalise to other hosts), it is refused.
+Owns the decision, on both sides of ACP. The URL is never fetched and never rewritten: it is shown
+as it came, or refused. Where browsers read a URL in another way than it looks (backslashes, user
+info, numbers that are addresses, hosts that normalise to other hosts), it is refused.
 
 Sources: RFC 3986, and the host parser of https://url.spec.whatwg.org for what a browser does.
 """
@@ -14,6 +14,7 @@ import unicodedata
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
+from urllib.parse import urlsplit
 
 from codex_acp._glyphs import has_glyph
 
@@ -30,6 +31,12 @@ _AUTHORITY: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{1,5}))?")
 _ASCII_LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 """A last label like this makes a browser read the whole host as an IPv4 address."""
+
+
+_LEFT_OUT: Final = "[redacted]"
+
+_OPAQUE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_.~-]{20,}")
+"""A segment of a path that looks made by a machine and may itself be the token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,22 @@ def allowed_url(url: str) -> AllowedUrl | RefusedUrl:
     if scheme == "http" and not _is_loopback(host):
         return RefusedUrl("only https is allowed, and http to this machine")
     return AllowedUrl(url, host, parts.group(1))
+
+
+def bare_url(url: str) -> str:
+    """Return scheme, host, port and path of ``url``: user, query and fragment may be secrets."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return _LEFT_OUT
+    if not parts.scheme or not host:
+        return _LEFT_OUT
+    host = f"[{host}]" if ":" in host else host
+    segments = (_LEFT_OUT if _OPAQUE.fullmatch(s) else s for s in parts.path.split("/"))
+    # Parameters of a segment (";jsessionid=...") are a query by another name.
+    path = "/".join(segment.partition(";")[0] for segment in segments)
+    return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{path}"
 
 
 def _wrong_scheme(url: str) -> str:

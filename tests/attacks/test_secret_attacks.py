@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from codex_acp.adapter.logins.ways import login_ways
 from codex_acp.cli.doctor.command import _command
+from codex_acp.codex.connection.remote import remote_link
+from codex_acp.runtime import AgentSpec
 from codex_acp.testing import CodexHome, ScriptedModel, Step, Text, exec_command
 from tests.e2e.either_version import EitherVersion
 from tests.network.listening_adapter import ListeningAdapter
@@ -85,3 +91,73 @@ def test_a_token_that_no_command_asked_for_goes_no_further() -> None:
             read = it.model.requests[-1].tool_outputs
             assert "read" in str(read), name
             assert SECRET not in str(read), name
+
+
+class _Quoting(BaseHTTPRequestHandler):
+    """Points to itself, or quotes what it was asked: whole, and the value alone."""
+
+    def do_GET(self) -> None:
+        moved = self.path.startswith("/moved")
+        said = f"no agent at {self.path}; is the token {SECRET} right?".encode()
+        self.send_response(307 if moved else 404)
+        if moved:
+            self.send_header("Location", f"http://user:{SECRET}@127.0.0.1{self.path}")
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def quoting_port() -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Quoting)
+    running = threading.Thread(target=server.serve_forever, daemon=True)
+    running.start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+    running.join()
+
+
+ADDRESSES = {
+    "nobody there": "http://127.0.0.1:9/acp?token=",
+    "nobody there, by a websocket": "ws://127.0.0.1:9/acp?token=",
+    "not found": "http://127.0.0.1:{}/acp?token=",
+    "not found, by a websocket": "ws://127.0.0.1:{}/acp?token=",
+    "moved": "http://127.0.0.1:{}/moved?token=",
+    "moved, by a websocket": "ws://127.0.0.1:{}/moved?token=",
+    "a login": f"wss://user:{SECRET}@127.0.0.1:9/acp?x=",
+    "no such scheme": "ftp://127.0.0.1/acp?token=",
+    "no port": "ws://127.0.0.1:port/acp?token=",
+    "no host": "http://[::1/acp?token=",
+}
+
+
+@pytest.mark.attack("network")
+@pytest.mark.parametrize("where", ADDRESSES.values(), ids=ADDRESSES)
+def test_a_token_in_an_agents_url_is_not_printed_when_it_fails(
+    where: str, quoting_port: int, tmp_path: Path
+) -> None:
+    url = where.format(quoting_port) + SECRET
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "codex_acp", "run", "--connect", url, "Hi"],
+        cwd=tmp_path, env={**os.environ, "CODEX_ACP_LOG": "DEBUG"}, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode in (1, 2)
+    assert "error: " in done.stderr
+    assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.attack("network")
+def test_a_token_in_an_agents_url_stands_in_no_representation() -> None:
+    url = f"http://127.0.0.1:9/acp?token={SECRET}"
+    spec = AgentSpec.remote(url)
+    link = remote_link(f"ws://127.0.0.1:9/x?token={SECRET}")
+    assert spec.name == "http://127.0.0.1:9/acp"
+    assert SECRET not in repr((spec, spec.link, link))

@@ -269,6 +269,15 @@ def test_a_file_is_replaced_as_a_whole_and_keeps_its_permissions(root: Path) -> 
     assert sorted(p.name for p in root.iterdir()) == ["a.txt", "run.sh", "sub"]
 
 
+@pytest.mark.attack("agent")
+def test_a_program_with_the_rights_of_others_loses_them_when_an_agent_writes_it(root: Path) -> None:
+    script = root / "run.sh"
+    script.write_text("old", encoding="utf-8")
+    script.chmod(0o7755)
+    write(root, script, "new")
+    assert stat.S_IMODE(script.stat().st_mode) == 0o755
+
+
 def test_missing_directories_are_made(root: Path) -> None:
     write(root, root / "x" / "y" / "z.txt", "z")
     assert (root / "x" / "y" / "z.txt").read_text(encoding="utf-8") == "z"

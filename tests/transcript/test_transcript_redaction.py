@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codex_acp._urls import bare_url
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.transcript import (
     ApprovalRequested,
@@ -30,7 +31,6 @@ from codex_acp.transcript import (
     TranscriptWriter,
     redacted,
 )
-from codex_acp.transcript.redaction import bare_url
 from codex_acp.transcript.secrets import (
     REDACTED,
     remember_secrets,

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._urls import bare_url
 from codex_acp.acp.types import (
     AgentMessageChunkSessionUpdate,
     NoticeSessionUpdate,
@@ -201,7 +202,7 @@ class _Chat:
         if options.command is not None:
             which = ["--command", "..."]
         elif options.connect is not None:
-            which = ["--connect", options.connect]
+            which = ["--connect", bare_url(options.connect)]
             if options.token_file is not None:
                 which += ["--token-file", options.token_file]
         return " ".join([*which, "--resume", visible(session.session_id)])

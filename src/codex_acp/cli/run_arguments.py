@@ -90,6 +90,10 @@ class AgentOptions:
         elif self.trust and not self.is_ours:
             msg = "--trust is for the agent codex; give another agent its own option"
         elif self.connect is not None:
+            from codex_acp.transcript.given import secrets_in
+            from codex_acp.transcript.secrets import remember_secrets
+
+            remember_secrets(secrets_in(self.connect))
             return AgentSpec.remote(self.connect, remote_token(self.token_file))
         elif self.command is not None:
             return AgentSpec.parse(self.command)

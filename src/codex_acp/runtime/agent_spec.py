@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from codex_acp._urls import bare_url
 from codex_acp.errors import MisuseError
 from codex_acp.transport.remote_agent import check_agent_url, remote_agent_link
 
@@ -111,8 +112,9 @@ class AgentSpec:
         a token that would travel unencrypted to another machine.
         """
         check_agent_url(url, token)
-        link = _RemoteLink(url, token, name or url)
-        return cls(name=name or url, link=link, shared=shared, start_seconds=REMOTE_SECONDS)
+        name = name or bare_url(url)
+        link = _RemoteLink(url, token, name)
+        return cls(name=name, link=link, shared=shared, start_seconds=REMOTE_SECONDS)
 
     @classmethod
     def codex(
@@ -138,7 +140,7 @@ class AgentSpec:
 class _RemoteLink:
     """Connects each time; equal for two that connect alike."""
 
-    url: str
+    url: str = field(repr=False)
     token: Token | None = field(repr=False)
     name: str
 

@@ -36,6 +36,7 @@ VIRTUAL: Final = ("/proc", "/sys")
 """Their files are called regular, and have no size, no end, or an effect when they are read."""
 
 _NEW_FILE_MODE: Final = 0o666
+_PERMISSIONS: Final = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,10 @@ def _end_of_lines(chunk: bytes, at: int, lines: int) -> tuple[int, int]:
 
 
 def _mode_of(folder: int, name: str, path: str) -> int | None:
-    """The permissions of the file that is there; None if there is none."""
+    """Return who may do what with the file that is there; None if there is none.
+
+    Without setuid and setgid: what an agent wrote must not run with anybody's rights.
+    """
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -192,7 +196,7 @@ def _mode_of(folder: int, name: str, path: str) -> int | None:
     _must_be_regular(found, path)
     if not os.access(name, os.W_OK, dir_fd=folder):  # replacing it would go around its permissions
         raise RpcError(INTERNAL_ERROR, f"{path}: it is read-only")
-    return stat.S_IMODE(found.st_mode)
+    return found.st_mode & _PERMISSIONS
 
 
 def _replace(

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
-from urllib.parse import urlsplit
 
+from codex_acp._urls import bare_url
 from codex_acp.transcript.events import (
     ElicitationAnswered,
     ElicitationRequested,
@@ -30,9 +30,6 @@ _T = TypeVar("_T")
 _LONG_ANSWER: Final = 4
 """Characters from which an answer is found inside a word too; a shorter one would be anywhere."""
 
-_OPAQUE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_.~-]{20,}")
-"""A segment of a path that looks made by a machine and may itself be the token."""
-
 
 def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEvent:
     """``event`` without secrets; ``content`` keeps what was typed into forms."""
@@ -43,22 +40,6 @@ def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEven
     elif isinstance(event, WireMessage) and event.message is not None:
         event = replace(event, message=scrub_fields(event.message))
     return _scrub_object(event)
-
-
-def bare_url(url: str) -> str:
-    """Scheme, host, port and path of ``url``, without user, query and fragment."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        return REDACTED
-    if not parts.scheme or not host:
-        return REDACTED
-    host = f"[{host}]" if ":" in host else host
-    segments = (REDACTED if _OPAQUE.fullmatch(s) else s for s in parts.path.split("/"))
-    # Parameters of a segment (";jsessionid=...") are a query by another name.
-    path = "/".join(segment.partition(";")[0] for segment in segments)
-    return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{path}"
 
 
 def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAnswered:

@@ -17,11 +17,16 @@ from urllib.request import getproxies, proxy_bypass
 from codex_acp._record import record
 from codex_acp.errors import ConnectionClosed
 from codex_acp.transport.remote_address import is_loopback
-from codex_acp.transport.remote_peer import CONNECT_SECONDS, RemotePeer, without_token
+from codex_acp.transport.remote_peer import (
+    CONNECT_SECONDS,
+    RemotePeer,
+    secrets_of_query,
+    without_secrets,
+)
 from codex_acp.transport.streamable_http import EVENT_STREAM, JSON
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
     from httpx import AsyncClient, Response
 
@@ -63,14 +68,14 @@ class HttpAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
-    shown: str | None
-    """The token."""
+    shown: Sequence[str | None]
+    """The token, and what of the address may be one."""
 
     @property
     def words(self) -> str:
         """What it says, for a person."""
         said = self.body[:WORDS_BYTES].decode(errors="replace").strip()
-        return without_token(said, self.shown)
+        return without_secrets(said, self.shown)
 
     @property
     def said(self) -> tuple[int, str]:
@@ -196,6 +201,10 @@ class HttpRequests:
         except HTTPError as failed:
             raise ConnectionClosed(self._why(failed)) from failed
 
+    @property
+    def _secrets(self) -> tuple[str | None, ...]:
+        return (self._shown, *secrets_of_query(self._url))
+
     def _own_headers(self) -> dict[str, str]:
         own = {"Accept-Encoding": "identity"}
         return own if self._shown is None else {**own, "Authorization": f"Bearer {self._shown}"}
@@ -208,7 +217,7 @@ class HttpRequests:
     def _check(self, response: Response) -> None:
         """Raises ConnectionClosed for what this side does not take."""
         if response.has_redirect_location:
-            where = without_token(response.headers.get("Location", ""), self._shown)
+            where = without_secrets(response.headers.get("Location", ""), self._secrets)
             raise ConnectionClosed(self._peer.answered(response.status_code, "", where))
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
@@ -230,7 +239,7 @@ class HttpRequests:
                 raise ConnectionClosed(what)
             if not ok and len(body) > WORDS_BYTES:
                 break
-        return HttpAnswer(response.status_code, response.headers, bytes(body), self._shown)
+        return HttpAnswer(response.status_code, response.headers, bytes(body), self._secrets)
 
     async def _chunks(self, response: Response) -> AsyncIterator[bytes]:
         from httpx import HTTPError
@@ -280,10 +289,9 @@ class HttpRequests:
         if isinstance(failed, ConnectError):
             return self._peer.unreachable(failed)
         if isinstance(failed, RemoteProtocolError) and "disconnected" not in str(failed):
-            return f"{self._peer.name} broke HTTP: {failed}"
-        return (
-            f"the connection to {self._peer.name} was lost: {str(failed) or type(failed).__name__}"
-        )
+            return f"{self._peer.name} broke HTTP: {without_secrets(failed, self._secrets)}"
+        why = without_secrets(failed, self._secrets) or type(failed).__name__
+        return f"the connection to {self._peer.name} was lost: {why}"
 
 
 def _proxy(host: str) -> str | None:

@@ -6,6 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlsplit
 
+from codex_acp._urls import bare_url
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -28,9 +29,13 @@ def check_remote_url(
 
     ``what`` says what should be there, and how its addresses look.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in schemes or not parts.hostname:
-        raise MisuseError(f"{url!r} is no address of {what}")
+    try:
+        parts = urlsplit(url)
+        readable = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        readable = False
+    if not readable or not parts.hostname:
+        raise MisuseError(f"{bare_url(url)!r} is no address of {what}")
     if parts.username or parts.password:
         raise MisuseError("put the token into `token`, not into the URL")
     if token is not None and parts.scheme in ("ws", "http") and not is_loopback(parts.hostname):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._urls import bare_url
 from codex_acp.transport.remote_address import HTTP, SOCKETS, Token, check_remote_url, token_getter
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def check_agent_url(url: str, token: Token | None) -> None:
 def remote_agent_link(url: str, token: Token | None = None, *, name: str = "") -> Link:
     """Not connected yet. Raises MisuseError as `check_agent_url`, and if a package is missing."""
     check_agent_url(url, token)
-    name, getter = name or url, token_getter(token)
+    name, getter = name or bare_url(url), token_getter(token)
     if url.startswith("http"):
         from codex_acp.transport.http_link import HttpLink
 

@@ -14,7 +14,12 @@ from codex_acp.errors import MisuseError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.transport.message_link import CLOSE_SECONDS
 from codex_acp.transport.remote_address import is_loopback
-from codex_acp.transport.remote_peer import CONNECT_SECONDS, RemotePeer, without_token
+from codex_acp.transport.remote_peer import (
+    CONNECT_SECONDS,
+    RemotePeer,
+    secrets_of_query,
+    without_secrets,
+)
 from codex_acp.transport.websocket_messages import WebSocketMessages
 
 if TYPE_CHECKING:
@@ -95,17 +100,19 @@ class WebSocketLink(WebSocketMessages):
         """Why there is no connection."""
         from websockets.exceptions import InvalidStatus, WebSocketException
 
+        secrets = (self._shown, *secrets_of_query(self._url))
         if isinstance(failed, InvalidStatus):
             response = failed.response
             said = (response.body or b"").decode(errors="replace").strip() or response.reason_phrase
-            said, where = without_token(said, self._shown), response.headers.get("Location")
-            if where is not None:
-                where = without_token(where, self._shown)
+            where = response.headers.get("Location")
+            where = None if where is None else without_secrets(where, secrets)
+            said = without_secrets(said, secrets)
             return self._peer.answered(response.status_code, said, where)
         if isinstance(failed, TimeoutError):
             return self._peer.silent()
         if isinstance(failed, OSError):
             return self._peer.unreachable(failed)
         if isinstance(failed, WebSocketException):
-            return f"{self._name} is no {self._peer.kind}: {failed}"
-        return f"connecting to {self._name} failed with {type(failed).__name__}: {failed}"
+            return f"{self._name} is no {self._peer.kind}: {without_secrets(failed, secrets)}"
+        why = f"{type(failed).__name__}: {without_secrets(failed, secrets)}"
+        return f"connecting to {self._name} failed with {why}"

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from codex_acp._urls import bare_url
 from codex_acp.adapter.network.door import Door
 from codex_acp.adapter.network.hub import Hub
 from codex_acp.adapter.network.limits import Limits
@@ -67,9 +68,11 @@ class Address:
         except ValueError:
             port = None
         if parts.scheme not in ("ws", "wss", "http", "https") or not parts.hostname or port is None:
-            raise MisuseError(f"{url!r} is no address to listen at, like http://127.0.0.1:8765/acp")
+            raise MisuseError(
+                f"{bare_url(url)!r} is no address to listen at, like http://127.0.0.1:8765/acp"
+            )
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise MisuseError(f"{url!r} has more than a host, a port and a path")
+            raise MisuseError(f"{bare_url(url)!r} has more than a host, a port and a path")
         return cls(parts.scheme, parts.hostname, port, parts.path or "/acp")
 
     @property

@@ -14,6 +14,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._urls import bare_url
 from codex_acp.errors import MisuseError
 from codex_acp.transport.remote_address import Token, check_remote_url, token_getter
 
@@ -41,7 +42,7 @@ def remote_link(url: str, token: Token | None = None) -> WebSocketLink:
             raise MisuseError(message)
         return WebSocketLink("ws://localhost/", unix_path=path, name=url, token=token_getter(token))
     check_remote_url(url, token, "an app-server: ws://HOST:PORT, wss://... or unix://...")
-    return WebSocketLink(url, name=url, token=token_getter(token))
+    return WebSocketLink(url, name=bare_url(url), token=token_getter(token))
 
 
 def signed_bearer_token(
