@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import shlex
+import signal
 import struct
 import subprocess
 import sys
@@ -28,6 +29,8 @@ MARK = "\u2503"
 GUTTER = f"\x1b[7m{MARK}\x1b[0m "
 """What each row of a question begins with."""
 
+TOO_SMALL = "Too small for a question: make this window at least 30 columns wide and 8 rows high."
+
 STYLES = re.compile(r"\x1b\[\d+m")
 KEYS = re.compile(r"  ([a-z]+)\d+\) ")
 
@@ -47,9 +50,10 @@ class OnTerminal:
         stdout_too: bool = False,
         command: str = "run",
         shell: str | None = None,
+        size: tuple[int, int] = (80, 24),
     ) -> None:
         self._master, slave = pty.openpty()
-        self.resize(80)
+        self._set_size(*size)
         self.process = subprocess.Popen(
             [*COMMAND, command, *arguments] if shell is None else ["sh", "-c", shell],
             stdin=slave,
@@ -69,9 +73,13 @@ class OnTerminal:
         self.process.communicate(timeout=TERMINAL_SECONDS)
         os.close(self._master)
 
-    def resize(self, columns: int) -> None:
-        """Make the window this wide."""
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    def resize(self, columns: int, rows: int = 24) -> None:
+        """Make the window this large, and tell the command, as the kernel does."""
+        self._set_size(columns, rows)
+        self.process.send_signal(signal.SIGWINCH)  # it controls no terminal: nobody else tells it
+
+    def _set_size(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def until(self, text: str, *, times: int = 1) -> None:
         """Wait until ``text`` stands on the screen, this many times."""

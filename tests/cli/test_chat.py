@@ -11,7 +11,7 @@ import pytest
 
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment
-from tests.cli.on_terminal import OnTerminal, agent
+from tests.cli.on_terminal import TOO_SMALL, OnTerminal, agent
 
 READY = "Ctrl-D leaves"
 CHOOSE = " to choose; Enter rejects: "
@@ -119,6 +119,17 @@ def test_a_list_is_broken_between_words_on_a_narrow_terminal(env: dict[str, str]
         terminal.until("set\r\n" + " " * 23 + "one: /options NAME VALUE\r\n")
         terminal.line("/bak\r")
         terminal.until("error: there is no command /bak; did you mean\r\n/bake? A space")
+
+
+def test_7_3_a_question_in_a_window_without_room_waits(env: dict[str, str]) -> None:
+    with Chat(
+        env, *agent("asks"), "Go.", stdout_too=True, command="chat", size=(11, 8)
+    ) as terminal:
+        terminal.until(TOO_SMALL)
+        terminal.resize(80)
+        terminal.until(CHOOSE)
+        terminal.choose(2)
+        terminal.until('"optionId": "n"')
 
 
 @pytest.mark.attack("agent")

@@ -29,7 +29,7 @@ from codex_acp.testing import (
     turn_started,
 )
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
-from tests.cli.on_terminal import OnTerminal
+from tests.cli.on_terminal import TOO_SMALL, OnTerminal
 from tests.support.adapter_tap import AdapterTap
 from tests.support.processes import lives
 
@@ -300,3 +300,15 @@ def test_it_answers_its_questions_on_a_terminal_with_colours(temporary: Path) ->
         assert terminal.end()[0] == 0
     assert "\x1b[32mAllow once" in terminal.screen
     assert "That is none of the answers." not in terminal.screen
+
+
+def test_7_3_its_questions_wait_for_a_window_that_has_room(temporary: Path) -> None:
+    env = environment(temporary, TERM="xterm")
+    with OnTerminal(env, command="demo", stdout_too=True, size=(11, 8)) as terminal:
+        terminal.until("Start it? [Y/n]")
+        terminal.type("\n")
+        terminal.until(TOO_SMALL)
+        terminal.resize(80)
+        terminal.until(" to choose; Enter rejects: ")
+        terminal.process.terminate()
+        terminal.rest()

@@ -14,9 +14,10 @@ import pytest
 from codex_acp.cli.screen.frame import columns_of, wrapped
 from codex_acp.cli.screen.output import TextOutput
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment
-from tests.cli.on_terminal import MARK, STYLES, OnTerminal, agent
+from tests.cli.on_terminal import MARK, STYLES, TOO_SMALL, OnTerminal, agent
 
 PROMPT = " to choose; Enter rejects: "
+MORE = "Enter goes on, q rejects: "
 
 
 @pytest.fixture
@@ -27,18 +28,54 @@ def env(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.attack("agent")
 def test_7_3_a_question_is_drawn_again_for_a_window_of_another_size(env: dict[str, str]) -> None:
     with OnTerminal(env, *agent("asks", "forges in it"), "Go.", stdout_too=True) as terminal:
-        terminal.page_to(PROMPT, "Enter goes on, q rejects: ")
+        terminal.page_to(PROMPT, MORE)
         before = len(terminal.screen)
         terminal.resize(50)
-        terminal.process.send_signal(signal.SIGWINCH)  # as the kernel does, of whom it controls
         terminal.until(
             "python asks for permission:", times=terminal.screen.count("python asks") + 1
         )
-        terminal.page_to(PROMPT, "Enter goes on, q rejects: ")
+        terminal.page_to(PROMPT, MORE)
         again = STYLES.sub("", terminal.screen[before:]).strip("\r\n").split("\r\n")
         terminal.choose(1)
         assert '"optionId": "y"' in terminal.rest()
     assert all(row.lstrip("\r").startswith(MARK) and len(row) <= 50 for row in again[:-1])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (8, 8), (11, 8), (29, 24), (80, 7)])
+@pytest.mark.parametrize("behaviour", ["asks", "has a form"])
+def test_7_3_a_question_waits_for_a_window_that_has_room(
+    env: dict[str, str], size: tuple[int, int], behaviour: str
+) -> None:
+    with OnTerminal(env, *agent(behaviour), "Go.", stdout_too=True, size=size) as terminal:
+        terminal.until(TOO_SMALL)
+        terminal.type("\nq\n1\n\x04")  # answers nothing
+        terminal.resize(size[0], size[1] - 1 or 2)
+        terminal.until(TOO_SMALL, times=2)
+        assert PROMPT not in terminal.screen
+        terminal.resize(30, 8)
+        terminal.page_to(terminal_prompt(behaviour), MORE)
+        again = STYLES.sub("", terminal.screen.rpartition(TOO_SMALL)[2]).strip("\r\n")
+        terminal.choose(2)
+        assert ('"optionId": "n"' if behaviour == "asks" else '"decline"') in terminal.rest()
+    rows = [row.lstrip("\r") for row in again.split("\r\n")]
+    assert all(row.startswith(MARK) and len(row) <= 30 for row in rows[:-1] if MORE not in row)
+    assert "Traceback" not in terminal.screen
+
+
+def test_7_3_a_window_that_becomes_too_small_takes_the_question_back(env: dict[str, str]) -> None:
+    with OnTerminal(env, *agent("asks"), "Go.", stdout_too=True) as terminal:
+        terminal.until(PROMPT)
+        terminal.resize(11, 8)
+        terminal.until(TOO_SMALL)
+        terminal.choose(1)  # nobody sees what this allows
+        terminal.resize(80)
+        terminal.until(PROMPT, times=2)
+        terminal.choose(2)
+        assert '"optionId": "n"' in terminal.rest()
+
+
+def terminal_prompt(behaviour: str) -> str:
+    return PROMPT if behaviour == "asks" else " to choose; Enter: not now: "
 
 
 def test_a_note_is_broken_between_words() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +28,6 @@ from codex_acp.transport.loop_runner import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import TextIO
 
@@ -172,6 +171,3 @@ class _Typist(LineReader):
 
     def drop(self) -> None:
         """There is nothing."""
-
-    def noticing_changes(self) -> AbstractContextManager[None]:
-        return nullcontext()

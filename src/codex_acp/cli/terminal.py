@@ -67,8 +67,18 @@ class LineReader:
             data += more
         return data.decode(errors="replace").rstrip("\r\n")
 
+    async def change(self) -> None:
+        """Wait until the window changes its size, or this program is continued; read nothing."""
+        self._ready = ready = asyncio.Event()
+        try:
+            await ready.wait()
+        finally:
+            self._ready = None
+            self._changed = False
+
     def noticing_changes(self) -> AbstractContextManager[None]:
-        """`line` raises Redraw when the window changes its size, or this program is continued."""
+        """`line` raises Redraw when the window changes its size, or this program is continued, and
+        `change` returns."""
         return self._noticing()
 
     @contextmanager

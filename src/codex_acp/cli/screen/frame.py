@@ -29,8 +29,9 @@ MAX_ROWS: Final = 1_000
 """Rows of a question that a person is led through; what is longer is not shown whole, and can
 only be rejected."""
 
-LEAST: Final = 8
-"""Columns of text, and rows, that are counted on, however small the terminal says it is."""
+LEAST_COLUMNS: Final = 30
+LEAST_ROWS: Final = 8
+"""Of a window in which a question is asked: the longest prefix and prompt of ours have room."""
 
 Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow", "cyan"]
 
@@ -81,15 +82,20 @@ class Frame:
         """``text`` of others, in which our mark is written out."""
         return text.translate(self._hidden)
 
+    def has_room(self) -> bool:
+        """Whether the window is large enough for a question."""
+        size = size_of(self._stream)
+        return size.columns >= LEAST_COLUMNS and size.lines >= LEAST_ROWS
+
     def pages(self, lines: Iterable[Line], last: Iterable[Line], prompts: Sequence[str]) -> Pages:
         """``lines``, then those of ``last`` on one page if they fit one, cut into pages.
 
         The longest of ``prompts`` fits below each.
         """
         size = size_of(self._stream)
-        columns = max(LEAST, size.columns - 3)  # the mark, a space, and the last column
+        columns = max(LEAST_COLUMNS, size.columns) - 3  # the mark, a space, and the last column
         below = max(len(prompt) // columns + 1 for prompt in prompts)
-        height = max(LEAST, size.lines) - below - 1
+        height = max(1, max(LEAST_ROWS, size.lines) - below - 1)
         body = list(itertools.islice(self._rows(lines, columns), MAX_ROWS + 1))
         if len(body) > MAX_ROWS:
             return Pages([body[:height]], len(body), whole=False)
@@ -112,7 +118,7 @@ class Frame:
     def _rows(self, lines: Iterable[Line], columns: int) -> Iterator[str]:
         most = MAX_ROWS * columns + 1  # more than that is too much anyway
         for text, prefix, style, continued in lines:
-            room = max(LEAST, columns - len(prefix))
+            room = max(2, columns - len(prefix))  # a character takes two at most
             shown = self.encodable(self.without_mark(visible(text[:most])))
             for number, row in enumerate(wrapped(shown, room)):
                 before = prefix if continued is None or not number else continued

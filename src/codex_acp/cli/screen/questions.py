@@ -16,7 +16,7 @@ from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.acp import types
 from codex_acp.acp.form_answers import misfit, written
 from codex_acp.cli.screen.fields import heading, hint, shown_value, title_of, titles_of, value_of
-from codex_acp.cli.screen.frame import MAX_ROWS, Line, Style
+from codex_acp.cli.screen.frame import LEAST_COLUMNS, LEAST_ROWS, MAX_ROWS, Line, Style
 from codex_acp.cli.screen.tool_calls import asked_to, described, quoted
 from codex_acp.cli.terminal import LineReader, Redraw
 
@@ -37,6 +37,10 @@ GOES_ON: Final = "Enter goes on, q rejects: "
 _MORE: Final = "{} of {} rows; " + GOES_ON
 _AGAIN: Final = Line("That is none of the answers.", "  ", "yellow")
 _TOO_LONG: Final = Line("Too long to be shown whole, so it can only be rejected.", "  ", "yellow")
+_TOO_SMALL: Final = (
+    f"Too small for a question: make this window at least {LEAST_COLUMNS} columns wide and "
+    f"{LEAST_ROWS} rows high."
+)
 _MOST_REJECTING: Final = 5
 """Choices that are offered for what is too long: an agent may have sent any number."""
 
@@ -243,10 +247,20 @@ class Questions:
                 return chosen
             await self._shown([_AGAIN], [])
 
+    async def _room(self) -> bool:
+        """Wait until the window has room for a question; whether it always had."""
+        had_room = True
+        while not self._screen.frame.has_room():
+            had_room = False
+            self._screen.ask(f"\n{_TOO_SMALL}\n")
+            await self._reader.change()
+        return had_room
+
     async def _shown(
         self, lines: Iterable[Line], last: Iterable[Line], prompt: str = ""
     ) -> Literal["whole", "in part", "left"]:
         """How much of it was on the screen: page by page, as far as the person goes on."""
+        await self._room()
         frame = self._screen.frame
         cut = frame.pages(lines, last, [_MORE.format(MAX_ROWS, MAX_ROWS), prompt])
         seen = 0
@@ -267,7 +281,9 @@ class Questions:
             self._screen.ask(self._screen.frame.drawn([_AGAIN.prefix + _AGAIN.text]))
 
     async def _ask(self, prompt: str) -> str | None:
-        """A line that was typed after what stands above was drawn; None for Ctrl-D."""
+        """A line typed after what stands above was drawn; None for Ctrl-D. Raises Redraw."""
+        if not await self._room():
+            raise Redraw
         self._reader.drop()
         self._screen.ask(self._screen.frame.prompt(prompt))
         answer = await self._reader.line()
