@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from codex_acp.codex.connection import agent_guard
+from codex_acp.codex.connection.agent_guard import hook_arguments
 from codex_acp.testing import Exit, Expect, ScriptedCodex
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
 
@@ -88,7 +90,10 @@ def test_settings_reach_codex_and_the_agent_answers(tmp_path: Path, words: list[
     result = agent.session["result"]
     assert isinstance(result, dict)
     assert result["sessionId"] == "thread-1"
-    assert codex.record().argv == ["app-server", *(word for word in words if word != "serve")]
+    first, *given = codex.record().argv
+    of_ours = hook_arguments(sys.executable, agent_guard.__file__)
+    assert first == "app-server"
+    assert given == [*of_ours, *(word for word in words if word != "serve")]
 
 
 def test_the_log_goes_to_stderr(tmp_path: Path) -> None:

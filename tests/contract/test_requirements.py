@@ -41,6 +41,7 @@ RULES = {
     "3.7": "A request again is that request; actions or requests that share an id fail closed.",
     "3.8": "What the person sees is what runs; nothing deceives and nothing is cut in silence.",
     "3.9": "A sub-agent's requests belong to the root session and to the child's own turn.",
+    "3.9c": "A session's model acts with its own session's rights.",
     "4.1": "A tool call is announced before its permission request, and not erased by it.",
     "4.2": "Updates keep Codex's order, and all of a turn come before its prompt response.",
     "4.3": "A prompt always returns.",
@@ -56,8 +57,8 @@ RULES = {
     "7.3": "While a question is open on our terminal nothing else is written; all of it is seen.",
 }
 
-_NUMBERED = re.compile(r"test_(\d)_(\d)(?:_and_(\d)_(\d))*_")
-_EACH = re.compile(r"(\d)_(\d)")
+_NUMBERED = re.compile(r"test_\d_\d[a-z]?(?:_and_\d_\d[a-z]?)*_")
+_EACH = re.compile(r"(\d)_(\d[a-z]?)")
 
 
 @functools.cache
@@ -78,7 +79,7 @@ def _numbered_tests() -> dict[str, list[str]]:
 
 
 def test_the_page_of_the_contract_has_every_rule_and_no_other() -> None:
-    assert re.findall(r"^\*\*(\d\.\d)\*\* ", PAGE.read_text(), re.M) == list(RULES)
+    assert re.findall(r"^\*\*(\d\.\d[a-z]?)\*\* ", PAGE.read_text(), re.M) == list(RULES)
 
 
 @pytest.mark.parametrize("rule", sorted(RULES))

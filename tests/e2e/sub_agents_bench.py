@@ -120,6 +120,20 @@ class SubAgentBench:
         self.begin(text)
         self.end()
 
+    def prompt_in(self, session: str, text: str, until: str | None = None) -> None:
+        """Run a prompt of another session to its end, or until the agent has said something."""
+        mark = len(self.adapter.messages)
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+        asked = self.adapter.start("session/prompt", prompt)
+        if until is not None:
+            self.adapter.leaves_open.add("session/prompt")
+            said = {"type": "text", "text": until}
+            self.wait(session, lambda u: u.get("content") == said, mark)
+        elif self.version == 1:
+            assert "result" in self.adapter.answer(asked)
+        else:
+            self.wait(session, lambda u: u.get("state") == "idle", mark)
+
     def begin(self, text: str) -> None:
         """Begin a prompt."""
         self._mark = len(self.adapter.messages)

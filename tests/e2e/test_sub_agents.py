@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -134,27 +135,27 @@ def test_a_sub_agent_can_be_cancelled_alone(version: int, capabilities: dict[str
 
 
 @pytest.mark.attack("model")
-def test_a_session_that_the_model_of_another_talks_to_stays_one_of_its_own() -> None:
-    with SubAgentBench(SCENES, 1, {"subagents": {}}, OLD_CONFIG) as bench:
+def test_3_9c_without_hooks_a_turn_ends_whose_model_reaches_for_another_session() -> None:
+    config = {**OLD_CONFIG, "features": {"multi_agent": True, "hooks": False}}
+    with SubAgentBench(SCENES, 1, {"subagents": {}}, config) as bench:
         victim = bench.ask("session/new", bench.place)["sessionId"]
         bench.model.put(VICTIM, victim)
         block = {"type": "text", "text": WORK}
         work = bench.adapter.start("session/prompt", {"sessionId": victim, "prompt": [block]})
         bench.wait(victim, lambda u: u["sessionUpdate"] == "agent_message_chunk")
         bench.begin(INTRUDE)
-        bench.wait(bench.session, lambda u: u["sessionUpdate"] == "agent_message_chunk")
+        assert bench.end() == "cancelled"
         bench.model.open("intruded")
         bench.wait(victim, lambda u: u.get("content") == {"type": "text", "text": "Told."})
         assert bench.children() == {}
-        assert "receiverThreadIds" in bench.transcript.read_text()
+        assert "its model reached for another session" in json.dumps(bench.updates())
+        assert "has reached for this one" in json.dumps(bench.updates(victim))
 
-        bench.adapter.send({"method": "session/cancel", "params": {"sessionId": bench.session}})
-        assert bench.end() == "cancelled"
         bench.ask("session/close", {"sessionId": bench.session})
         bench.ask("session/set_mode", {"sessionId": victim, "modeId": "read-only"})
         bench.model.open("work")
         assert bench.adapter.answer(work)["result"]["stopReason"] == "end_turn"
-        assert bench.text(victim) == "Own work.Told.Done."
+        assert "Own work.Told.Done." in bench.text(victim)
 
 
 def test_a_session_that_is_closed_takes_its_sub_agents_with_it() -> None:

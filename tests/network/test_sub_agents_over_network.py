@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from codex_acp.testing import CodexHome, ScriptedModel, Text
-from tests.e2e.sub_agents_bench import CONFIG, spawn, wait
+from tests.e2e.sub_agents_bench import CONFIG, LateModel, spawn, wait
+from tests.e2e.test_other_agents import HELLO, MADE, OTHER, REACH, TOOLS
+from tests.e2e.test_other_agents import SCENES as REACHING
 from tests.e2e_contract.contract_bench import Scenes
 from tests.network.http_client import HttpClient
 from tests.network.listening_adapter import ListeningAdapter
@@ -56,3 +58,29 @@ async def test_their_owner_alone_reads_them_in_streams_of_their_own(tmp_path: Pa
             request = {"jsonrpc": "2.0", "id": 77, "method": "session/load", "params": where}
             await bob.post(request, **{"acp-session-id": child})
             assert (await bob.outcome(77))["error"]["code"] == -32002
+
+
+@pytest.mark.attack("network")
+async def test_3_9c_one_owners_model_reaches_no_thread_of_another_owner(tmp_path: Path) -> None:
+    with (
+        LateModel(REACHING.responses) as model,
+        CodexHome(model.base_url) as home,
+        ListeningAdapter(home.env, tmp_path, tokens=several_tokens()) as adapter,
+    ):
+        made = home.root / "made"
+        model.put(MADE, str(made))
+        async with adapter.connect(ALICE) as alice, adapter.connect(BOB) as bob:
+            hers = await alice.new_session(home.workspace)
+            mode = {"sessionId": hers, "modeId": "full-access"}
+            await alice.ask("session/set_mode", mode)
+            await alice.outcome(await alice.prompt(hers, HELLO))
+            model.put(OTHER, hers)
+            heard = len(alice.updates)
+
+            his = await bob.new_session(home.workspace)
+            ended = await bob.outcome(await bob.prompt(his, REACH))
+            assert ended["result"]["stopReason"] == "end_turn"
+            said = model.requests[-1].tool_outputs
+            assert all("no sub-agent of this session" in said[tool] for tool in TOOLS), said
+            assert not made.exists()
+            assert alice.updates[heard:] == []

@@ -151,6 +151,7 @@ class World:
                 self.transcript,
                 lambda thread_id, turn_id: self.interrupted.append((thread_id, turn_id)),
             ),
+            lambda thread_id, turn_id: self.interrupted.append((thread_id, turn_id)),
         )
         self.interrupted: list[tuple[str, str]] = []
         self._next_id = 0

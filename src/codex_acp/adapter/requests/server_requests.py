@@ -63,6 +63,12 @@ logger = logging.getLogger(__name__)
 SAID_LIMIT: Final = 2_000
 """Characters of a reason that are said: it may repeat what a hostile server sent."""
 
+REACHED_ELSEWHERE: Final = "its model reached for another session, with rights not its own"
+"""Why a turn is interrupted that did so."""
+
+REACHED: Final = "The model of another session has reached for this one; that one was interrupted."
+"""Said to the person whose session it was."""
+
 _ID_IN_USE: Final = "the request's id is open already"
 
 
@@ -152,6 +158,16 @@ class ServerRequestRunner:
     def say_in(self, thread_id: str, text: str) -> None:
         """One line for the person whose session a thread is of."""
         self._say(self._items.root_of(thread_id), text)
+
+    # What a model does to other sessions (contract 3.9c).
+
+    def reached_elsewhere(self, thread_id: str, others: list[str]) -> None:
+        """Tell both sides of a turn that ends since its model reached for other sessions."""
+        named = ", ".join(others)
+        logger.warning("a turn of %s is interrupted: its model reached for %s", thread_id, named)
+        self.say_in(thread_id, f"The turn is interrupted: {REACHED_ELSEWHERE} ({named}).")
+        for other in others:
+            self.say_in(other, REACHED)
 
     # Events that settle what is open.
 

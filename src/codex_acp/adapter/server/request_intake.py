@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import value_at
+from codex_acp._last_ones import LastOnes
 from codex_acp.adapter.server.mcp_startup import STARTUP_STATUS, McpStartups
 from codex_acp.codex._generated.notifications import UnknownNotification
 from codex_acp.codex.approvals.refusals import refusal
-from codex_acp.codex.approvals.running_items import FOLLOWED, Items
+from codex_acp.codex.approvals.running_items import FOLLOWED, MAX_ENDED, Items
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import RpcError, TransportError
 from codex_acp.wire.model import UnknownVariant, WireModel
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.requests.async_questions import AsyncQuestionRunner
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
+    from codex_acp.codex._generated.models import ItemStartedNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.server_requests import RefusedRequest
@@ -38,20 +40,31 @@ _COMPLETED: Final = "completed"
 
 
 class RequestIntake(NotificationSink):
-    """Joins a client to the routing; ``make_runner`` is called at the first server request."""
+    """Joins a client to the routing; ``make_runner`` is called at the first server request.
+
+    ``interrupt`` begins to interrupt a turn of a thread.
+    """
 
     def __init__(
-        self, client: AppServerConnection, make_runner: Callable[[Items], ServerRequestRunner]
+        self,
+        client: AppServerConnection,
+        make_runner: Callable[[Items], ServerRequestRunner],
+        interrupt: Callable[[str, str], None],
     ) -> None:
         self.items = Items(client.opened_threads)
         self.mcp = McpStartups()
         self._openings: dict[str, asyncio.Event] = {}
         self._client = client
         self._make_runner = make_runner
+        self._interrupt = interrupt
         self._runner: ServerRequestRunner | None = None
         self._asks_aside: AsyncQuestionRunner | None = None
         self._begun: set[tuple[type, RequestId]] = set()
         self._settled_early: set[tuple[type, RequestId]] = set()
+        self._fed: set[str] = set()
+        """Threads to whose agent another session's model has just written, while it was idle."""
+        self._reached_from: LastOnes[str, None] = LastOnes(MAX_ENDED)
+        """Turns that were interrupted because their models reached for other sessions."""
         client.subscribe_all(self, FOLLOWED | {RESOLVED, STARTUP_STATUS})
         client.handle_others(self.handle)
 
@@ -127,6 +140,11 @@ class RequestIntake(NotificationSink):
             if isinstance(event, UnknownNotification):
                 return
             self.items.apply(event)
+            if event.method == "item/started":
+                self._look_elsewhere(event.params)
+            elif event.method == "turn/started" and event.params.thread_id in self._fed:
+                self._fed.discard(event.params.thread_id)
+                self._interrupt(event.params.thread_id, event.params.turn.id)
             if event.method == "item/completed" and getattr(event.params.item, "questions", None):
                 self._aside().completed(event.params)
             if self._runner is None:
@@ -144,6 +162,18 @@ class RequestIntake(NotificationSink):
         del error
         if self._runner is not None:
             self._runner.codex_lost()
+
+    def _look_elsewhere(self, started: ItemStartedNotification) -> None:
+        """End what reaches another session, where Codex did not run the hook that refuses it."""
+        others = self.items.reached_elsewhere(started.thread_id, started.item)
+        if not others:
+            return
+        if getattr(started.item, "tool", None) == "sendInput":
+            self._fed.update(each for each in others if self.items.running_turn(each) is None)
+        if started.turn_id not in self._reached_from:  # one sent twice would end the next turn
+            self._reached_from[started.turn_id] = None
+            self._interrupt(started.thread_id, started.turn_id)
+            self._ready_runner().reached_elsewhere(started.thread_id, others)
 
     def _resolved(self, params: JsonValue) -> None:
         request_id = value_at(params, "requestId")

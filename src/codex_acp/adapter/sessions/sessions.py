@@ -49,9 +49,11 @@ class _Connection:
         codex: AppServerConnection,
         make_runner: Callable[[Items], ServerRequestRunner],
         sessions: Callable[[_Connection], list[OpenSession]],
+        interrupt: Callable[[str, str], None],
     ) -> None:
         self.codex = codex
         self._make_runner = make_runner
+        self._interrupt = interrupt
         self._events: RequestIntake | None = None
         self._held = HeldNotifications(codex, None)
         self.threadless = ThreadlessNotifications(
@@ -67,7 +69,7 @@ class _Connection:
         if self._events is None:
             from codex_acp.adapter.server.request_intake import RequestIntake
 
-            self._events = RequestIntake(self.codex, self._make_runner)
+            self._events = RequestIntake(self.codex, self._make_runner, self._interrupt)
             self._held.hand_over(self._events)
         return self._events
 
@@ -141,7 +143,12 @@ class Sessions:
     def codex_started(self, codex: AppServerConnection) -> None:
         """A new connection to Codex: its requests and items are told from an earlier one's."""
         number = self.generation = self.generation + 1
-        self._connection = _Connection(codex, lambda i: self._runner(codex, number, i), self._on)
+        self._connection = _Connection(
+            codex,
+            lambda items: self._runner(codex, number, items),
+            self._on,
+            lambda thread_id, turn_id: self._interrupt(codex, thread_id, turn_id),
+        )
 
     def refused(self, refused: RefusedRequest) -> None:
         """The client to Codex refused a request by itself."""

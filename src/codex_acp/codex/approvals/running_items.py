@@ -167,6 +167,13 @@ class Items:
 
     # What others ask.
 
+    def reached_elsewhere(self, thread_id: str, item: models.ThreadItem) -> list[str]:
+        """Return the threads of other sessions that a call of a tool for agents is about."""
+        if not isinstance(item, models.CollabAgentToolCallThreadItem):
+            return []
+        root = self.root_of(thread_id)
+        return [other for other in item.receiver_thread_ids if self.root_of(other) != root]
+
     def is_running(self, thread_id: str, turn_id: str | None) -> bool:
         """Whether this very turn, or one within it, has started and not ended."""
         running = (self._turns.get(thread_id), self._outer.get(thread_id))

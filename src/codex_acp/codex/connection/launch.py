@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
+from codex_acp.codex.connection import agent_guard
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.errors import CodexNotExecutable, LaunchError
 from codex_acp.transport.child import spawn
@@ -95,7 +97,8 @@ def spawn_app_server(
     binary = find_codex(options.codex)
     if options.cwd is not None and not os.path.isdir(options.cwd):  # noqa: PTH112 - no pathlib here
         raise LaunchError(f"Codex cannot start in {options.cwd!r}: it is not a directory")
-    argv = [binary.path, "app-server", *options.args]
+    guard = agent_guard.hook_arguments(sys.executable, agent_guard.__file__)
+    argv = [binary.path, "app-server", *guard, *options.args]
     env = _environment(binary, options.env)
     try:
         return spawn(argv, env, options.cwd, name=PROCESS_NAME, on_stderr_line=on_stderr_line)

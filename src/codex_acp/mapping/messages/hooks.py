@@ -18,6 +18,9 @@ _TOLD: Final = ("warning", "stop", "feedback", "error")
 _WARNINGS: Final = ("warning", "error")
 """What a hook that ended well may still have to say."""
 
+OWN_REFUSAL: Final = "[codex-acp] "
+"""How `codex.connection.agent_guard` begins why it refused a call: a hook, but nobody's own."""
+
 
 def hook_completed(state: SessionState, params: models.HookCompletedNotification) -> SessionEvents:
     """``hook/completed`` → a line if the hook blocked or stopped something, failed, or warns.
@@ -29,7 +32,10 @@ def hook_completed(state: SessionState, params: models.HookCompletedNotification
     status = run.status
     match status:
         case "blocked":
-            return say(state, f"{title} blocked this action", "warning", _told(run))
+            told = _told(run)
+            if told is not None and told.startswith(OWN_REFUSAL):
+                return say(state, told.removeprefix(OWN_REFUSAL))
+            return say(state, f"{title} blocked this action", "warning", told)
         case "stopped":
             return say(state, f"{title} stopped the turn", "warning", _told(run))
         case "failed":
