@@ -59,6 +59,29 @@ def test_a_plan_that_is_approved_is_carried_out_in_the_same_prompt(version: int)
 
 
 @EVERY_VERSION
+@pytest.mark.attack("model")
+def test_3_8_what_a_plan_hides_is_made_visible_in_its_question(version: int) -> None:
+    hostile = "# Tidy up \u202e\u200b\U000e0041\x1b[2J\n```\n![x](http://e.v/i)\n"
+    proposed = [Text(f"<proposed_plan>\n{hostile}</proposed_plan>\n")]
+    with EitherVersion(version, [proposed]) as it:
+        session = it.new()
+        prompt, question = _asked(it, session)
+        call = _call(question["params"])
+        it.adapter.send({"id": question["id"], "error": {"code": -32603, "message": "no"}})
+        assert _end(it, session, prompt) == "end_turn"
+        calls = it.updates(session, "tool_call" if version == 1 else "tool_call_update")
+        announced = next(u for u in calls if u["toolCallId"] == call["toolCallId"])
+        shown = (
+            "````markdown\n# Tidy up \u27e6U+202E\u27e7\u27e6U+200B\u27e7\u27e6U+E0041\u27e7"
+            "\u27e6U+001B\u27e7[2J\n```\n![x](http://e.v/i)\n````"
+        )
+        for told in (call, announced):
+            (part,) = told["content"]
+            assert part["content"]["text"] == shown
+            assert told["rawInput"] == {"plan": hostile}
+
+
+@EVERY_VERSION
 @pytest.mark.parametrize("answer", ["no", "gone", "cancel", "another prompt"])
 def test_without_a_yes_the_plan_stays_a_plan(version: int, answer: str) -> None:
     with EitherVersion(version, [PROPOSED, [Text("A better plan.")]]) as it:

@@ -13,7 +13,7 @@ from codex_acp.codex.approvals.classify import ApprovalRequest
 from codex_acp.codex.approvals.grants import Once, RememberHost, Session
 from codex_acp.mapping.v1.updates import permission_call
 from codex_acp.routing.approvals import choices, identity_of
-from codex_acp.routing.display import is_plain
+from codex_acp.routing.display import is_plain, visible
 from codex_acp.routing.table import tool_call_id
 from codex_acp.wire.codec import encode
 from tests.support.routing_samples import (
@@ -71,7 +71,7 @@ each = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize(
+tricks = pytest.mark.parametrize(
     ("asked", "items"),
     [
         (command(command=TRICK, cwd=TRICK, reason=TRICK), []),
@@ -105,12 +105,40 @@ each = pytest.mark.parametrize(
         (patch_request(TRICK, TRICK), []),
     ],
 )
+"""Requests that are hostile wherever they can be."""
+
+
+@tricks
 def test_3_8_nothing_invisible_reaches_the_person(asked: Any, items: list[dict[str, Any]]) -> None:
     routed = approval_route(asked, running(*items))
     names = [c.option.name for c in choices(routed.offered, routed.approval, "p1")]
     seen = "".join([*names, *texts(sent(asked, *items)[0]), *texts(sent(asked, *items)[1])])
     assert all(is_plain(line) for line in seen.split("\n"))
     assert "U+202E" in seen
+
+
+@tricks
+def test_3_8_what_raw_input_has_unseen_stands_visibly_beside_it(
+    asked: Any, items: list[dict[str, Any]]
+) -> None:
+    """Raw input is data, as it came: a client need not show it, and shows all the same."""
+    question, announced = sent(asked, *items)
+    routed = approval_route(asked, running(*items))
+    names = [c.option.name for c in choices(routed.offered, routed.approval, "p1")]
+    seen = "".join([*names, *texts(question), *texts(announced)])
+    hidden = [leaf for leaf in leaves(question["rawInput"]) if not is_plain(leaf, multiline=True)]
+    assert hidden
+    for leaf in hidden:
+        as_json = json.dumps(leaf, ensure_ascii=False)[1:-1]
+        assert visible(leaf) in seen or visible(as_json) in seen, leaf
+
+
+def leaves(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [leaf for key, each in value.items() for leaf in (key, *leaves(each))]
+    if isinstance(value, list):
+        return [leaf for each in value for leaf in leaves(each)]
+    return [value] if isinstance(value, str) else []
 
 
 def test_3_8_a_hidden_character_in_a_new_files_text_is_written_out_beside_its_diff() -> None:

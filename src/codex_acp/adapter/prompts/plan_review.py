@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.audience import Asks
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.events.content import Block
-    from codex_acp.mapping.events.session_events import SessionEvents
+    from codex_acp.mapping.events.session_events import SessionEvents, ToolCallChanged
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 IMPLEMENT: Final = "implement_plan"
@@ -134,14 +134,16 @@ class PlanReview:
             over.cancel()
 
     async def _reviewed(self, call_id: str, plan: str) -> PromptDone:
-        from codex_acp.mapping.messages.plans import review_announced, review_ended
+        from codex_acp.mapping.messages.plans import review_asked, review_ended
+        from codex_acp.routing.table import announcement
 
         session, mode = self._session, self.mode
         assert mode is not None
         approved: bool | None = None
-        session.tell([review_announced(call_id, TITLE, plan)])
+        shown = review_asked(call_id, TITLE, plan)
+        session.tell([announcement(shown, shown.content or ())])
         with session.waiting_for_person(session.id), self._scope:
-            approved = await self._approved(mode.asks(), call_id, plan)
+            approved = await self._approved(mode.asks(), shown)
         if self._cancelled:  # also when the answer stood before it
             approved = None
         session.tell([review_ended(call_id, approved=approved)])
@@ -154,16 +156,14 @@ class PlanReview:
             session.rests(end)
         return PromptDone(end)
 
-    async def _approved(self, asks: Asks, call_id: str, plan: str) -> bool:
+    async def _approved(self, asks: Asks, shown: ToolCallChanged) -> bool:
         from codex_acp.mapping.events.permissions import PermissionOption, PermissionQuestion
-        from codex_acp.mapping.messages.plans import review_asked
         from codex_acp.routing.ledger import Selected
 
         options = (
             PermissionOption(IMPLEMENT, "Yes, implement this plan", "allow_once"),
             PermissionOption(REVISE, "No, and tell Codex what to do differently", "reject_once"),
         )
-        shown = review_asked(call_id, TITLE, plan)
         with suppress(CodexAcpError):  # without an answer it is not carried out
             question = PermissionQuestion(self._session.id, shown, options)
             answer = await asks.request_permission(question, lambda _: None)

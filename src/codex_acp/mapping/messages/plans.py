@@ -12,10 +12,10 @@ from codex_acp.mapping.events.session_events import (
     PlanChanged,
     PlanStep,
     ThoughtLine,
-    ToolCallAnnounced,
     ToolCallChanged,
 )
 from codex_acp.mapping.messages.message_chunks import text_completed, text_delta
+from codex_acp.routing.content import code_content
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
@@ -51,17 +51,18 @@ def plan_completed(state: SessionState, item: models.PlanThreadItem) -> SessionE
     return text_completed(state, item.id, item.text)
 
 
-def review_announced(call_id: str, title: str, plan: str) -> ToolCallAnnounced:
-    """The tool call that asks whether a plan is to be carried out."""
-    return ToolCallAnnounced(
-        id=call_id, title=title, kind="switch_mode", status="pending", raw_input={"plan": plan}
-    )
-
-
 def review_asked(call_id: str, title: str, plan: str) -> ToolCallChanged:
-    """The same for the question, which stands alone."""
+    """Return the tool call of the question whether a plan is to be carried out.
+
+    The plan is shown in it, although the agent has just said it: a message hides what it likes.
+    """
     return ToolCallChanged(
-        id=call_id, title=title, kind="switch_mode", status="pending", raw_input={"plan": plan}
+        id=call_id,
+        title=title,
+        kind="switch_mode",
+        status="pending",
+        content=[code_content(plan, "markdown")],
+        raw_input={"plan": plan},
     )
 
 
