@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -142,6 +143,33 @@ def test_a_codex_that_does_not_start(
     level, text = about(look(), "start")
     assert level == "problem"
     assert expected in text
+
+
+ANSWERS_OTHERS = """\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    known = asked.get("method") == "initialize"
+    answer = {"id": asked.get("id") if known else 4711, "result": {"userAgent": "x/0.163.0"}}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def test_all_checks_together_have_a_bound(
+    codex: Callable[..., Path],
+    look: Callable[..., dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command, "WHOLE_SECONDS", 5.0)
+    monkeypatch.setattr(command, "TURN_SECONDS", 0.0)
+    (tmp_path / "codex.py").write_text(ANSWERS_OTHERS)
+    codex(f"exec {sys.executable} -I {tmp_path / 'codex.py'}")
+    began = time.monotonic()
+    report = look("--turn")
+    assert time.monotonic() - began < 60, "each of five questions has twenty seconds"
+    text = "it was not looked at: all checks together have 5 s"
+    assert about(report, "turn") == ("warning", text)
 
 
 def test_a_login_that_hangs_is_a_warning(

@@ -11,6 +11,7 @@ import pytest
 
 from codex_acp.cli import demo, loopback
 from codex_acp.cli.doctor import turn
+from codex_acp.cli.doctor.limits import Deadline
 from codex_acp.testing import ScriptedCodex
 from tests.cli.command import COMMAND, environment, run
 
@@ -76,7 +77,7 @@ async def test_a_machine_without_loopback_is_called_so_at_once(
 ) -> None:
     monkeypatch.setattr(turn, "has_loopback", lambda: False)
     monkeypatch.setattr(demo, "has_loopback", lambda: False)
-    finding = await turn.look_at_turn("codex")
+    finding = await turn.look_at_turn("codex", Deadline(1))
     assert (finding.level, finding.text) == ("problem", loopback.NO_LOOPBACK)
     assert demo.demo_agent() == 1
     assert loopback.BRING_IT_UP in capsys.readouterr().err

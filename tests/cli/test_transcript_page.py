@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,33 @@ def test_the_command_writes_the_page_for_its_owner_alone(
     assert source.read_bytes() == before
     assert main(["transcript", str(source), "--html", str(tmp_path / "no" / "page")]) == 2
     assert "cannot be written: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize("value", ["[]", '""', "0", "{}"])
+def test_a_line_of_many_small_values_takes_memory_as_its_text_does(value: str) -> None:
+    wire = next(
+        line for line in lines(with_wire()) if '"message": {' in line or '"message":{' in line
+    )
+    entry = json.loads(wire)
+    entry["message"]["params"] = {"many": []}
+    size = 6_000_000
+    text = json.dumps(entry).replace("[]", f"[{','.join([value] * (size // (len(value) + 1)))}]")
+    tracemalloc.start()
+    try:
+        data = page_data([read_line(text.encode())], Selection())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * size
+    assert data.unread == 1
+    assert "values" in str(data.rows[0]["about"])
+
+
+def test_a_line_with_a_long_text_is_read_whatever_stands_in_it() -> None:
+    wire = next(
+        line for line in lines(with_wire()) if '"message": {' in line or '"message":{' in line
+    )
+    entry = json.loads(wire)
+    entry["message"]["params"] = {"text": 'a, [b], {"c"}, ' * 100_000}
+    assert read_line(json.dumps(entry).encode()).problem == ""

@@ -14,7 +14,8 @@ DESCRIPTION: Final = (
     "Look at Python, the Codex binary, its home, configuration, login, sandbox and MCP servers, "
     "and say of each whether it is ok, and if not, what to do. Codex is asked itself, in a copy "
     "of its home: nothing is written to yours, and no secret is printed. The MCP servers that are "
-    "configured are started, as each session starts them. Every check has a limit."
+    "configured are started, as each session starts them. Every check has a limit, and all "
+    "together have a minute."
 )
 
 EPILOG: Final = "exit codes: 0 no problem (warnings are none), 1 at least one, 2 usage, 130 Ctrl-C"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.cli.doctor.home_copy import HomeCopy
+    from codex_acp.cli.doctor.limits import Deadline
     from codex_acp.jsonrpc.message import JsonValue
 
 START_SECONDS: Final = 20.0
@@ -83,16 +84,16 @@ class Answers(NotificationSink):
         self.changed.set()
 
 
-async def talk(path: str, copy: HomeCopy) -> Answers:
+async def talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
     """Start the app-server ``path``, ask it everything, and end it. Raises nothing of Codex's."""
     adopt_orphans(asyncio.get_running_loop())
     try:
-        return await _talk(path, copy)
+        return await _talk(path, copy, deadline)
     finally:
         leave_orphans()
 
 
-async def _talk(path: str, copy: HomeCopy) -> Answers:
+async def _talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
     answers = Answers()
     options = LaunchOptions(path, _arguments(copy), copy.env, copy.workspace)
     try:
@@ -103,17 +104,18 @@ async def _talk(path: str, copy: HomeCopy) -> Answers:
     try:
         connection = AppServerConnection(child)
         connection.subscribe_all(answers)
+        seconds = deadline.left(START_SECONDS)
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(seconds):
                 await connection.connect()
         except TimeoutError:
-            answers.failed = f"it said nothing for {START_SECONDS:g} s"
+            answers.failed = f"it said nothing for {seconds:.3g} s"
             return answers
         except CodexAcpError as error:
             answers.failed = str(error)
             return answers
         try:
-            await _ask_all(connection, answers, copy)
+            await _ask_all(connection, answers, copy, deadline)
         finally:
             await connection.aclose()
     finally:
@@ -134,13 +136,16 @@ def _arguments(copy: HomeCopy) -> list[str]:
     return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
 
-async def _ask_all(connection: AppServerConnection, answers: Answers, copy: HomeCopy) -> None:
+async def _ask_all(
+    connection: AppServerConnection, answers: Answers, copy: HomeCopy, deadline: Deadline
+) -> None:
     async def ask(name: str, method: str, params: JsonValue) -> None:
+        seconds = deadline.left(ANSWER_SECONDS)
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(seconds):
                 answers.results[name] = await connection.call_raw(method, params)
         except TimeoutError:
-            answers.errors[name] = f"it did not answer {method} within {ANSWER_SECONDS:g} s"
+            answers.errors[name] = f"it did not answer {method} within {seconds:.3g} s"
         except ErrorReply as error:
             answers.errors[name] = error.message
         except CodexAcpError as error:
@@ -165,7 +170,7 @@ async def _ask_all(connection: AppServerConnection, answers: Answers, copy: Home
     if wanted:
         await ask("thread", "thread/start", {**_THREAD, "cwd": str(copy.workspace)})
         with suppress(TimeoutError):
-            async with asyncio.timeout(MCP_SECONDS):
+            async with asyncio.timeout(deadline.left(MCP_SECONDS)):
                 await _until(answers, lambda: _all_done(answers, wanted) or connection.closed)
     with suppress(TimeoutError):
         async with asyncio.timeout(WARNING_SECONDS):

@@ -18,7 +18,14 @@ from codex_acp.cli.doctor.codex_talk import talk
 from codex_acp.cli.doctor.editors import settings_for
 from codex_acp.cli.doctor.finding import Finding, as_json, problem, said, warning
 from codex_acp.cli.doctor.home_copy import HomeCopy, read_regular
-from codex_acp.cli.doctor.limits import CHECK_SECONDS, TooSlow, run_program, within
+from codex_acp.cli.doctor.limits import (
+    CHECK_SECONDS,
+    WHOLE_SECONDS,
+    Deadline,
+    TooSlow,
+    run_program,
+    within,
+)
 from codex_acp.cli.doctor.machine import (
     Home,
     look_at_codex,
@@ -27,7 +34,7 @@ from codex_acp.cli.doctor.machine import (
     look_at_syntax,
     toml_of,
 )
-from codex_acp.cli.doctor.turn import look_at_turn
+from codex_acp.cli.doctor.turn import TURN_SECONDS, look_at_turn
 from codex_acp.cli.endings import FAILED, SIGNALLED
 from codex_acp.cli.interrupts import EndSignals
 from codex_acp.cli.terminal import rows_of, wants_colours
@@ -68,91 +75,100 @@ def doctor(options: DoctorOptions) -> int:
 
 
 class _Seen:
-    """What later checks need of earlier ones."""
+    """What later checks need of earlier ones, and how long all of them may take."""
 
     codex: str | None = None
     home = Home(None, None, usable=False, broken=True)
 
+    def __init__(self, deadline: Deadline) -> None:
+        self.deadline = deadline
+
+    def by(self, check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+        """Yield what is found, or that looking failed: a machine breaks in unthought-of ways."""
+        if not self.deadline.left(1):
+            text = f"it was not looked at: all checks together have {self.deadline.seconds:g} s"
+            yield warning(check, text, "mend what is above first")
+            return
+        try:
+            yield from look()
+        except Exception as error:  # noqa: BLE001 - it is what the report is for
+            text = f"looking failed: {type(error).__name__}: {error}"
+            yield problem(check, text, "see the other lines; if they are all well, report this one")
+
 
 def _findings(options: DoctorOptions) -> Iterator[Finding]:
-    seen = _Seen()
-    yield from _whatever_happens("python", look_at_python)
-    yield from _whatever_happens("command", _look_at_command)
+    seen = _Seen(Deadline(WHOLE_SECONDS + (TURN_SECONDS if options.turn else 0)))
+    yield from seen.by("python", look_at_python)
+    yield from seen.by("command", _look_at_command)
     try:
         tempfile.TemporaryFile().close()
     except OSError as error:
         text = f"no temporary file can be made: {error.strerror or error}"
         yield problem("temporary", text, "make room, or set TMPDIR to a directory of yours")
     else:
-        yield from _whatever_happens("codex", lambda: _find_codex(options.codex, seen))
-    yield from _whatever_happens("codex_home", lambda: _find_home(seen))
+        yield from seen.by("codex", lambda: _find_codex(options.codex, seen))
+    yield from seen.by("codex_home", lambda: _find_home(seen))
     codex = seen.codex
     if codex is None:
         yield from look_at_syntax(seen.home.config)
         text = "configuration, login, sandbox and MCP servers were not looked at"
         yield warning("start", text, "mend what is above first")
         return
-    yield from _whatever_happens("start", lambda: _ask_codex(codex, seen.home))
+    yield from seen.by("start", lambda: _ask_codex(codex, seen))
     if options.turn:
-        yield from _whatever_happens("turn", lambda: _try_turn(codex))
+        yield from seen.by("turn", lambda: _try_turn(codex, seen))
 
 
 def _find_codex(named: str | None, seen: _Seen) -> Iterator[Finding]:
-    found, binary = look_at_codex(named)
+    found, binary = look_at_codex(named, seen.deadline)
     seen.codex = None if binary is None else binary.path
     yield found
 
 
 def _find_home(seen: _Seen) -> Iterator[Finding]:
+    seconds = seen.deadline.left(CHECK_SECONDS)
     try:
-        findings, seen.home = within(CHECK_SECONDS, look_at_home)
+        findings, seen.home = within(seconds, look_at_home)
     except TooSlow:
-        text = f"Codex's home gave no answer for {CHECK_SECONDS:g} s"
+        text = f"Codex's home gave no answer for {seconds:.3g} s"
         yield problem("codex_home", text, "see whether its disk is there, or set CODEX_HOME")
     else:
         yield from findings
 
 
-def _whatever_happens(check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """What is found, or that looking failed: a machine can be broken in ways nobody thought of."""
-    try:
-        yield from look()
-    except Exception as error:  # noqa: BLE001 - it is what the report is for
-        text = f"looking failed: {type(error).__name__}: {error}"
-        yield problem(check, text, "see the other lines; if they are all well, report this one")
+def _try_turn(codex: str, seen: _Seen) -> Iterator[Finding]:
+    yield asyncio.run(look_at_turn(codex, seen.deadline))
 
 
-def _try_turn(codex: str) -> Iterator[Finding]:
-    yield asyncio.run(look_at_turn(codex))
-
-
-def _ask_codex(codex: str, home: Home) -> Iterator[Finding]:
+def _ask_codex(codex: str, seen: _Seen) -> Iterator[Finding]:
+    home, deadline = seen.home, seen.deadline
     values = values_in(home.config)
     remember_secrets(secrets_in(toml_of(home.config)))
     with HomeCopy(home.path if home.usable else None) as copy:
+        seconds = deadline.left(CHECK_SECONDS)
         try:
-            within(CHECK_SECONDS, copy.fill)
+            within(seconds, copy.fill)
         except TooSlow:
-            text = f"the files of Codex's home could not be read within {CHECK_SECONDS:g} s"
+            text = f"the files of Codex's home could not be read within {seconds:.3g} s"
             yield problem("config", text, "see whether their disk is there, or set CODEX_HOME")
             return
-        login = _look_at_login(codex, home, copy)
-        answers = asyncio.run(talk(codex, copy))
+        login = _look_at_login(codex, home, copy, deadline)
+        answers = asyncio.run(talk(codex, copy, deadline))
         for finding in codex_findings(answers, values, os.environ, login):
             yield finding._replace(text=copy.real(finding.text))
 
 
-def _look_at_login(codex: str, home: Home, copy: HomeCopy) -> list[Finding]:
+def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -> list[Finding]:
     """Ask Codex of a copy of the login, in which it cannot be renewed."""
     if home.broken:
         text = "it was not looked at: Codex's home cannot be used"
         return [warning("login", text, "mend what is above first")]
-    target = copy.codex_home / "auth.json"
+    target, seconds = copy.codex_home / "auth.json", deadline.left(LOGIN_SECONDS)
     try:
         if home.path is not None and home.usable:
             _copy_login(home.path / "auth.json", target)
         argv = [codex, "login", "status"]
-        done = run_program(argv, copy.offline, str(copy.workspace), LOGIN_SECONDS)
+        done = run_program(argv, copy.offline, str(copy.workspace), seconds)
     except FileNotFoundError as error:
         return [warning("login", f"it was not looked at: {error.strerror}", "look again")]
     except (OSError, ValueError) as error:
@@ -160,7 +176,7 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy) -> list[Finding]:
         text = f"auth.json cannot be read: {reason}"
         return [problem("login", text, "give it back to yourself, or log in again")]
     except TooSlow:
-        text = f"`codex login status` did not end within {LOGIN_SECONDS:g} s"
+        text = f"`codex login status` did not end within {seconds:.3g} s"
         return [warning("login", text, "run it in a terminal to see why")]
     finally:
         target.unlink(missing_ok=True)

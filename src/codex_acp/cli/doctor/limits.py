@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
@@ -19,6 +20,22 @@ CHECK_SECONDS: Final = 10.0
 MAX_OUTPUT: Final = 64 * 1024
 
 _T = TypeVar("_T")
+
+
+WHOLE_SECONDS: Final = 60.0
+"""For all checks together but that of a turn; a healthy machine takes three."""
+
+
+class Deadline:
+    """The end of all checks together, so that none begins with its own limit behind it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def left(self, most: float) -> float:
+        """Return the seconds that a check may take, of the ``most`` that it has by itself."""
+        return max(0.0, min(most, self._end - time.monotonic()))
 
 
 class TooSlow(Exception):

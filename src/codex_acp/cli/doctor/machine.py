@@ -16,7 +16,7 @@ import pydantic
 from codex_acp._version import __version__
 from codex_acp.cli.doctor.finding import Finding, problem, said, warning
 from codex_acp.cli.doctor.home_copy import read_regular
-from codex_acp.cli.doctor.limits import TooSlow, run_program
+from codex_acp.cli.doctor.limits import Deadline, TooSlow, run_program
 from codex_acp.codex._generated.version import OLDEST_VERSION
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
 from codex_acp.codex.connection.codex_binary import HOW_TO_GET_CODEX, CodexBinary, find_codex
@@ -61,7 +61,7 @@ def look_at_python() -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def look_at_codex(codex: str | None) -> tuple[Finding, CodexBinary | None]:
+def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, CodexBinary | None]:
     """The binary and its version; the binary if it can be used."""
     try:
         binary = find_codex(codex)
@@ -70,10 +70,11 @@ def look_at_codex(codex: str | None) -> tuple[Finding, CodexBinary | None]:
         return problem("codex", text, HOW_TO_GET_CODEX), None
     where = f"{binary.path} (from {binary.source})"
     other = "name another Codex with --codex or CODEX_PATH"
+    seconds = deadline.left(VERSION_SECONDS)
     try:
-        done = run_program([binary.path, "--version"], os.environ, "/", VERSION_SECONDS)
+        done = run_program([binary.path, "--version"], os.environ, "/", seconds)
     except TooSlow:
-        text = f"{where} told no version within {VERSION_SECONDS:g} seconds"
+        text = f"{where} told no version within {seconds:.3g} seconds"
         return problem("codex", text, other), None
     except OSError as error:
         text = f"{where} cannot be run: {error.strerror or error}"

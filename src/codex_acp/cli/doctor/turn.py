@@ -14,6 +14,7 @@ from codex_acp.runtime import AgentRuntime, AgentSpec
 from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
 
 if TYPE_CHECKING:
+    from codex_acp.cli.doctor.limits import Deadline
     from codex_acp.runtime import PromptResult
 
 TURN_SECONDS: Final = 60.0
@@ -24,19 +25,20 @@ FILE: Final = "a-file-of-the-doctor"
 SCRIPT: Final = ((exec_command("ls"),), (Text(TEXT),))
 
 
-async def look_at_turn(codex: str) -> Finding:
+async def look_at_turn(codex: str, deadline: Deadline) -> Finding:
     """Send one prompt, have Codex run ``ls`` in its sandbox, and compare what comes back."""
     if not has_loopback():
         return problem("turn", NO_LOOPBACK, BRING_IT_UP)
+    seconds = deadline.left(TURN_SECONDS)
     advice = "codex-acp-sdk demo --yes --wire shows the same turn line by line"
     try:
         with ScriptedModel(SCRIPT) as model, CodexHome(model.base_url) as home:
             (home.workspace / FILE).touch()
-            async with asyncio.timeout(TURN_SECONDS):
+            async with asyncio.timeout(seconds):
                 result = await _run(codex, home)
             outputs = [text for request in model.requests for text in request.tool_outputs.values()]
     except TimeoutError:
-        return problem("turn", f"a turn did not end within {TURN_SECONDS:g} s", advice)
+        return problem("turn", f"a turn did not end within {seconds:.3g} s", advice)
     except (CodexAcpError, OSError) as error:
         return problem("turn", f"a turn failed: {error}", advice)
     if result.stop_reason != "end_turn" or TEXT not in result.text:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a line that is read at all."""
+
+VALUE_LIMIT: Final = 300_000
+"""Values of a line that is read at all: an empty list is two bytes there, and 56 in the memory."""
+
+_VALUES: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{,])')
+"""A text, or what begins a value or comes before one."""
 
 CHUNK: Final = 256 * 1024
 
@@ -49,12 +57,27 @@ def read_line(data: bytes | TooLong) -> Line:
         head = data.head.decode(errors="replace")
         return Line(None, head, f"it is longer than {data.limit} bytes")
     text = data.decode(errors="backslashreplace")
+    if _has_too_many_values(text):
+        return Line(None, text, f"it holds more than {VALUE_LIMIT} values")
     try:
         return Line(from_json(json.loads(text)), text)
     except InvalidPayload as error:
         return Line(None, text, "; ".join(error.problems[:3]))
     except (ValueError, RecursionError):
         return Line(None, text, "it is not JSON")
+
+
+def _has_too_many_values(text: str) -> bool:
+    """Return whether JSON would take much more memory as objects than as text."""
+    if sum(map(text.count, "[{,")) <= VALUE_LIMIT:
+        return False
+    found = islice(_VALUES.finditer(text), 4 * VALUE_LIMIT)  # that many: hardly a value is a text
+    counted = 0
+    for number, one in enumerate(found, 1):
+        counted += one.lastindex is not None
+        if counted > VALUE_LIMIT or number == 4 * VALUE_LIMIT:
+            return True
+    return False
 
 
 def read(name: str) -> Iterator[Line]:
