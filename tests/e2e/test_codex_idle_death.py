@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -19,22 +17,10 @@ from codex_acp.testing import (
     Text,
 )
 from tests.e2e.raw_adapter import RawAdapter
+from tests.support.processes import kill_without_a_last_read
 
 TIMES = 3
 """Whether the death is seen before the prompt is written is a matter of microseconds."""
-
-
-def kill_without_a_last_read(pid: int) -> None:
-    """Stopped first: the kernel lets a thread that waits in a read take what comes just before it
-    dies of the signal, and what was read is never sent again.
-    """
-    os.kill(pid, signal.SIGSTOP)
-    while any(
-        task.read_text().rpartition(")")[2].split()[0] != "T"
-        for task in Path(f"/proc/{pid}/task").glob("*/stat")
-    ):
-        time.sleep(0.001)
-    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.attack("app-server")

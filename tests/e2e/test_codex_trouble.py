@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -10,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from codex_acp.codex import CodexClient, LaunchOptions
 from codex_acp.testing import CodexHome, Gate, ScriptedModel, Step, Text
+from tests.cli.command import run
 from tests.e2e.raw_adapter import Message, RawAdapter
+from tests.support.processes import kill_without_a_last_read
 from tests.testing.codex_driver import codex_binary
 
 
@@ -84,14 +88,18 @@ def test_a_codex_that_dies_at_its_start_is_told_with_the_tail_of_its_stderr(
     home: CodexHome, tmp_path: Path
 ) -> None:
     words = r"\033[31merror:\033[0m \033]0;x\007the config is broken"
-    codex = program(tmp_path / "codex", f"printf '{words}\\n' >&2; exit 3")
+    starts = tmp_path / "starts"
+    said = f'test "$1" = app-server && echo start >> {starts}\n'
+    said += f"printf '{words}\\n' >&2; exit 3"
+    codex = program(tmp_path / "codex", said)
     with RawAdapter({**home.env, "CODEX_PATH": codex}) as adapter:
         message = why_no_session(adapter, home)
         again = adapter.ask("session/new", {"cwd": str(home.workspace), "mcpServers": []})
 
     assert "status 3" in message
-    assert "error: the config is broken" in message
+    assert message.count("error: the config is broken") == 1
     assert again["error"]["message"] == message
+    assert starts.read_text().split() == ["start"] * 4, "each once more"
 
 
 def test_a_real_codex_with_a_broken_config_is_told(home: CodexHome) -> None:
@@ -151,6 +159,83 @@ def test_a_codex_that_cannot_start_is_told_with_the_next_step(
         why = why_no_session(adapter, home)
     assert "`codex-acp-sdk doctor` in a terminal looks for the reason" in why
     assert why.endswith("Error: no room for sqlite")
+
+
+def every_other_start_fails(folder: Path) -> str:
+    """The real Codex, whose first start, third start, … ends as one in a new CODEX_HOME may."""
+    failed, starts = folder / "failed", folder / "starts"
+    return program(
+        folder / "codex",
+        f'test "$1" = --version && exec {codex_binary()} --version\n'
+        f"echo start >> {starts}\n"
+        f'if rm {failed} 2>/dev/null; then exec {codex_binary()} "$@"; fi\n'
+        f": > {failed}\n"
+        "echo Error: failed to initialize sqlite state runtime >&2; exit 1",
+    )
+
+
+def test_a_codex_that_ends_at_once_is_started_once_more_and_that_is_one_start(
+    tmp_path: Path,
+) -> None:
+    codex = every_other_start_fails(tmp_path)
+    with (
+        ScriptedModel([[Text("Hello.")]] * 3) as model,
+        CodexHome(model.base_url) as home,
+        RawAdapter({**home.env, "CODEX_PATH": codex}) as adapter,
+    ):
+        adapter.initialize()
+        session = adapter.new_session(home.workspace)
+        for number in range(3):  # starts: the most in a minute
+            if number:
+                kill_without_a_last_read(adapter.codex())
+            answer = adapter.answer(adapter.start_prompt(session))
+            assert answer.get("result", {}).get("stopReason") == "end_turn", answer
+    assert len((tmp_path / "starts").read_text().split()) == 6
+
+
+async def test_a_client_for_programs_starts_a_codex_that_ends_at_once_once_more(
+    home: CodexHome, tmp_path: Path
+) -> None:
+    options = LaunchOptions(every_other_start_fails(tmp_path), env=home.env)
+    async with CodexClient.start(options) as codex:
+        thread = await codex.threads.start(cwd=str(home.workspace))
+        assert thread.id
+
+
+def test_the_doctor_starts_a_codex_that_ends_at_once_once_more(
+    home: CodexHome, tmp_path: Path
+) -> None:
+    codex = every_other_start_fails(tmp_path)
+    done = run(["doctor", "--json"], {**home.env, "CODEX_PATH": codex})
+    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["start"]["level"] == "ok", checks
+
+
+def test_two_adapters_that_start_at_once_in_a_new_codex_home_both_have_a_codex() -> None:
+    for _ in range(3):
+        with CodexHome() as home:
+            for database in home.codex_home.glob("*.sqlite*"):
+                database.unlink()
+            with RawAdapter(home.env) as one, RawAdapter(home.env) as other:
+                asked = []
+                for adapter in (one, other):
+                    adapter.initialize()
+                    new = {"cwd": str(home.workspace), "mcpServers": []}
+                    asked.append(adapter.start("session/new", new))
+                for adapter, request in zip((one, other), asked, strict=True):
+                    answer = adapter.answer(request)
+                    assert "result" in answer, answer
+
+
+async def test_two_clients_that_start_at_once_in_a_new_codex_home_both_have_a_codex() -> None:
+    for _ in range(3):
+        with CodexHome() as home:
+            for database in home.codex_home.glob("*.sqlite*"):
+                database.unlink()
+            options = LaunchOptions(env=home.env)
+            one, other = CodexClient.start(options), CodexClient.start(options)
+            async with one, other:
+                assert one.server.user_agent == other.server.user_agent
 
 
 def _chunk(session: str, text: str, sent: Message) -> Message:

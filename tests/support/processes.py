@@ -1,8 +1,10 @@
-"""Whether a process is still there."""
+"""Whether a process is still there, and ending one."""
 
 from __future__ import annotations
 
 import os
+import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,3 +28,16 @@ def app_servers(home: str) -> list[int]:
             if b"\0app-server\0" in command and wanted in (entry / "environ").read_bytes():
                 found.append(int(entry.name))
     return found
+
+
+def kill_without_a_last_read(pid: int) -> None:
+    """Stopped first: the kernel lets a thread that waits in a read take what comes just before it
+    dies of the signal, and what was read is never sent again.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    while any(
+        task.read_text().rpartition(")")[2].split()[0] != "T"
+        for task in Path(f"/proc/{pid}/task").glob("*/stat")
+    ):
+        time.sleep(0.001)
+    os.kill(pid, signal.SIGKILL)

@@ -15,8 +15,10 @@ import anyio
 import pytest
 
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited, TransportError
+from codex_acp.transport import child as child_module
 from codex_acp.transport import exit_watch
 from codex_acp.transport.child import ChildProcess, spawn
+from codex_acp.transport.spawning import Process
 from tests.support.processes import lives
 
 WAIT = 60
@@ -368,3 +370,98 @@ async def test_how_much_it_had_read_when_it_ended_is_known(reads: str, all_taken
         assert child.taken == (child.offered if all_taken else first)
     finally:
         await child.aclose()
+
+
+def again(program: str, folder: Path) -> tuple[ChildProcess, Events]:
+    """A child that is started once more; each start leaves a file, ``first`` says which it is."""
+    before = (
+        "import os, sys, time\n"
+        f"first = not os.listdir({str(folder)!r})\n"
+        f"open(os.path.join({str(folder)!r}, str(os.getpid())), 'x')\n"
+    )
+    events = Events()
+    child = spawn(
+        [sys.executable, "-c", before + program],
+        name="the child",
+        on_stderr_line=events.stderr_line,
+        once_more=True,
+    )
+    return child, events
+
+
+def starts(folder: Path) -> int:
+    """How often such a child was started."""
+    return len(list(folder.iterdir()))
+
+
+ENDS_FIRST = "if first: sys.exit('locked')\nprint(sys.stdin.readline(), flush=True)\ntime.sleep(60)"
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_a_child_that_ends_without_a_word_is_started_once_more_and_given_the_same(
+    tmp_path: Path, early: bool
+) -> None:
+    child, events = again(ENDS_FIRST, tmp_path)
+    first = child.pid
+    if not (early and child.write_early(b"begin\n")):
+        early = False
+    child.start(events)
+    if not early:
+        child.write(b"begin\n")
+    await events.until_data(b"begin")
+    assert (events.ends, child.pid != first, child.returncode) == ([], True, None)
+    assert (child.offered, child.stderr_tail) == (6, "")
+    os.kill(child.pid, signal.SIGKILL)
+    end = await events.until_closed()
+    assert isinstance(end, ProcessExited)
+    assert (len(events.ends), starts(tmp_path)) == (1, 2), "and no third time"
+    await child.aclose()
+
+
+async def test_a_child_that_never_says_a_word_is_started_twice_and_its_end_is_told_once(
+    tmp_path: Path,
+) -> None:
+    child, events = again("sys.exit('broken')", tmp_path)
+    child.start(events)
+    child.write(b"begin\n")
+    end = await events.until_closed()
+    assert isinstance(end, ProcessExited)
+    assert str(end).count("broken") == 1
+    assert starts(tmp_path) == 2
+    await child.aclose()
+    assert len(events.ends) == 1
+
+
+async def test_a_child_that_cannot_be_started_again_is_told_as_it_ended(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\nrm {program}\necho broken >&2\nexit 3\n")
+    program.chmod(0o755)
+    events = Events()
+    child = spawn([str(program)], once_more=True)
+    child.start(events)
+    end = await events.until_closed()
+    assert isinstance(end, ProcessExited)
+    assert (end.returncode, "broken" in str(end)) == (3, True)
+    await child.aclose()
+
+
+@pytest.mark.parametrize("killed", [True, False])
+async def test_a_child_that_is_ended_before_its_second_start_is_not_started(
+    tmp_path: Path, killed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_module, "AGAIN_SECONDS", 3600.0)
+    child, events = again("sys.exit('broken')", tmp_path)
+    child.start(events)
+    with anyio.fail_after(WAIT):
+        while not child._waits:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+    if killed:
+        child.kill_tree()
+        child._begin_again(_never)
+    await child.aclose()
+    assert child._grace is None
+    assert (len(events.ends), starts(tmp_path)) == (1, 1)
+
+
+def _never() -> Process:
+    raise AssertionError("it was started")

@@ -33,6 +33,10 @@ FINAL_READ_LIMIT = 1024 * 1024
 """Bytes read at the very end: the largest pipe, so that all the child wrote is delivered while a
 grandchild that keeps writing cannot hold this side up."""
 
+AGAIN_SECONDS = 0.3
+"""Before a process that ended without a word is started once more. Of two Codex that make the
+databases of a new CODEX_HOME at once, one ends; the other has made them by then."""
+
 COLLECT_SECONDS = 0.02
 """For the kernel to give the status of a process that was killed."""
 
@@ -45,17 +49,24 @@ def spawn(
     name: str | None = None,
     on_stderr_line: Callable[[str], None] | None = None,
     exit_seconds: float = EXIT_SECONDS,
+    once_more: bool = False,
 ) -> ChildProcess:
     """Start a process in a session of its own; synchronous, before any event loop.
 
     ``env`` None means this process's own; ``name`` stands for it in messages, by default the
     file name of ``argv[0]`` (arguments may hold secrets). ``on_stderr_line`` is called on the
     loop with each line of its stderr. ``exit_seconds`` is what it is given to exit by itself when
-    its stdin is closed. Raises OSError if it cannot be started.
+    its stdin is closed. ``once_more``: if it ends before it has written anything to stdout, it is
+    started a second time, and is given what was written to the first one.
+    Raises OSError if it cannot be started.
     """
-    process = start_process(argv, env, cwd)
+
+    def start() -> Process:
+        return start_process(argv, env, cwd)
+
+    process = start()
     shown = os.path.basename(argv[0]) if name is None else name  # noqa: PTH119 - no pathlib here
-    return ChildProcess(process, shown, on_stderr_line, exit_seconds)
+    return ChildProcess(process, shown, on_stderr_line, exit_seconds, start if once_more else None)
 
 
 class ChildProcess:
@@ -72,13 +83,16 @@ class ChildProcess:
         name: str,
         on_stderr_line: Callable[[str], None] | None,
         exit_seconds: float,
+        start_again: Callable[[], Process] | None = None,
     ) -> None:
-        self._process = process
         self._exit_seconds = exit_seconds
         self._name = name
-        self._tail = StderrTail(on_stderr_line)
-        self._tree = ProcessTree(process.pid, process.mark)
-        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
+        self._on_stderr_line = on_stderr_line
+        self._take(process)
+        self._start_again = start_again
+        """Starts it once more; None as soon as it has written anything, or was started again."""
+        self._unheard = b""
+        """What was offered, as long as it may be started again."""
         self._receiver: Receiver | None = None
         self._writer: DescriptorWriter | None = None
         self.offered = 0
@@ -93,9 +107,17 @@ class ChildProcess:
         self._writing_paused = False
         self._stdin_broken = False
         self._grace: TimerHandle | None = None
+        self._waits = False
+        """Whether it has ended and is about to be started again."""
         self._told = False
         self._collected = False
         self._closing: Task[None] | None = None
+
+    def _take(self, process: Process) -> None:
+        self._process = process
+        self._tail = StderrTail(self._on_stderr_line)
+        self._tree = ProcessTree(process.pid, process.mark)
+        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
 
     def __repr__(self) -> str:
         return f"ChildProcess({self._name!r}, pid={self.pid})"
@@ -142,6 +164,7 @@ class ChildProcess:
         except OSError:
             return False  # it has ended already, which `start` will tell
         self.offered = self._early = len(line)
+        self._unheard = line
         return True
 
     def start(self, receiver: Receiver) -> None:
@@ -155,6 +178,8 @@ class ChildProcess:
     def write(self, data: bytes) -> None:
         if self._writer is not None:
             self.offered += len(data)
+            if self._start_again is not None:
+                self._unheard += data
             self._writer.write(data)
 
     def pause_reading(self) -> None:
@@ -199,6 +224,8 @@ class ChildProcess:
     def _attach(self, loop: AbstractEventLoop) -> None:
         self._exited = loop.create_future()
         on_data = _nobody_hears if self._receiver is None else self._receiver.data_received
+        if self._start_again is not None:
+            on_data = self._first_heard
         for stream in (self._stdout, self._stderr):
             os.set_blocking(stream.fileno(), False)
         self._writer = DescriptorWriter(
@@ -260,6 +287,14 @@ class ChildProcess:
         if self._process.wait(COLLECT_SECONDS):
             self._tree.root_collected()  # else even SIGKILL waits for it: it hangs in the kernel
 
+    def _first_heard(self, data: bytes) -> None:
+        """The process has come so far that its end is told."""
+        self._start_again, self._unheard = None, b""
+        on_data = _nobody_hears if self._receiver is None else self._receiver.data_received
+        if self._reader is not None:
+            self._reader.hand_to(on_data)
+        on_data(data)
+
     def _pause(self) -> None:
         self._writing_paused = True
         if self._receiver is not None:
@@ -294,7 +329,7 @@ class ChildProcess:
 
     def _look_for_end(self) -> None:
         """Tell the end when exit and end of stdout have both come; else wait a little for both."""
-        if self._told or self._closing is not None or self._reader is None:
+        if self._told or self._waits or self._closing is not None or self._reader is None:
             return
         exited = self._exit_seen()
         half_ended = self._reader.ended or self._stdin_broken
@@ -326,10 +361,39 @@ class ChildProcess:
     def _tell_exit(self) -> None:
         if self._stderr_reader is not None:
             self._stderr_reader.drain(FINAL_READ_LIMIT)
+        if self._start_again is not None:
+            import asyncio
+
+            self._stop_grace()
+            self._waits = True
+            loop = asyncio.get_running_loop()
+            self._grace = loop.call_later(AGAIN_SECONDS, self._begin_again, self._start_again)
+            return
         if self._writer is not None:
             unread = unread_bytes(self._stdin.fileno())
             self._taken = None if unread is None else self._early + self._writer.sent - unread
         self._tell_end(ProcessExited(self._name, self.returncode, self._tail.text()))
+
+    def _begin_again(self, start: Callable[[], Process]) -> None:
+        import asyncio
+        import logging
+
+        self._grace, self._start_again = None, None
+        if self._collected:  # by `kill_tree`
+            return
+        ended = ProcessExited(self._name, self.returncode, self._tail.text())
+        self.kill_tree()
+        try:
+            self._take(start())
+        except OSError:
+            self._tell_end(ended)
+            return
+        logging.getLogger(__name__).info("started once more: %s", ended)
+        self._waits = self._collected = self._stdin_broken = False
+        self._attach(asyncio.get_running_loop())
+        unheard, self._unheard, self._early = self._unheard, b"", 0
+        if self._writer is not None:
+            self._writer.write(unheard)
 
     def _tell_end(self, error: TransportError | None) -> None:
         if self._told:

@@ -106,6 +106,10 @@ class DescriptorReader:
         self._stopped = True
         self._look_no_more()
 
+    def hand_to(self, on_data: Callable[[bytes], None]) -> None:
+        """Deliver what is read from now on to ``on_data``."""
+        self._on_data = on_data
+
     def drop(self) -> None:
         """Deliver nothing more of what is read."""
         self._on_data = _nothing

@@ -87,7 +87,8 @@ def spawn_app_server(
 ) -> ChildProcess:
     """Find the binary and start ``codex app-server`` on standard input and output.
 
-    ``on_stderr_line`` is called on the event loop with each line of its stderr. Whoever calls
+    One that ends before it has answered anything is started once more. ``on_stderr_line`` is called
+    on the event loop with each line of its stderr. Whoever calls
     this must `ChildProcess.aclose` it; `CodexClient` does.
 
     Raises CodexNotFound, CodexNotExecutable, or LaunchError for whatever else prevents the start
@@ -101,7 +102,14 @@ def spawn_app_server(
     argv = [binary.path, "app-server", *guard, *options.args]
     env = _environment(binary, options.env)
     try:
-        return spawn(argv, env, options.cwd, name=PROCESS_NAME, on_stderr_line=on_stderr_line)
+        return spawn(
+            argv,
+            env,
+            options.cwd,
+            name=PROCESS_NAME,
+            on_stderr_line=on_stderr_line,
+            once_more=True,
+        )
     except OSError as error:
         raise _launch_error(binary.path, error) from error
 
