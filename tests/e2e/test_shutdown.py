@@ -18,15 +18,21 @@ from typing import Self, TypeAlias
 import pytest
 
 from codex_acp.testing import (
+    AppServerScript,
     CodexHome,
+    Expect,
     McpTool,
+    ScriptedCodex,
     ScriptedMcpServer,
     ScriptedModel,
     Step,
     Text,
+    command_approval,
     exec_command,
+    turn_started,
 )
 from tests.e2e.adapter_bench import COMMAND
+from tests.e2e.either_version import EitherVersion
 from tests.e2e.raw_adapter import WAIT, RawAdapter
 from tests.e2e.spawned_adapter import MARKER, marked_processes
 
@@ -130,12 +136,57 @@ def test_an_adapter_in_mid_turn_exits_at_once_and_leaves_nothing(
     assert seconds < END_SECONDS
 
 
-def test_the_prompt_that_runs_at_a_sigterm_is_answered(tmp_path: Path) -> None:
-    with _Running(tmp_path, TWO_SLEEPERS) as running:
-        running.adapter.signal(signal.SIGTERM)
-        answer = running.adapter.answer(running.prompt)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-        assert answer["error"]["code"] == -32800
+
+@pytest.mark.parametrize("number", SIGNALS, ids=[each.name for each in SIGNALS])
+def test_4_3_the_prompt_that_runs_at_a_signal_is_answered(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    with _Running(tmp_path, TWO_SLEEPERS) as running:
+        adapter = running.adapter
+        adapter.until("tool_call", status="in_progress")
+        adapter.signal(number)
+        assert adapter.answer(running.prompt)["result"]["stopReason"] == "cancelled"
+        *_, call = adapter.updates("tool_call_update")
+        assert call["status"] == "failed"
+        assert adapter.wait() == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_3_5_what_is_asked_at_a_sigterm_is_settled_and_its_prompt_answered(version: int) -> None:
+    script = [[exec_command("touch made", justification="May I?")]]
+    with EitherVersion(version, script) as it:
+        adapter, session = it.adapter, it.new()
+        prompt = adapter.start_prompt(session)
+        asked = adapter.wait_for(lambda m: m.get("method") == "session/request_permission")
+        adapter.signal(signal.SIGTERM)
+        withdrawn = adapter.wait_for(lambda m: m.get("method") == "$/cancel_request")
+        assert withdrawn["params"] == {"requestId": asked["id"]}
+        end = (
+            adapter.until("state_update", session, state="idle", stopReason="cancelled")
+            if version == 2
+            else adapter.answer(prompt)["result"]
+        )
+        assert end["stopReason"] == "cancelled"
+        assert adapter.wait() == 0
+        assert not (it.home.workspace / "made").exists()
+
+
+def test_4_3_the_prompt_of_a_codex_that_does_not_heed_is_answered_at_a_sigterm(
+    tmp_path: Path,
+) -> None:
+    asks = [*turn_started(), *command_approval()]
+    heedless = Expect("turn/interrupt", silent=True)
+    script = AppServerScript(Expect("thread/start"), Expect("turn/start"), *asks, heedless)
+    codex = ScriptedCodex(tmp_path, script)
+    with RawAdapter({**os.environ, "CODEX_PATH": str(codex.path)}) as adapter:
+        adapter.initialize()
+        prompt = adapter.start_prompt(adapter.new_session(tmp_path))
+        adapter.wait_for(lambda m: m.get("method") == "session/request_permission")
+        adapter.signal(signal.SIGTERM)
+        assert adapter.answer(prompt)["result"]["stopReason"] == "cancelled"
+        assert adapter.wait() == 0
 
 
 def test_an_end_of_stdin_while_codex_starts_leaves_nothing() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.testing import CodexHome, ScriptedModel, Text
-from tests.network.listening_adapter import ListeningAdapter
+from codex_acp.testing import CodexHome, Gate, ScriptedModel, Step, Text, exec_command
+from tests.network.http_client import HttpClient
+from tests.network.listening_adapter import TOKEN, JsonClient, ListeningAdapter
 from tests.network.served import ALICE, BOB, several_tokens
 
 
@@ -51,3 +52,47 @@ async def test_a_session_whose_owner_does_not_fit_on_the_disk_is_refused_and_del
             async with again.connect(BOB, version=version) as bob:
                 listed = await bob.ask("session/list", {})
                 assert [each["sessionId"] for each in listed["sessions"]] == [his]
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+@pytest.mark.parametrize("version", [1, 2])
+async def test_4_3_the_prompts_that_run_at_a_sigterm_are_answered_before_their_connections_close(
+    tmp_path: Path, scheme: str, version: int
+) -> None:
+    turns: list[list[Step]] = [
+        [exec_command("touch made", justification="May I?")],
+        [Text("I work. "), Gate("never")],
+    ]
+
+    def connect() -> JsonClient:
+        if scheme == "ws":
+            return adapter.connect(version=version)
+        return HttpClient(adapter.url, TOKEN, version=version)
+
+    def has_ended(client: JsonClient, prompt: int) -> bool:
+        if version == 1:
+            answer = client.answers.get(prompt, {})
+            return bool(answer.get("result", {}).get("stopReason") == "cancelled")
+        return any(
+            (each["update"].get("state"), each["update"].get("stopReason")) == ("idle", "cancelled")
+            for each in client.updates
+        )
+
+    with (
+        ScriptedModel(turns) as model,
+        CodexHome(model.base_url) as home,
+        ListeningAdapter(home.env, tmp_path, "--keep", "1h", scheme=scheme) as adapter,
+    ):
+        async with connect() as asked, connect() as works:
+            first = await asked.prompt(await asked.new_session(home.workspace))
+            question = await asked.question()
+            session = await works.new_session(home.workspace)
+            second = await works.prompt(session)
+            await works.until(lambda: works.text(session) == "I work. ")
+            adapter.process.terminate()
+            await asked.ended()
+            await works.ended()
+            assert has_ended(asked, first)
+            assert has_ended(works, second)
+            assert asked.withdrawn == [question["id"]]
+            assert not (home.workspace / "made").exists()

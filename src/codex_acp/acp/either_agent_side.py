@@ -5,6 +5,7 @@ Owns the rule that ``initialize`` comes first and once. Must not know what any m
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import cached_property
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -102,6 +103,13 @@ class EitherAgentSide(Side):
             super().on_notification(notification)
         else:
             logger.debug("%s was sent before initialize and ignored", notification.method)
+
+    async def close_behind(self, method: str, seconds: float) -> None:
+        """Close the connection when no request of a method is open, after ``seconds`` at most."""
+        entries = [each for each in self._open.values() if each.responder.method == method]
+        if tasks := {each.task for each in entries if each.task is not None}:
+            await asyncio.wait(tasks, timeout=seconds)
+        await self.aclose()
 
     def session_update_encoded(self, params: EncodedJson) -> None:
         """`session_update` with its params as JSON: for a sender that has most of it ready."""

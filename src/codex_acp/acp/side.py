@@ -49,24 +49,24 @@ logger = logging.getLogger(__name__)
 class _OpenRequest:
     """A request of the peer whose handler has not ended."""
 
-    __slots__ = ("_task", "cancelled", "responder", "run")
+    __slots__ = ("cancelled", "responder", "run", "task")
 
     def __init__(self, responder: Responder, run: Callable[[], Awaitable[object]]) -> None:
         self.responder = responder
         self.run = run
         self.cancelled = False
-        self._task: asyncio.Task[object] | None = None
+        self.task: asyncio.Task[object] | None = None
 
     def begins(self) -> None:
         """Its task runs. One that is cancelled already still takes its first step."""
-        self._task = asyncio.current_task()
-        if self.cancelled and self._task is not None:
-            self._task.cancel()
+        self.task = asyncio.current_task()
+        if self.cancelled and self.task is not None:
+            self.task.cancel()
 
     def cancel(self) -> None:
         """Once: what the handler then does to clean up is not cancelled again."""
-        if not self.cancelled and self._task is not None:
-            self._task.cancel()
+        if not self.cancelled and self.task is not None:
+            self.task.cancel()
         self.cancelled = True
 
 

@@ -6,10 +6,11 @@ that a prompt needs are loaded behind the answer, see `AfterOpening`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import Command
 
 logger = logging.getLogger(__name__)
+
+END_SECONDS: Final = 1.0
+"""For Codex to end what runs, before it is ended itself: an interrupt takes some milliseconds."""
 
 
 class CodexAgent:
@@ -233,6 +237,23 @@ class CodexAgent:
         self._transcript.opened(opened)
         self._after.add(opened)
         return opened.answer
+
+    async def end_prompts(self) -> None:
+        """Cancel what runs in every session, so that it is answered before this agent ends.
+
+        Ends Codex as well if that takes too long: then the prompts end with it.
+        """
+        for session_id in self._sessions:
+            self.preconditions.cancel(session_id)
+        stops = {asyncio.create_task(session.stop()) for session in self._sessions.begun()}
+        if not stops:
+            return
+        _, pending = await asyncio.wait(stops, timeout=END_SECONDS)
+        if pending:
+            await self._app_server.aclose()
+            for stop in pending:
+                stop.cancel()
+            await asyncio.wait(pending)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""

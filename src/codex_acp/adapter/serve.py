@@ -36,7 +36,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""Each ends the agent as the end of its stdin does."""
+"""Each ends the agent, once what runs is cancelled and answered. A second one changes nothing."""
+
+PROMPT: Final = "session/prompt"
+"""The request that is answered before the connection is closed."""
+
+ANSWER_SECONDS: Final = 1.0
+"""For a prompt that has ended to be answered, and for its last updates."""
 
 VERSIONS: Final = (1, 2)
 """Of ACP: what is spoken is the highest that the client has, too."""
@@ -58,8 +64,10 @@ async def serve_link(
     when_loaded: Callable[[], None] | None = None,
     ahead: LoadAhead | None = None,
     versions: Collection[int] = VERSIONS,
+    ending: asyncio.Event | None = None,
 ) -> None:
-    """Serve one client until it disconnects, then end Codex and all of its children.
+    """Serve one client until it disconnects, or until ``ending`` is set and the prompts that run
+    are answered; then end Codex and all of its children.
 
     ``transcript`` hears of every approval, elicitation and decline, and of the wire if it keeps
     that; ``line_limit`` is in bytes. ``when_loaded`` is called when all that a prompt needs has
@@ -79,6 +87,8 @@ async def serve_link(
             (lambda: _in_v2(agent)) if 2 in versions else None,
         )
         agent.join(side)
+        if ending is not None:
+            tasks.start(lambda: _end(ending, agent, side))
         try:
             await side.run()
         finally:
@@ -134,8 +144,11 @@ async def _main(
     app_server.before_use(lambda: adopt_orphans(loop))
     loop.call_later(START_UP_SECONDS, gc.enable)
     ahead = LoadAhead(loop)
-    serving = loop.create_task(
-        serve_link(
+    ending = asyncio.Event()
+    for number in END_SIGNALS:
+        loop.add_signal_handler(number, ending.set)
+    try:
+        await serve_link(
             link,
             app_server,
             transcript,
@@ -143,27 +156,20 @@ async def _main(
             when_loaded=collect_garbage,
             ahead=ahead,
             versions=versions,
+            ending=ending,
         )
-    )
-    for number in END_SIGNALS:
-        loop.add_signal_handler(number, _end, serving)
-    try:
-        await serving
     except TransportError as error:
         logger.warning("the client is gone: %s", error)
         return 1
-    except asyncio.CancelledError:
-        if not serving.cancelled():
-            raise
     finally:
         ahead.give_up()
     return 0
 
 
-def _end(serving: asyncio.Task[None]) -> None:
-    """Once: a second signal must not cut short what the first has begun."""
-    if not serving.cancelling():
-        serving.cancel()
+async def _end(ending: asyncio.Event, agent: CodexAgent, side: EitherAgentSide) -> None:
+    await ending.wait()
+    await agent.end_prompts()
+    await side.close_behind(PROMPT, ANSWER_SECONDS)
 
 
 def collect_garbage() -> None:

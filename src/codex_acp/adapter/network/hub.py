@@ -15,7 +15,7 @@ from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.extensions import extensions_of
 from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.registry import Registry
-from codex_acp.adapter.serve import VERSIONS
+from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT, VERSIONS
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import TransportError
 
@@ -77,6 +77,7 @@ class Hub:
         self.registry = Registry(guarded(spawn), owners, limits)
         self.connections: dict[str, NetworkConnection] = {}
         """By id, those that are served now."""
+        self._sides: set[EitherAgentSide] = set()
         self._servers: dict[CodexAgent, AppServer] = {}
         self._common: CodexAgent | None = None
 
@@ -106,6 +107,7 @@ class Hub:
 
         ours.join(side, put_out)
         self.connections[connection_id] = ours
+        self._sides.add(side)
         watch = asyncio.ensure_future(ours.watch(self._tokens))
         network_link.say_at_end(GOING_AWAY, "the server ends")
         try:
@@ -115,6 +117,7 @@ class Hub:
         finally:
             watch.cancel()
             del self.connections[connection_id]
+            self._sides.discard(side)
             self.registry.left(ours.client)
             if not self._shared:
                 self.registry.spawn(lambda: self._end_unused(agent))
@@ -141,6 +144,11 @@ class Hub:
         if server is not None:
             agent.leave()
             await server.aclose()
+
+    async def end_connections(self) -> None:
+        """Cancel what runs, and close each connection behind its prompts' answers; bounded."""
+        await asyncio.gather(*(agent.end_prompts() for agent in self._servers))
+        await asyncio.gather(*(side.close_behind(PROMPT, ANSWER_SECONDS) for side in self._sides))
 
     async def aclose(self) -> None:
         """End every Codex and all of their children; bounded."""

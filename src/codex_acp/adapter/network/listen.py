@@ -183,12 +183,12 @@ def run_network(
             server.before_use(lambda: adopt_orphans(loop))
             return server
 
-        with anyio.CancelScope() as scope:
-            for number in END_SIGNALS:
-                loop.add_signal_handler(number, scope.cancel)
-            loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
-            loop.call_later(START_UP_SECONDS, gc.enable)
-            await listen(options, new_server, transcript, say, tls)
+        ending = asyncio.Event()
+        for number in END_SIGNALS:
+            loop.add_signal_handler(number, ending.set)
+        loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
+        loop.call_later(START_UP_SECONDS, gc.enable)
+        await listen(options, new_server, transcript, say, tls, ending)
         return 0
 
     return run_loop(main())
@@ -200,8 +200,11 @@ async def listen(
     transcript: Transcript,
     say: Callable[[str], None],
     tls: ssl.SSLContext | None = None,
+    ending: asyncio.Event | None = None,
 ) -> None:
-    """Serve until cancelled; then end every connection and every Codex."""
+    """Serve until cancelled, or until ``ending`` is set and the prompts that run are answered; then
+    end every connection and every Codex.
+    """
     from codex_acp.adapter.network.websockets import network_server
 
     owners = Owners(options.tokens, options.owners)
@@ -232,7 +235,8 @@ async def listen(
                     say(url)
                     if options.shared:
                         hub.agent()  # whose Codex starts already
-                    await anyio.sleep_forever()
+                    await (ending or asyncio.Event()).wait()
+                    await hub.end_connections()
             finally:
                 with anyio.CancelScope(shield=True):
                     await hub.aclose()

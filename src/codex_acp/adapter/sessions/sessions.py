@@ -234,12 +234,20 @@ class Sessions:
 
     # Those that are open.
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._open)
+
     def __contains__(self, session_id: object) -> bool:
         return session_id in self._open
 
     def open_session(self, session_id: str) -> OpenSession | None:
         """A session that is open, whether it is known or not."""
         return self._open.get(session_id)
+
+    def begun(self) -> list[Session]:
+        """All that are known, and those with a first prompt that makes them so."""
+        begun = [key for key, each in self._open.items() if each.session or each.early]
+        return [session for session in map(self.known, begun) if session is not None]
 
     def known(self, session_id: str) -> Session | None:
         """The same as the client knows it: from now on it says what it is told."""
