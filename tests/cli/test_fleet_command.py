@@ -22,6 +22,8 @@ from codex_acp.fleet.outcome import Outcome, outcome_from_json
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
 from tests.fleet.fleet_bench import AGENT, repository
 
+EMPTY = {"message": None, "worker": None, "sessionId": None, "resumed": False}
+
 AGENT_LINE = shlex.join([sys.executable, str(AGENT)])
 
 
@@ -89,6 +91,22 @@ def test_json_is_one_object_for_each_outcome_and_nothing_else(tmp_path: Path) ->
     assert Path(found["a"]["path"], "outcome.json").is_file()
     code, shown, _ = fleet(tmp_path, "show", out, "--json")
     assert {json.loads(text)["id"] for text in shown} == {"a", "b", "c"}
+
+
+def test_what_is_not_in_a_patch_is_told(tmp_path: Path) -> None:
+    place = repository(tmp_path / "place")
+    entries = [
+        line("hides", place, write={".gitignore": "*\n", "work": "w"}),
+        line("nests", place, sh="git init -q inner && touch inner/x"),
+    ]
+    out = str(tmp_path / "out")
+    file = tasks_file(tmp_path, *entries)
+    code, printed, _ = fleet(tmp_path, "run", file, "--out", out, "--concurrency", "1")
+    hides, nests = printed
+    assert hides.startswith("hides: completed (")
+    assert "ignored, by rules that the task has written: .gitignore, work" in hides
+    assert nests.startswith("nests: failed changes_incomplete (")
+    assert code == 1
 
 
 def test_a_broken_line_stops_everything_unless_it_is_skipped(tmp_path: Path) -> None:
@@ -202,7 +220,13 @@ def test_no_row_of_the_live_table_is_wider_than_the_terminal() -> None:
         ("status", "completed\x1b[2J"),
         ("reason", "\x1b]0;x\x07"),
         ("message", 5),
+        ("text", {"x": "\x1b[2J"}),
+        ("agent", None),
+        ("digest", 1),
+        ("asked", "\x1b"),
+        ("changesNote", ["\x1b"]),
         ("usage", {"total": "\x1b[2J", "input": 0, "output": 0, "counted": True}),
+        ("attempts", [dict.fromkeys(("started", "reason", "seconds"), 1) | EMPTY]),
         ("attempts", [{"started": "", "reason": "", "sessionId": None, "seconds": "\x1b"}]),
     ],
 )

@@ -1,10 +1,11 @@
 """An ACP agent as a program that does what its prompt says: the standard library only.
 
-A prompt holds one JSON object: ``say``, ``write`` {name: text}, ``sleep``, ``ask`` a kind of tool
-call, ``form``, ``tokens``, ``used`` (a usage_update), ``stop`` a stop reason, ``error`` {code,
-data}, ``unless`` a file that makes it forget its ``stop``, ``sleep_again`` for all but the very
-first prompt, ``crash`` (once if ``crash_once`` names a file that is not there yet), ``background``
-a command. The whole text is noted. Sessions are kept below ``FLEET_AGENT_STORE``, if set.
+A prompt holds one JSON object: ``say``, ``write`` {name: text}, ``sh`` a script, ``sleep``, ``ask``
+a kind of tool call, ``form``, ``tokens``, ``used`` (a usage_update), ``stop`` a stop reason,
+``error`` {code, data}, ``unless`` a file that makes it forget its ``stop``, ``sleep_again`` for all
+but the very first prompt, ``crash`` (once if ``crash_once`` names a file that is not there yet),
+``background`` a command. The whole text is noted. Sessions are kept below ``FLEET_AGENT_STORE``, if
+set.
 """
 
 from __future__ import annotations
@@ -96,6 +97,10 @@ def work(session: str, told: dict[str, Any]) -> str:
     cwd = Path(SESSIONS[session])
     for name, content in told.get("write", {}).items():
         (cwd / name).write_text(content)
+    if "sh" in told:
+        subprocess.run(
+            ["/bin/sh", "-ec", told["sh"]], cwd=cwd, check=True, stdin=subprocess.DEVNULL
+        )
     if "used" in told:
         update(session, sessionUpdate="usage_update", used=told["used"], size=100_000)
     if "background" in told:

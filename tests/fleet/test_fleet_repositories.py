@@ -15,7 +15,7 @@ import pytest
 
 from codex_acp.errors import MisuseError
 from codex_acp.fleet import CheckoutError
-from codex_acp.fleet.changes import Baseline, changes_since, directory_baseline
+from codex_acp.fleet.changes import Baseline, directory_baseline
 from codex_acp.fleet.checkout import Checkouts, _digest
 from codex_acp.fleet.git_commands import SHOWN, GitFailed
 from codex_acp.fleet.git_commands import git as safe_git
@@ -165,6 +165,59 @@ async def test_an_agent_that_can_write_in_the_shared_repository_is_not_followed(
         assert not mark.exists(), name
 
 
+async def test_what_an_agent_configures_in_its_worktree_is_not_there_for_the_next_attempt(
+    tmp_path: Path,
+) -> None:
+    """Which Codex's own git would read, outside of its sandbox, as ours does not."""
+    mark = tmp_path / "MARK"
+    script = marking(tmp_path, mark)
+    source = repository(tmp_path / "source", _gitattributes=EVIL, a_txt="1\n")
+    configure = (
+        f"git config filter.evil.clean {script}; git config core.fsmonitor {script}; "
+        f"printf '#!/bin/sh\\ntouch {mark}' > $(git rev-parse --git-common-dir)/hooks/x || true"
+    )
+    look = "git config --get-regexp 'filter|core.fsm' > found || true"
+    agent = spec(FLEET_AGENT_STORE=str(tmp_path / "store"))
+    prompts = [
+        json.dumps({"sh": configure, "write": {"a.txt": "2\n"}}),
+        json.dumps({"crash_once": str(tmp_path / "crashed"), "sh": look}),
+    ]
+    one = task("a", tmp_path, agent, prompt=prompts, repository=str(source))
+    found = await outcomes(fleet_of(tmp_path / "out"), one)
+    assert [attempt.resumed for attempt in found["a"].attempts] == [False, True]
+    assert found["a"].changes is not None
+    assert b"+2\n" in found["a"].changes
+    assert b"+++ b/found\n@@" not in found["a"].changes
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("key", ["fsmonitor", "filter", "hooks", "include", "pipe"])
+async def test_what_an_agent_configures_in_a_directory_runs_for_no_later_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setattr("codex_acp.fleet.changes.LOOK_SECONDS", 2.0)
+    mark = tmp_path / "MARK"
+    script = marking(tmp_path, mark)
+    place = repository(tmp_path / "place", a_txt="1\n")
+    evil = tmp_path / "evil"
+    evil.write_text(f'[filter "evil"]\nclean = {script}\n[core]\nfsmonitor = {script}\n')
+    configured = {
+        "fsmonitor": f"git config core.fsmonitor {script}",
+        "filter": f"git config filter.evil.clean {script}; echo '{EVIL.strip()}' > .gitattributes",
+        "hooks": f"mkdir h; cp {script} h/post-index-change; git config core.hooksPath $(pwd)/h",
+        "include": f"git config include.path {evil}; echo '{EVIL.strip()}' > .gitattributes",
+        "pipe": "mkfifo p; git config include.path $(pwd)/p",
+    }[key]
+    tasks = [
+        task("first", place, sh=configured, write={"a.txt": "2\n"}),
+        task("second", place, write={"a.txt": "3\n"}),
+    ]
+    found = await outcomes(fleet_of(None, concurrency=1), *tasks)
+    assert not mark.exists()
+    patch, note = found["second"].changes, found["second"].changes_note
+    assert "longer than" in str(note) if key == "pipe" else b"+3\n" in (patch or b"")
+
+
 async def test_no_name_of_a_task_is_a_file_of_another_one(tmp_path: Path) -> None:
     source = repository(tmp_path / "source", a_txt="1\n")
     tasks = [
@@ -284,20 +337,6 @@ async def test_a_worktree_whose_making_was_killed_is_made_again(tmp_path: Path) 
     again = await Checkouts(tmp_path / "root").make(job, again=False)
     assert (again.path, again.left_over) == (made.path, False)
     again.lock.release()
-
-
-async def test_a_patch_that_is_too_long_is_said_and_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("codex_acp.fleet.changes.PATCH_LIMIT", 1000)
-    place = repository(tmp_path / "place")
-    baseline = await directory_baseline(place, tmp_path / "scratch")
-    assert isinstance(baseline, Baseline)
-    (place / "big").write_text("line\n" * 1000)
-    patch, note = await changes_since(baseline)
-    assert patch is None
-    assert note is not None
-    assert "not kept" in note
 
 
 @pytest.mark.attack("repository")

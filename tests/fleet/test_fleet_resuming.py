@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -333,6 +334,84 @@ def test_a_killed_driver_costs_only_what_was_running(tmp_path: Path) -> None:
     assert {name: len(history.attempts) for name, history in histories.items()} == dict.fromkeys(
         ids, 1
     )
+
+
+def deep(path: Path) -> None:
+    path.write_text('{"version": ' + "[" * 200_000)
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def vast(path: Path) -> None:
+    os.truncate(path, 1 << 40)
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("become", [deep, pipe, device, vast])
+@pytest.mark.parametrize("name", ["tasks/a/outcome.json", "fleet.json", "journal.jsonl"])
+async def test_a_file_that_somebody_has_replaced_is_named_and_nothing_is_lost(
+    tmp_path: Path, name: str, become: Any
+) -> None:
+    out = tmp_path / "out"
+    one, other = (task(name, tmp_path, say="x") for name in ("a", "b"))
+    await outcomes(fleet_of(out), one, other)
+    kept = (out / "tasks" / "b" / "outcome.json").read_bytes()
+    become(out / name)
+    command = [sys.executable, "-m", "codex_acp", "fleet", "show", str(out)]
+    shown = subprocess.run(  # noqa: ASYNC221
+        command, capture_output=True, text=True, timeout=WAIT, check=False
+    )
+    assert "Traceback" not in shown.stderr
+    if name == "journal.jsonl" and become is deep:  # a line that is none, as one that was cut off
+        assert shown.returncode == 0
+        found = await outcomes(fleet_of(out, resume=True), one, other)
+        assert all(outcome.earlier for outcome in found.values())
+    else:
+        if name != "fleet.json":  # `show` does not read what is in it
+            assert shown.returncode == 2
+            assert str(Path(name).parent if "/" in name else name) in shown.stderr
+            assert len(shown.stderr.splitlines()) == 1
+        with pytest.raises(OutDirectoryError, match=str(out / Path(name).parts[0])):
+            await outcomes(fleet_of(out, resume=True), one, other)
+    assert (out / "tasks" / "b" / "outcome.json").read_bytes() == kept
+
+
+@pytest.mark.attack("repository")
+@pytest.mark.parametrize("become", ["pipe", "link"])
+async def test_a_note_that_an_agent_has_replaced_holds_up_no_fleet_and_leads_nowhere(
+    tmp_path: Path, become: str
+) -> None:
+    """Where it can write beside its worktree, which the sandbox of Codex lets it below /tmp."""
+    source = repository(tmp_path / "source")
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    replaced = "../a~json $(ls -d ../../repositories/*.git)/fetched-for"
+    make = "mkfifo $f" if become == "pipe" else f"ln -s {mine} $f"
+    script = f"for f in {replaced}; do rm -f $f; {make}; done"
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    one = task("a", tmp_path, agent, sh=script, sleep=600, repository=str(source))
+    quick = task("b", tmp_path, agent, say="x", repository=str(source))
+    with anyio.fail_after(WAIT):
+        async with fleet_of(out).map([one]):
+            while not list(out.glob("work/*/repositories/*.git/fetched-for")) or (  # noqa: ASYNC110
+                next(iter(out.glob("work/*/repositories/*.git/fetched-for"))).is_file()
+                and become == "pipe"
+            ):
+                await asyncio.sleep(0.02)
+    again = replace(one, time_limit=1.0)  # which is no other task
+    found = await outcomes(fleet_of(out, resume=True, concurrency=1), again, quick)
+    assert found["a"].reason == "time_limit"
+    assert found["b"].ok, found["b"].message
+    assert mine.read_text() == "mine"
 
 
 def test_a_directory_of_outcomes_that_is_damaged_is_named(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
 
 EVERYWHERE = {
-    "errors", "_glyphs", "_json", "_last_ones", "_lazy", "_pydantic", "_record", "_typing", "_urls",
-    "_version",
+    "errors", "_glyphs", "_json", "_last_ones", "_lazy", "_pydantic", "_record",
+    "_regular_files", "_typing", "_urls", "_version",
 }  # fmt: skip
 """Modules that any package may use, and that import no package."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.cli.screen.live import clipped
 from codex_acp.cli.terminal import size_of
+from codex_acp.fleet.changes import NOT_A_REPOSITORY
 from codex_acp.routing.display import shortened, visible
 
 if TYPE_CHECKING:
@@ -107,9 +108,10 @@ def outcome_line(outcome: Outcome) -> str:
     if len(outcome.attempts) > 1:
         told.append(f"{len(outcome.attempts)} attempts")
     why = "" if outcome.ok else f" {outcome.reason}"
+    said = outcome.message if not outcome.ok else outcome.changes_note
     more = ""
-    if not outcome.ok and outcome.message:
-        more = f": {shortened(visible(' '.join(outcome.message.split())), 300)}"
+    if said and said != NOT_A_REPOSITORY:
+        more = f": {shortened(visible(' '.join(said.split())), 300)}"
     return f"{visible(outcome.id)}: {outcome.status}{why} ({', '.join(told)}){more}"
 
 

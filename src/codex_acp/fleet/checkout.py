@@ -10,13 +10,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._regular_files import read_regular
 from codex_acp.fleet.changes import Baseline
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.fleet.git_commands import GitFailed, git
-from codex_acp.fleet.private_files import FileLock, make_private, remove_tree, write_private
+from codex_acp.fleet.private_files import (
+    FileLock,
+    make_private,
+    read_json,
+    remove_tree,
+    write_private,
+)
 from codex_acp.fleet.repository_names import (
     problem_of_repository,
     problem_of_revision,
@@ -94,7 +102,9 @@ class Checkouts:
         try:
             with lock.released_on_error():
                 found = self._left(tree, repository, wanted, lock) if again else None
-                return found or await self._fresh(job, repository, tree, lock, wanted)
+                async with _Locked(repository.with_suffix(".lock")):
+                    await asyncio.to_thread(_make_ours_again, repository)
+                    return found or await self._fresh(job, repository, tree, lock, wanted)
         except OSError as error:
             why = error.strerror or str(error)
             raise CheckoutError(f"the worktree of {job.task_id!r} cannot be made: {why}") from error
@@ -117,10 +127,12 @@ class Checkouts:
         self, tree: Path, repository: Path, wanted: dict[str, str | None], lock: FileLock
     ) -> Checkout | None:
         try:
-            noted = json.loads(_note(tree).read_bytes())
+            noted = read_json(_note(tree))
         except (OSError, ValueError):
             return None
-        if not tree.is_dir() or {key: noted.get(key) for key in wanted} != wanted:
+        if not isinstance(noted, dict) or not tree.is_dir() or tree.is_symlink():
+            return None
+        if {key: noted.get(key) for key in wanted} != wanted:
             return None
         # It may lie where an agent can write, and so says nothing that is not looked at.
         commit, name = str(noted.get("commit")), str(noted.get("administration"))
@@ -135,20 +147,18 @@ class Checkouts:
         self, job: Job, repository: Path, tree: Path, lock: FileLock, wanted: dict[str, str | None]
     ) -> Checkout:
         assert job.repository is not None
-        async with _Locked(repository.with_suffix(".lock")):
-            await asyncio.to_thread(_remove, tree, None)
-            await asyncio.to_thread(_make_ours_again, repository)
-            meant = (job.repository, job.run_id, job.revision or "")
-            commit = self._commits.get(meant) or await self._commit(job, repository)
-            self._commits[meant] = commit
-            administration = repository / "worktrees" / _digest(tree.name)
-            try:
-                await self._add_worktree(administration, tree, commit)
-            except BaseException:
-                await asyncio.to_thread(_remove, tree, administration)
-                raise
+        await asyncio.to_thread(_remove, tree, None)
+        meant = (job.repository, job.run_id, job.revision or "")
+        commit = self._commits.get(meant) or await self._commit(job, repository)
+        self._commits[meant] = commit
+        administration = repository / "worktrees" / _digest(tree.name)
+        try:
+            await self._add_worktree(administration, tree, commit)
+        except BaseException:
+            await asyncio.to_thread(_remove, tree, administration)
+            raise
         baseline = _baseline(tree, repository, commit)
-        await asyncio.to_thread(baseline.set_up, administration / "index")
+        baseline = await asyncio.to_thread(baseline.set_up, administration / "index")
         note = json.dumps(wanted | {"commit": commit, "administration": administration.name})
         _note(tree).write_text(note, encoding="utf-8")
         return Checkout(tree, commit, baseline, administration, False, lock)
@@ -160,7 +170,9 @@ class Checkouts:
         if not (repository / "HEAD").exists():
             make_private(repository)
             await git("init", "--bare", "--quiet", "--template=", "--", str(repository))
-        known = fetched.read_text(encoding="utf-8") if fetched.exists() else ""
+        known = ""
+        with suppress(OSError, ValueError):
+            known = read_regular(fetched, 1000).decode(errors="replace")
         revision = job.revision or "HEAD"
         if _is_commit(revision) or known == job.run_id:
             commit = await _resolved(repository, revision)
@@ -168,7 +180,8 @@ class Checkouts:
                 return commit
         if known != job.run_id:
             await _fetch_all(repository, job.repository)
-            fetched.write_text(job.run_id, encoding="utf-8")
+            fetched.unlink(missing_ok=True)  # an agent may have made it lead to elsewhere
+            write_private(fetched, job.run_id.encode())
             commit = await _resolved(repository, revision)
             if commit is not None:
                 return commit

@@ -39,6 +39,8 @@ _OFF: Final = (
     *("-c", "core.untrackedCache=false", "-c", "core.attributesFile=/dev/null"),
     *("-c", "core.excludesFile=/dev/null", "-c", "diff.ignoreSubmodules=all"),
     *("-c", "submodule.recurse=false", "-c", "fetch.recurseSubmodules=false"),
+    # A name that is git's own on the file system of whoever takes the patch is in none.
+    *("-c", "core.protectHFS=true", "-c", "core.protectNTFS=true", "-c", "core.safecrlf=false"),
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false"),
 )
 
@@ -86,6 +88,8 @@ def _environment() -> dict[str, str]:
         "GIT_ALLOW_PROTOCOL": PROTOCOLS,
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_PAGER": "cat",
         "LC_ALL": "C",
     }

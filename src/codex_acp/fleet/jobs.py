@@ -29,6 +29,7 @@ Reason: TypeAlias = Literal[
     "output_invalid",
     "checkout",
     "directory",
+    "changes_incomplete",
     "settings",
     "authentication",
     "agent_error",
@@ -40,7 +41,8 @@ Reason: TypeAlias = Literal[
     "stopped",
 ]
 """Why a task ended: a stop reason of ACP, or what came in its way. ``max_tokens`` is the model's
-limit, ``token_limit`` the task's."""
+limit, ``token_limit`` the task's; ``changes_incomplete``: the agent did its work, and the patch
+lacks some of it."""
 
 RETRIED: Final[frozenset[Reason]] = frozenset(
     ("agent_not_started", "agent_lost", "overloaded", "worker_lost")

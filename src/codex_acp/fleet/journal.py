@@ -13,8 +13,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from codex_acp._json import text_at
-from codex_acp.fleet.errors import OutcomeNotWritten
+from codex_acp._regular_files import read_regular
+from codex_acp.fleet.errors import OutcomeNotWritten, OutDirectoryError
 from codex_acp.fleet.outcome import Attempt, Outcome
+from codex_acp.fleet.private_files import MOST_READ
 from codex_acp.transcript.private_file import append_line
 
 if TYPE_CHECKING:
@@ -99,13 +101,17 @@ def now() -> str:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        content = path.read_bytes()
+        content = read_regular(path, MOST_READ)
     except FileNotFoundError:
         return
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        msg = f"{path} cannot be read: {why}; without it no run knows what an earlier one left"
+        raise OutDirectoryError(msg) from error
     for line in content.splitlines():
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
             yield value

@@ -23,13 +23,14 @@ import socket
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.fleet.errors import OutcomeNotWritten, OutDirectoryError, OutDirectoryInUse
 from codex_acp.fleet.outcome import Outcome, outcome_from_json
 from codex_acp.fleet.private_files import (
     FileLock,
     make_private,
+    read_json,
     remove_tree,
     sync_folder,
     write_private,
@@ -134,7 +135,7 @@ class OutDirectory:
 def _claim(folder: Path, *, resume: bool) -> str:
     manifest = folder / "fleet.json"
     try:
-        found = json.loads(manifest.read_bytes())
+        found: Any = read_json(manifest)
         version, fleet_id = found["version"], found["id"]
     except FileNotFoundError:
         others = sorted(name for name in os.listdir(folder) if name != "lock")  # noqa: PTH208
@@ -166,8 +167,9 @@ def read_outcomes(folder: Path) -> Iterator[Outcome]:
         if path.name.startswith(_UNFINISHED):
             continue
         try:
-            value = json.loads((path / "outcome.json").read_bytes())
+            value = read_json(path / "outcome.json")
         except (OSError, ValueError) as error:
-            msg = f"{path} holds no outcome that can be read ({error}); remove it to run it again"
+            why = getattr(error, "strerror", None) or error
+            msg = f"{path} holds no outcome that can be read ({why}); remove it to run it again"
             raise OutDirectoryError(msg) from error
         yield outcome_from_json(value, path)

@@ -67,7 +67,7 @@ class Outcome:
     digest: str = ""
     """Of the task: one that was changed since has another."""
     changes_note: str | None = None
-    """Why there are no changes, where that is not known."""
+    """Why there are no changes, or what they lack."""
     path: Path | None = None
     """The directory with ``outcome.json``, ``transcript.jsonl`` and ``changes.patch``."""
     changes: bytes | None = field(default=None, repr=False)
@@ -101,6 +101,11 @@ def _names(kind: type[DataclassInstance]) -> dict[str, str]:
 _NOT_WRITTEN: Final = frozenset(("path", "changes", "transcript", "earlier"))
 """Of an outcome: where it is, and what lies beside it in files of its own."""
 
+_OPTIONAL: Final = (
+    *("message", "session_id", "cwd", "repository", "revision", "commit", "changes_note"),
+)
+"""Of an outcome: texts that may be missing."""
+
 _OF_ATTEMPT: Final = _names(Attempt)
 _OF_OUTCOME: Final = {n: name for n, name in _names(Outcome).items() if n not in _NOT_WRITTEN}
 
@@ -119,10 +124,11 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
         members = {attribute: found[name] for attribute, name in _OF_OUTCOME.items()}
         usage = found["usage"]
         members |= {
-            "id": _text(found["id"]),
+            **{name: _text(members[name]) for name in ("id", "text", "agent", "digest")},
+            **{name: _text(members[name]) for name in _OPTIONAL if members[name] is not None},
+            **{name: int(members[name]) for name in ("asked", "allowed")},
             "status": _one_of(Status, found["status"]),
             "reason": _one_of(Reason, found["reason"]),
-            "message": found["message"] and _text(found["message"]),
             "usage": Usage(
                 int(usage["total"]), int(usage["input"]), int(usage["output"]), usage["counted"]
             ),
@@ -135,7 +141,11 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
 
 def _attempt(found: Mapping[str, Any]) -> Attempt:
     members = {attribute: found[name] for attribute, name in _OF_ATTEMPT.items()}
-    return Attempt(**members | {"seconds": float(found["seconds"])})
+    for name in ("message", "worker", "session_id"):
+        if members[name] is not None:
+            _text(members[name])
+    checked = {name: _text(members[name]) for name in ("started", "reason")}
+    return Attempt(**members | checked | {"seconds": float(found["seconds"])})
 
 
 def _text(value: object) -> str:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import stat
+import subprocess
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from codex_acp._regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+MOST_READ: Final = 256 * 1024 * 1024
+"""Bytes of a file of ours: what an agent says in a task is all that makes one large."""
 
 
 def default_root() -> Path:
@@ -40,6 +49,16 @@ def write_private(path: Path, data: bytes) -> None:
         raise
 
 
+def read_json(path: Path) -> JsonValue:
+    """Return what a file holds that anybody may have made. Raises OSError; ValueError for a file
+    that is none, is too large or is not JSON."""
+    try:
+        value: JsonValue = json.loads(read_regular(path, MOST_READ))
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return value
+
+
 def sync_folder(folder: Path) -> None:
     """The names in it survive a loss of power."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -62,7 +81,11 @@ def remove_tree(folder: Path) -> None:
             else:
                 shutil.rmtree(name, ignore_errors=True)
 
-    shutil.rmtree(folder, onerror=again)  # `onexc` is not in Python 3.11
+    try:
+        shutil.rmtree(folder, onerror=again)  # `onexc` is not in Python 3.11
+    except RecursionError:  # it is deeper than Python's stack
+        for command in (("chmod", "-R", "u+rwX"), ("rm", "-rf")):
+            subprocess.run([*command, "--", str(folder)], check=False, capture_output=True)
 
 
 class FileLock:
@@ -101,8 +124,8 @@ class FileLock:
 
     def noted(self) -> str:
         """What the one who holds it wrote."""
-        with suppress(OSError):
-            return self._path.read_text(encoding="utf-8", errors="replace").strip()
+        with suppress(OSError, ValueError):
+            return read_regular(self._path, 1000).decode(errors="replace").strip()
         return ""
 
     @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.fleet.agent_pool import TASKS_PER_AGENT, AgentPool, Lease
-from codex_acp.fleet.changes import Baseline, changes_since, directory_baseline
+from codex_acp.fleet.changes import Baseline, Changes, changes_since, directory_baseline
 from codex_acp.fleet.checkout import Checkout, Checkouts
 from codex_acp.fleet.failures import reason_of
 from codex_acp.fleet.jobs import Job, Post, Reason, Report
@@ -89,12 +89,14 @@ class _Attempt:
         started = time.monotonic()
         try:
             reason, message = await self._ended()
-            changes, note = await self._changes()
+            changes = await self._changes()
+            if reason == "end_turn" and changes.missing is not None:
+                reason, message = "changes_incomplete", changes.missing
             report = Report(
                 reason=reason,
                 message=message,
-                changes=changes,
-                changes_note=note,
+                changes=changes.patch,
+                changes_note="; ".join(filter(None, (changes.missing, changes.note))) or None,
                 seconds=round(time.monotonic() - started, 3),
                 commit=self._checkout.commit if self._checkout else None,
             )
@@ -160,7 +162,7 @@ class _Attempt:
         finally:
             await self._worker.pool.give_back(lease, clean=clean)
 
-    async def _changes(self) -> tuple[bytes | None, str | None]:
+    async def _changes(self) -> Changes:
         if self._baseline is None:
-            return None, self._note
+            return Changes(None, note=self._note)
         return await changes_since(self._baseline)

@@ -12,12 +12,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._regular_files import read_regular
 from codex_acp.cli.arguments import PROGRAM
 from codex_acp.cli.doctor.codex_checks import codex_findings, login_findings, values_in
 from codex_acp.cli.doctor.codex_talk import talk
 from codex_acp.cli.doctor.editors import settings_for
 from codex_acp.cli.doctor.finding import Finding, as_json, problem, said, warning
-from codex_acp.cli.doctor.home_copy import HomeCopy, read_regular
+from codex_acp.cli.doctor.home_copy import MAX_CONFIG, HomeCopy
 from codex_acp.cli.doctor.limits import (
     CHECK_SECONDS,
     WHOLE_SECONDS,
@@ -187,7 +188,7 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
 def _copy_login(source: Path, target: Path) -> None:
     if not source.exists():
         return
-    content = within(CHECK_SECONDS, lambda: read_regular(source))
+    content = within(CHECK_SECONDS, lambda: read_regular(source, MAX_CONFIG))
     file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(file, "wb") as stream:  # noqa: PTH123 - a descriptor
         stream.write(content)

@@ -7,10 +7,10 @@ login is never copied for longer than the question about it takes, and nothing c
 from __future__ import annotations
 
 import os
-import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._regular_files import read_regular
 from codex_acp.testing.home_directories import HomeDirectories
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class HomeCopy(HomeDirectories):
             with suppress(OSError, ValueError):
                 target = self.codex_home / path.relative_to(source)
                 target.parent.mkdir(exist_ok=True)
-                target.write_bytes(read_regular(path))
+                target.write_bytes(read_regular(path, MAX_CONFIG))
 
     @property
     def env(self) -> dict[str, str]:
@@ -80,17 +80,3 @@ def _files(source: Path) -> Iterator[Path]:
                     count += 1
                     if count == MAX_FILES:
                         return
-
-
-def read_regular(path: Path) -> bytes:
-    """A file of a sensible size. Raises OSError, or ValueError that says what it is instead."""
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("it is no regular file")
-        if found.st_size > MAX_CONFIG:
-            raise ValueError(f"it is larger than {MAX_CONFIG} bytes")
-        return os.read(file, MAX_CONFIG)
-    finally:
-        os.close(file)

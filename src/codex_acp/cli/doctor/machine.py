@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pydantic
 
+from codex_acp._regular_files import read_regular
 from codex_acp._version import __version__
 from codex_acp.cli.doctor.finding import Finding, problem, said, warning
-from codex_acp.cli.doctor.home_copy import read_regular
+from codex_acp.cli.doctor.home_copy import MAX_CONFIG
 from codex_acp.cli.doctor.limits import Deadline, TooSlow, run_program
 from codex_acp.codex._generated.version import OLDEST_VERSION
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
@@ -163,7 +164,7 @@ def _look_at_folder(findings: list[Finding], path: Path, named: bool, name: str)
 def _look_at_config(findings: list[Finding], path: Path) -> bytes | None:
     check = "config"
     try:
-        content = read_regular(path)
+        content = read_regular(path, MAX_CONFIG)
     except FileNotFoundError:
         findings.append(Finding(check, "ok", f"there is no {path}: Codex's defaults hold"))
         return None
