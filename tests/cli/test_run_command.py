@@ -121,6 +121,8 @@ def test_kinds_that_are_allowed_are_permitted_unasked(run: Run, allow: str, opti
     assert [line["optionId"] for line in asked] == [option if option == "y" else None]
     assert done.returncode == (0 if option == "y" else NOBODY_ASKED)
     assert asked[0]["request"]["toolCall"]["kind"] == "execute"
+    by = ("policy", "--allow execute") if option == "y" else ("nobody", None)
+    assert (asked[0]["by"], asked[0]["policy"]) == by
     assert f'"optionId": "{option}"' in lines_of(done.stdout)[-1]["text"]
 
 

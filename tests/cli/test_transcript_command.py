@@ -47,8 +47,25 @@ def test_everything_is_one_row_with_time_way_and_word(shown: Callable[..., list[
     assert rows[2].split()[:8] == [
         *("12:00:00.500", "sion-one", "Codex", ">", "client", "\u2b22", "APPROVAL", "asked")
     ]
+    assert "shell: touch made" in rows[2]
+    assert "by client (Allow once)" in rows[3]
     assert "DECLINED" in rows[11]
     assert "nobody was asked: it asks for a secret" in rows[11]
+
+
+def test_a_file_of_the_first_version_is_shown_as_it_was_written(
+    written: Path, shown: Callable[..., list[str]]
+) -> None:
+    old = []
+    for line in map(json.loads, written.read_text().splitlines()):
+        was = {k: v for k, v in line.items() if k not in ("subject", "policy")}
+        was |= {"by": "person"} if was.get("by") == "client" else {}
+        old.append(json.dumps(was | {"schema_version": 1}))
+    written.write_text("\n".join(old) + "\n")
+    rows = shown()
+    assert len(rows) == 17
+    assert "by person (Allow once)" in rows[3]
+    assert len(shown("--decided", "person")) == 4
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -89,7 +106,7 @@ def test_a_row_of_a_terminal_is_one_row(written: Path, tmp_path: Path, columns: 
         (["--decided", "declined"], 1),
         (["--decided", "decline"], 1),
         (["--decided", "accept,accepted"], 2),
-        (["--decided", "person", "--kind", "elicitation"], 2),
+        (["--decided", "client", "--kind", "elicitation"], 2),
         (["--decided", "refused"], 1),
         (["--since", "2026-01-31T12:00:02"], 9),
         (["--until", "2026-01-31T12:00:02Z"], 9),

@@ -7,6 +7,8 @@ import pytest
 from codex_acp.codex import CodexClient, LaunchOptions, deny_all
 from codex_acp.errors import RpcError
 from codex_acp.testing import Step, Text, ToolCall, exec_command
+from codex_acp.transcript import ApprovalDecided as Decided
+from codex_acp.transcript import ApprovalRequested as Requested
 from tests.e2e_contract.contract_bench import IN_V2_ONLY, ContractBench, Scenes
 
 SCENES = Scenes()
@@ -72,6 +74,26 @@ async def test_3_2_an_approved_command_runs_and_the_model_gets_its_output(
     assert "hi-there" in bench.outputs(APPROVED)["c1"]
     assert bench.statuses(session, "c1") == ["in_progress", "pending", "in_progress", "completed"]
     assert bench.event_types(session) == ["approval.requested", "approval.decided"]
+
+
+SECRET = "touch secret; echo --password=hunter22hunter"
+SECRET_ONE = SCENES.add("secret", [escalated(SECRET, "c19")], DONE)
+
+
+async def test_5_1_the_record_names_the_command_and_the_client_that_decided_without_secrets(
+    bench: ContractBench,
+) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, SECRET_ONE)
+    (await bench.asks.next_permission()).choose("allow_once")
+    assert await prompt.end() == "end_turn"
+    recorded = [e for e in bench.events(session) if isinstance(e, Requested | Decided)]
+    assert [event.type for event in recorded] == ["approval.requested", "approval.decided"]
+    for event in recorded:
+        (command,) = event.subject
+        assert "touch secret; echo --password" in command
+        assert "hunter22" not in command
+    assert [(e.by, e.policy) for e in recorded if isinstance(e, Decided)] == [("client", None)]
 
 
 @pytest.mark.attack("model")

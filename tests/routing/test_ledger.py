@@ -83,7 +83,7 @@ def test_3_2_an_offered_allowing_option_is_accepted_once() -> None:
     assert got is not None
     assert (got.outcome, got.by, got.withdraw, got.failed_check) == (
         "accepted",
-        "person",
+        "client",
         False,
         None,
     )
@@ -187,7 +187,7 @@ NEGATIVE: list[tuple[Any, dict[str, Any], Any, Any]] = [
         {"answers": {}},
     ),
 ]
-OLD = {"denied": {"rejection": "a person rejected it"}}
+OLD = {"denied": {"rejection": "the client rejected it"}}
 NEGATIVE += [
     (request(m), {}, {"decision": OLD}, {"decision": "abort"})
     for m in ("execCommandApproval", "applyPatchApproval")
@@ -205,7 +205,7 @@ def test_3_4_a_rejection_declines_and_only_a_cancelled_turn_cancels(
     got = bench.answer(Selected(bench.option("reject_once")))
     assert said(got) == declined
     assert got is not None
-    assert (got.outcome, got.by, got.failed_check) == ("rejected", "person", None)
+    assert (got.outcome, got.by, got.failed_check) == ("rejected", "client", None)
     bench = Bench(asked, *items)
     (got,) = bench.ledger.turn_cancelled(frozenset({"root"}))
     assert said(got) == cancelled
@@ -217,7 +217,7 @@ def test_3_4_an_outcome_cancelled_declines_the_action_and_not_the_turn() -> None
     got = bench.answer(OutcomeCancelled())
     assert said(got) == {"decision": "decline"}
     assert got is not None
-    assert (got.outcome, got.by, got.failed_check) == ("rejected", "person", None)
+    assert (got.outcome, got.by, got.failed_check) == ("rejected", "client", None)
 
 
 def test_3_4_a_lasting_denial_is_sent_as_proposed_and_is_no_acceptance() -> None:
@@ -234,7 +234,7 @@ def test_3_4_a_rejection_counts_even_when_the_action_has_changed() -> None:
     bench.items = Items()
     got = bench.answer(Selected(bench.option("reject_once")))
     assert got is not None
-    assert (got.by, got.failed_check) == ("person", None)
+    assert (got.by, got.failed_check) == ("client", None)
 
 
 def test_3_5_a_late_answer_to_a_cancelled_approval_is_stale() -> None:

@@ -20,10 +20,14 @@ from codex_acp.transcript.events import (
 )
 from tests.support.ledger_world import KEY, Bench
 from tests.support.routing_samples import (
+    change,
     command,
     context,
     elicitation,
+    file_change,
+    file_item,
     mcp_item,
+    permissions,
     request,
     running,
     tool_approval,
@@ -60,6 +64,44 @@ def test_5_1_a_requested_approval_says_what_is_asked_and_by_which_request() -> N
     ]
 
 
+MOVED = change("/w/b", "t", "update", move_path="/w/c")
+MANY = [change(f"/w/{n}", "t", "delete") for n in range(150)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "subject"),
+    [
+        ((command(command="rm -rf build", cwd="/w"),), ["rm -rf build"]),
+        ((command(**NETWORK),), ["https://h"]),
+        (
+            (file_change(), file_item(change("/w/a", "t"), MOVED)),
+            ["add /w/a", "update /w/b -> /w/c"],
+        ),
+        (
+            (file_change(), file_item(*MANY)),
+            [*[f"delete /w/{n}" for n in range(100)], "and 50 more"],
+        ),
+        (
+            (permissions(permissions={"network": {"enabled": True}}),),
+            ['{"network": {"enabled": true}}'],
+        ),
+        ((tool_approval({"a": 1}), mcp_item(arguments={"a": 1})), ["notes/write"]),
+        ((request("execCommandApproval", command=["ls", "a b"]),), ["ls 'a b'"]),
+    ],
+)
+def test_5_1_each_event_says_what_was_decided_on_and_that_a_client_did(
+    asked: tuple[Any, ...], subject: list[str]
+) -> None:
+    bench = Bench(*asked)
+    requested = records.approval_requested(bench.entry)
+    refused, settled = events_of(bench.answer(Selected("guessed")))
+    for event in (requested, refused, settled):
+        assert list(event.subject) == subject
+    (made,) = events_of(Bench(*asked).answer(OutcomeCancelled()))
+    assert isinstance(made, ApprovalDecided)
+    assert (list(made.subject), made.by, made.policy) == (subject, "client", None)
+
+
 @pytest.mark.parametrize(
     ("kind", "outcome", "decision"),
     [
@@ -76,7 +118,7 @@ def test_5_1_a_decision_of_a_person_says_which_option(
     option = bench.option(kind)
     (made,) = events_of(bench.answer(Selected(option)))
     assert isinstance(made, ApprovalDecided)
-    assert (made.outcome, made.by, made.decision) == (outcome, "person", decision)
+    assert (made.outcome, made.by, made.decision) == (outcome, "client", decision)
     assert made.option is not None
     assert (made.option.id, made.option.kind) == (option, kind)
 
@@ -103,7 +145,7 @@ def test_5_1_an_answer_that_failed_a_check_has_an_event_of_its_own(
 
 def test_5_1_what_settled_it_without_an_answer_is_told() -> None:
     ways: list[tuple[Settlement | None, str, str]] = [
-        (Bench().answer(OutcomeCancelled()), "person", "decline"),
+        (Bench().answer(OutcomeCancelled()), "client", "decline"),
         (Bench().ledger.turn_cancelled(frozenset({"root"}))[0], "turn_cancelled", "cancel"),
         (Bench().ledger.turn_ended("root", "turn")[0], "turn_ended", "decline"),
         (Bench().ledger.resolved(KEY), "codex_resolved", "decline"),
@@ -148,9 +190,9 @@ def test_5_2_an_answer_is_recorded_by_the_names_of_its_fields(
 ) -> None:
     routed = asked_of(elicitation())
     reply = reply_to(routed.asked, response)
-    made = records.elicitation_answered(routed, 1, reply, "person")
+    made = records.elicitation_answered(routed, 1, reply, "client")
     assert isinstance(made, ElicitationAnswered)
-    assert (made.action, made.fields, made.by, made.content) == (action, fields, "person", None)
+    assert (made.action, made.fields, made.by, made.content) == (action, fields, "client", None)
     assert "hunter2" not in repr(made)
 
 

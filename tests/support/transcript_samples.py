@@ -31,6 +31,7 @@ from codex_acp.transcript.wire_tap import WireTaps
 BEGAN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DIGEST = "0123456789abcdef" * 4
 ALLOW = OfferedOption("a", "allow_once", "Allow once")
+SUBJECT = "touch made"
 REJECT = OfferedOption("r", "reject_once", "Reject and go on")
 
 HOSTILE = (
@@ -63,14 +64,16 @@ def approval(number: int, session: str = "session-one", name: str = "shell") -> 
     """A question whether a command may run."""
     ref = request(number, "item/commandExecution/requestApproval", session)
     tool = ToolIdentity("shell", name)
-    return ApprovalRequested(ref=ref, tool=tool, arguments_sha256=DIGEST, options=(ALLOW, REJECT))
+    return ApprovalRequested(
+        ref=ref, tool=tool, arguments_sha256=DIGEST, subject=(SUBJECT,), options=(ALLOW, REJECT)
+    )
 
 
 def decided(asked: ApprovalRequested, *, accepted: bool) -> ApprovalDecided:
-    """What a person answered."""
+    """What the client answered."""
     return ApprovalDecided(
-        ref=asked.ref, tool=asked.tool, arguments_sha256=DIGEST,
-        outcome="accepted" if accepted else "rejected", by="person",
+        ref=asked.ref, tool=asked.tool, arguments_sha256=DIGEST, subject=asked.subject,
+        outcome="accepted" if accepted else "rejected", by="client",
         option=ALLOW if accepted else REJECT, decision="Once" if accepted else "decline",
     )  # fmt: skip
 
@@ -82,7 +85,7 @@ def of_every_kind(text: str = "notes") -> list[TranscriptEvent]:
     form = request(3, "mcpServer/elicitation/request")
     page = request(4, "mcpServer/elicitation/request")
     tool = ToolIdentity("mcp_tool", f"{text}/write")
-    first, second = approval(1), replace(approval(2), tool=tool)
+    first, second = approval(1), replace(approval(2), tool=tool, subject=(text,))
     stale = ApprovalRefused(
         ref=first.ref, tool=first.tool, arguments_sha256=DIGEST, code="stale", reason=text
     )
@@ -93,10 +96,10 @@ def of_every_kind(text: str = "notes") -> list[TranscriptEvent]:
         second, decided(second, accepted=False),
         ElicitationRequested(ref=form, mode="form", server=text, fields=("city", text)),
         ElicitationAnswered(
-            ref=form, mode="form", server=text, action="accept", by="person", fields=("city",)
+            ref=form, mode="form", server=text, action="accept", by="client", fields=("city",)
         ),
         ElicitationRequested(ref=page, mode="url", server=text, url="https://example.org/page"),
-        ElicitationAnswered(ref=page, mode="url", server=text, action="decline", by="person"),
+        ElicitationAnswered(ref=page, mode="url", server=text, action="decline", by="client"),
         RequestDeclined(
             ref=request(5, "item/tool/requestUserInput"), route="decline", discriminator=text,
             reason=f"it asks for a secret: {text}", asked=False,

@@ -77,7 +77,12 @@ def one_of(literal: object) -> st.SearchStrategy[str]:
 
 tools = st.builds(ToolIdentity, one_of(types.ToolKind), text)
 options = st.builds(OfferedOption, text, one_of(types.OptionKind), text)
-approval = {"ref": request_refs, "tool": tools, "arguments_sha256": digests}
+approval = {
+    "ref": request_refs,
+    "tool": tools,
+    "arguments_sha256": digests,
+    "subject": st.lists(text, max_size=3).map(tuple),
+}
 elicitation = {
     "ref": request_refs,
     "mode": one_of(types.ElicitationMode),
@@ -94,6 +99,7 @@ BY_TYPE: dict[str, st.SearchStrategy[TranscriptEvent]] = {
         **approval,
         outcome=one_of(types.ApprovalOutcome),
         by=one_of(types.ApprovalSettler),
+        policy=maybe_text,
         option=st.none() | options,
         decision=text,
     ),
@@ -161,7 +167,7 @@ def answered(
         mode="form",
         server="notes",
         action="accept",
-        by="person",
+        by="client",
         fields=tuple(content or ()),
         problem=problem,
         content=content,

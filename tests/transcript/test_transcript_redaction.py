@@ -256,6 +256,21 @@ def test_5_2_a_token_at_the_cut_of_a_long_text_is_not_recorded_in_half(before: i
     assert text.startswith("x" * 4000 + " ")
 
 
+def test_5_2_what_an_approval_is_about_is_recorded_without_secrets() -> None:
+    command = "curl -u me:hunter22 -H 'Authorization: Bearer abc.def-ghi_jkl~123' https://h.example"
+    event = ApprovalRequested(
+        ref=REF,
+        tool=ToolIdentity("shell", "shell"),
+        arguments_sha256=DIGEST,
+        subject=(command, "update /w/a"),
+        options=(),
+    )
+    (line, file) = redacted(event).subject  # type: ignore[union-attr]
+    assert line.startswith("curl -u")
+    assert not [secret for secret in ("hunter22", "abc.def-ghi_jkl~123") if secret in line]
+    assert file == "update /w/a"
+
+
 @quick
 @given(event=any_event)
 def test_ids_and_everything_without_secrets_stay_and_twice_is_once(event: TranscriptEvent) -> None:

@@ -178,11 +178,13 @@ class Host:
             except asyncio.CancelledError:  # the question was withdrawn
                 self._screen.rejected(call_id)
                 raise
+            allowed = permission.kind in self._options.allow
+            by = f"--allow {permission.kind}" if allowed else None
             if self._json is not None:
-                self._json.asked(permission, None if option is None else option.option_id)
-            elif self._questions is None or permission.kind in self._options.allow:
+                self._json.asked(permission, None if option is None else option.option_id, by)
+            elif self._questions is None or allowed:
                 title = visible(permission.tool_call.title or call_id)
-                chosen = None if option is None else visible(option.name)
+                chosen = None if option is None else f"{visible(option.name)} (by {by})"
                 self._screen.permission(f"permission for {title}", chosen)
             if option is None or option.kind in REJECTING:
                 self._screen.rejected(call_id)

@@ -165,12 +165,12 @@ class Ledger:
         if isinstance(answer, Failed):
             return self._fail(entry, "no_outcome", answer.reason)
         if isinstance(answer, OutcomeCancelled):
-            return self._decline(entry, "rejected", "person", "the client dismissed the question")
+            return self._decline(entry, "rejected", "client", "the client dismissed the question")
         choice = next((c for c in entry.choices if c.option.option_id == answer.option_id), None)
         if choice is None:
             return self._fail(entry, "unknown_option", "the client chose what was not offered")
         if choice.grant is None:
-            return self._decline(entry, "rejected", "person", "a person rejected it", choice)
+            return self._decline(entry, "rejected", "client", "the client rejected it", choice)
         offered, digest = entry.route.offered.grants, entry.route.digest
         made = accepting_reply(choice.grant, offered, digest, now, running=running)
         if isinstance(made, NotGranted):
@@ -237,8 +237,9 @@ class Ledger:
     ) -> Settlement:
         reply = ApprovalReply(made)
         outcome: ApprovalOutcome = "accepted" if allows(grant) else "rejected"
-        why = "a person allowed it" if outcome == "accepted" else "a person rejected it for good"
-        return self._settle(Settlement(entry, outcome, "person", why, reply, choice=choice))
+        verb = "allowed it" if outcome == "accepted" else "rejected it for good"
+        why = f"the client {verb}"
+        return self._settle(Settlement(entry, outcome, "client", why, reply, choice=choice))
 
     def _decline(
         self,

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, assert_never
 
 from codex_acp._json import text_at
-from codex_acp.codex.approvals.classify import APPROVAL_KIND
+from codex_acp.codex.approvals.classify import (
+    APPROVAL_KIND,
+    ApprovalRequest,
+    CommandApproval,
+    FileChangeApproval,
+    LegacyCommandApproval,
+    LegacyPatchApproval,
+    McpToolApproval,
+    McpToolQuestion,
+    PermissionsApproval,
+)
 from codex_acp.codex.approvals.grants import RememberHost
+from codex_acp.routing.changes import move_target
 from codex_acp.routing.elicitations import FormElicitation
 from codex_acp.routing.route import AsyncQuestions, Decline, Elicitation, asking_thread
 from codex_acp.transcript.events import (
@@ -22,9 +36,13 @@ from codex_acp.transcript.events import (
     RequestDeclined,
     RequestRef,
 )
+from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codex_acp.codex._generated.models import FileUpdateChange
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.routing.approvals import PermissionChoice
@@ -34,6 +52,9 @@ if TYPE_CHECKING:
 _MAX_KIND: Final = 60
 """Characters of a claimed approval kind that are recorded: a server may write anything there."""
 
+_MAX_FILES: Final = 100
+"""Files of one approval that are recorded by name; the rest is counted."""
+
 
 def approval_requested(entry: LedgerEntry) -> ApprovalRequested:
     """The permission request that is about to be sent."""
@@ -41,6 +62,7 @@ def approval_requested(entry: LedgerEntry) -> ApprovalRequested:
         ref=_approval_ref(entry),
         tool=entry.route.tool,
         arguments_sha256=entry.route.digest,
+        subject=_subject(entry.route.approval),
         options=tuple(_option(choice) for choice in entry.choices),
     )
 
@@ -49,6 +71,7 @@ def approval_settled(settlement: Settlement) -> list[ApprovalRefused | ApprovalD
     """The failed check of an answer, if one failed; and how the approval was settled."""
     entry = settlement.entry
     ref, tool, digest = _approval_ref(entry), entry.route.tool, entry.route.digest
+    subject = _subject(entry.route.approval)
     events: list[ApprovalRefused | ApprovalDecided] = []
     if settlement.failed_check is not None:
         events.append(
@@ -56,6 +79,7 @@ def approval_settled(settlement: Settlement) -> list[ApprovalRefused | ApprovalD
                 ref=ref,
                 tool=tool,
                 arguments_sha256=digest,
+                subject=subject,
                 code=settlement.failed_check,
                 reason=settlement.reason,
             )
@@ -65,6 +89,7 @@ def approval_settled(settlement: Settlement) -> list[ApprovalRefused | ApprovalD
             ref=ref,
             tool=tool,
             arguments_sha256=digest,
+            subject=subject,
             outcome=settlement.outcome,
             by=settlement.by,
             option=None if settlement.choice is None else _option(settlement.choice),
@@ -80,9 +105,44 @@ def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> ApprovalRefused:
         ref=_approval_ref(entry),
         tool=entry.route.tool,
         arguments_sha256=entry.route.digest,
+        subject=_subject(entry.route.approval),
         code="shared_id",
         reason=reason,
     )
+
+
+def _subject(approval: ApprovalRequest) -> tuple[str, ...]:
+    """Return what is decided on, as it came: the transcript cuts texts and takes secrets out."""
+    match approval:
+        case CommandApproval(request=request):
+            params, context = request.params, request.params.network_approval_context
+            if context is not None:
+                return (f"{context.protocol}://{context.host}",)
+            return (params.command or "",)
+        case LegacyCommandApproval(request=legacy):
+            return (shlex.join(legacy.params.command),)
+        case FileChangeApproval(item=item):
+            return _files(map(_file_changed, item.changes), len(item.changes))
+        case LegacyPatchApproval(request=patch):
+            changes = patch.params.file_changes
+            return _files((f"{c.type} {path}" for path, c in changes.items()), len(changes))
+        case PermissionsApproval(request=asked):
+            return (json.dumps(plain(asked.params.permissions), ensure_ascii=False),)
+        case McpToolApproval(item=call) | McpToolQuestion(item=call):
+            return (f"{call.server}/{call.tool}",)
+        case _:
+            assert_never(approval)
+
+
+def _files(changes: Iterable[str], count: int) -> tuple[str, ...]:
+    more = (f"and {count - _MAX_FILES:,} more",) if count > _MAX_FILES else ()
+    return (*islice(changes, _MAX_FILES), *more)
+
+
+def _file_changed(change: FileUpdateChange) -> str:
+    target = move_target(change)
+    moved = "" if target is None else f" -> {target}"
+    return f"{change.kind.type} {change.path}{moved}"
 
 
 def _decision(settlement: Settlement) -> str:

@@ -30,7 +30,7 @@ from codex_acp.transcript.events import Entry, Pattern, Timestamp, TranscriptEve
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Of the format as a whole; raised by any change that a strict reader would notice."""
 
 EVENT_TYPES: Final[Mapping[str, type[TranscriptEvent]]] = {
@@ -38,9 +38,19 @@ EVENT_TYPES: Final[Mapping[str, type[TranscriptEvent]]] = {
 }
 """The class of each ``type``."""
 
-_VERSIONS: Final[Mapping[str, int]] = dict.fromkeys(EVENT_TYPES, 1) | {"wire.message": 2}
-"""The version that each event came with, and that its lines begin with: whoever reads version 1
-reads what there was of it."""
+_OLDER: Final[Mapping[str, Mapping[str, JsonValue]]] = {
+    "approval.requested": {"subject": []},
+    "approval.decided": {"subject": [], "policy": None},
+    "approval.refused": {"subject": []},
+    "elicitation.answered": {},
+}
+"""What lines of version 1 of these events do not have yet."""
+
+_VERSIONS: Final[Mapping[str, int]] = (
+    dict.fromkeys(EVENT_TYPES, 1) | {"wire.message": 2} | dict.fromkeys(_OLDER, 3)
+)
+"""The version in which each event was last changed, and that its lines begin with: whoever reads
+version 1 reads what there was of it."""
 
 _OTHER_TYPE: Final = "has another type or value than it may"
 _HEADER: Final = ("schema_version", "time", "type")
@@ -76,7 +86,10 @@ def from_json(value: JsonValue) -> Entry:
     event_class = EVENT_TYPES.get(kind) if isinstance(kind, str) else None
     if event_class is None:
         raise InvalidPayload("a transcript line", ("type is not a known event",))
-    if version != _VERSIONS[event_class.type]:
+    older = _OLDER.get(event_class.type)
+    if version == 1 and older is not None and older.keys().isdisjoint(value):
+        value = {**older, **value}
+    elif version != _VERSIONS[event_class.type]:
         problem = f"schema_version of {kind} is not {_VERSIONS[event_class.type]}"
         raise InvalidPayload("a transcript line", (problem,))
     own = dict(_hints(event_class))

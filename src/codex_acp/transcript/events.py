@@ -40,8 +40,9 @@ ApprovalOutcome: TypeAlias = Literal["accepted", "rejected", "cancelled"]
 """What became of the action; only ``accepted`` lets it run."""
 
 ApprovalSettler: TypeAlias = Literal[
-    "person",
+    "client",
     "policy",
+    "person",
     "invalid_answer",
     "turn_cancelled",
     "turn_ended",
@@ -49,8 +50,12 @@ ApprovalSettler: TypeAlias = Literal[
     "disconnected",
     "superseded",
 ]
-"""Who or what settled an approval. ``invalid_answer``: the answer failed a check, and an
-``approval.refused`` says which."""
+"""Who or what settled an approval, as far as the program that records it knows.
+
+``client``: an answer over ACP, whoever gave it there. ``policy``: a policy of this program, whose
+name is recorded. ``person``: somebody whom this program itself asked; lines of version 1 say so of
+every client. ``invalid_answer``: the answer failed a check, and an ``approval.refused`` says which.
+"""
 
 ElicitationMode: TypeAlias = Literal["form", "url"]
 """Source: ACP ``elicitation/create``, ``mode``."""
@@ -59,8 +64,9 @@ ElicitationAction: TypeAlias = Literal["accept", "decline", "cancel"]
 """What Codex was told. Source: MCP and ACP elicitation, ``action``."""
 
 ElicitationSettler: TypeAlias = Literal[
-    "person",
+    "client",
     "program",
+    "person",
     "invalid_answer",
     "turn_cancelled",
     "turn_ended",
@@ -68,7 +74,8 @@ ElicitationSettler: TypeAlias = Literal[
     "disconnected",
     "superseded",
 ]
-"""Who or what settled an elicitation. ``program``: a handler of the embedding program."""
+"""Who or what settled an elicitation, as of an approval. ``program``: a handler of the embedding
+program."""
 
 RouteName: TypeAlias = Literal["approval", "elicitation", "decline"]
 """The route of a server request (contract 1.1)."""
@@ -128,28 +135,37 @@ class OfferedOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequested:
-    """A person or a policy was asked whether one pending action may run.
+    """A client, a policy or a person was asked whether one pending action may run.
 
-    ``arguments_sha256`` is the digest of the canonical JSON of the arguments shown.
+    ``arguments_sha256`` is the digest of the canonical JSON of the arguments shown. ``subject`` is
+    what is decided on, without secrets: the command, each file and what happens to it, the
+    permissions, the host, or the MCP tool. Empty in lines of version 1.
     """
 
     type: ClassVar[Literal["approval.requested"]] = "approval.requested"
     ref: RequestRef
     tool: ToolIdentity
     arguments_sha256: Sha256
+    subject: tuple[str, ...] = ()
     options: tuple[OfferedOption, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalDecided:
-    """An approval was settled. ``option`` is what was chosen; ``decision`` what Codex was told."""
+    """An approval was settled. ``option`` is what was chosen; ``decision`` what Codex was told.
+
+    ``policy`` is the name of the policy that settled it, if one did. ``subject`` as of
+    `ApprovalRequested`.
+    """
 
     type: ClassVar[Literal["approval.decided"]] = "approval.decided"
     ref: RequestRef
     tool: ToolIdentity
     arguments_sha256: Sha256
+    subject: tuple[str, ...] = ()
     outcome: ApprovalOutcome
     by: ApprovalSettler
+    policy: str | None = None
     option: OfferedOption | None
     decision: str
 
@@ -166,13 +182,14 @@ class ApprovalRefused:
     ref: RequestRef
     tool: ToolIdentity
     arguments_sha256: Sha256
+    subject: tuple[str, ...] = ()
     code: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElicitationRequested:
-    """A person was asked for input. ``fields`` are names of the form's properties.
+    """A client or a person was asked for input. ``fields`` are names of the form's properties.
 
     ``server`` is the MCP server's name, None if Codex itself asks. ``url`` of mode ``url`` is
     recorded without user, query and fragment.
@@ -210,7 +227,7 @@ class RequestDeclined:
     """A server request was declined (contract 1.6).
 
     ``discriminator`` is what made it this case inside its method (an elicitation mode, an
-    approval kind); ``asked`` whether a person had been asked before.
+    approval kind); ``asked`` whether anybody had been asked before.
     """
 
     type: ClassVar[Literal["request.declined"]] = "request.declined"

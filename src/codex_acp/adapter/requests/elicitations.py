@@ -36,7 +36,7 @@ class _Elicited:
     scope: anyio.CancelScope
     acp_id: int | None
     """The request that asks for it: the last, if it was asked of several clients."""
-    by: ElicitationSettler = "person"
+    by: ElicitationSettler = "client"
 
     def asked(self, acp_id: int | None) -> None:
         """It is asked by this request from now on."""
@@ -79,7 +79,7 @@ class ElicitationRunner:
                 reply = declined(routed.asked, "nobody answered in the time that Codex waits")
         except BaseException:
             # Nobody waits any more, and no reply of ours is sent.
-            by = elicited.by if elicited.by != "person" else "disconnected"
+            by = elicited.by if elicited.by != "client" else "disconnected"
             self._note(elicited, reply, by)
             raise
         finally:

@@ -43,10 +43,16 @@ class JsonOutput:
         del calls
         self._line("update", sessionId=self._session_id, update=plain(update))
 
-    def asked(self, permission: Permission, chosen: str | None) -> None:
-        """A permission request was answered."""
-        request = plain(permission.request)
-        self._line("permission", sessionId=permission.session_id, request=request, optionId=chosen)
+    def asked(self, permission: Permission, chosen: str | None, policy: str | None) -> None:
+        """Tell that a permission request was answered: by ``policy``, or because nobody can be."""
+        self._line(
+            "permission",
+            sessionId=permission.session_id,
+            request=plain(permission.request),
+            optionId=chosen,
+            by="nobody" if policy is None else "policy",
+            policy=policy,
+        )
 
     def result(self, session: Session, result: PromptResult) -> None:
         """The prompt has ended."""

@@ -66,7 +66,7 @@ def tell(event: events.TranscriptEvent) -> Told:
         case events.ElicitationRequested() | events.ElicitationAnswered():
             return _tell_elicitation(event)
         case events.RequestDeclined():
-            asked = "after a person was asked" if event.asked else "nobody was asked"
+            asked = "after somebody was asked" if event.asked else "nobody was asked"
             what = f" ({event.discriminator})" if event.discriminator else ""
             return Told(
                 "decline", "declined", f"{event.ref.method}{what}", f"{asked}: {event.reason}",
@@ -94,7 +94,7 @@ def tell(event: events.TranscriptEvent) -> Told:
 def _tell_approval(
     event: events.ApprovalRequested | events.ApprovalDecided | events.ApprovalRefused,
 ) -> Told:
-    about = event.tool.name
+    about = _about(event)
     match event:
         case events.ApprovalRequested():
             choices = ", ".join(option.name for option in event.options)
@@ -103,7 +103,8 @@ def _tell_approval(
             )
         case events.ApprovalDecided():
             chosen = "" if event.option is None else f" ({event.option.name})"
-            how = f"by {_plain(event.by)}{chosen}; Codex was told: {event.decision}"
+            policy = "" if event.policy is None else f" {event.policy}"
+            how = f"by {_plain(event.by)}{policy}{chosen}; Codex was told: {event.decision}"
             tone, decided = _OUTCOME_TONES[event.outcome], (event.outcome, event.by)
             start, end = _settled(event.by)
             return Told("approval", event.outcome, about, how, start, end, tone, decided)
@@ -115,6 +116,14 @@ def _tell_approval(
             )  # fmt: skip
         case _:
             assert_never(event)
+
+
+def _about(
+    event: events.ApprovalRequested | events.ApprovalDecided | events.ApprovalRefused,
+) -> str:
+    """Name the tool, and what is decided on where that is recorded and says more."""
+    name, subject = event.tool.name, "; ".join(event.subject)
+    return name if subject in ("", name) else f"{name}: {subject}"
 
 
 def _tell_elicitation(event: events.ElicitationRequested | events.ElicitationAnswered) -> Told:
@@ -153,7 +162,7 @@ def _tell_wire(event: events.WireMessage) -> Told:
 def _settled(by: events.ApprovalSettler | events.ElicitationSettler) -> tuple[Party, Party]:
     """From whom the decision came, and to whom it went."""
     match by:
-        case "person":
+        case "client" | "person":
             return "client", "codex"
         case "codex_resolved":
             return "codex", "adapter"
