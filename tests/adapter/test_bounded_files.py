@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from codex_acp.adapter import files
 from codex_acp.adapter.files import FileTexts, read_files
+
+
+def read(paths: Iterable[str], texts: FileTexts | None = None) -> dict[str, str]:
+    """The texts of those that have one."""
+    looks = (texts or FileTexts()).look(dict.fromkeys(paths, True))
+    return {path: look.text for path, look in looks.items() if look.text is not None}
 
 
 @pytest.fixture
@@ -25,7 +32,7 @@ async def test_what_is_no_regular_file_is_left_out(odd: list[str], tmp_path: Pat
     file = tmp_path / "file"
     file.write_bytes(b"text")
 
-    assert FileTexts().read([*odd, str(file)]) == {str(file): "text"}
+    assert read([*odd, str(file)]) == {str(file): "text"}
     assert await read_files([*odd, str(file)], 10) == {str(file): b"text"}
 
 
@@ -38,7 +45,7 @@ async def test_a_file_that_is_too_large_is_left_out(
     large.write_bytes(b"12345")
     both = [str(large), str(small)]
 
-    assert FileTexts().read(both) == {str(small): "1234"}
+    assert read(both) == {str(small): "1234"}
     assert await read_files(both, 4) == {str(small): b"1234"}
 
 
@@ -51,28 +58,28 @@ def test_all_files_of_a_step_together_are_bounded(
         (tmp_path / name).write_bytes(b"12345")
         paths.append(str(tmp_path / name))
 
-    assert list(FileTexts().read(paths)) == paths[:2]
+    assert list(read(paths)) == paths[:2]
 
 
 def test_bytes_that_are_no_text_are_left_out(tmp_path: Path) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
 
-    assert FileTexts().read([str(binary)]) == {}
+    assert read([str(binary)]) == {}
 
 
 def test_a_text_is_read_again_when_the_file_has_changed(tmp_path: Path) -> None:
     file, texts = tmp_path / "file", FileTexts()
     file.write_text("one")
-    assert texts.read([str(file)]) == {str(file): "one"}
+    assert read([str(file)], texts) == {str(file): "one"}
     file.write_text("other")
-    assert texts.read([str(file)]) == {str(file): "other"}
+    assert read([str(file)], texts) == {str(file): "other"}
     file.unlink()
-    assert texts.read([str(file)]) == {}
+    assert read([str(file)], texts) == {}
 
 
 def test_a_text_keeps_its_line_ends(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"a\r\nb\rc\n")
 
-    assert FileTexts().read([str(file)]) == {str(file): "a\r\nb\rc\n"}
+    assert read([str(file)]) == {str(file): "a\r\nb\rc\n"}

@@ -14,6 +14,7 @@ import pytest
 from codex_acp.adapter import ordered_steps
 from codex_acp.adapter.files import FileTexts
 from codex_acp.adapter.ordered_steps import OrderedSteps
+from codex_acp.codex.approvals.actions import PathLook
 from codex_acp.testing import (
     AskClient,
     AwaitAnswer,
@@ -25,6 +26,7 @@ from codex_acp.testing import (
     turn_started,
 )
 from tests.adapter.memory_bench import MemoryBench
+from tests.support.path_looks import texts
 
 WHERE = {"threadId": "${turn:threadId}", "turnId": "${turn:id}", "itemId": "edit-1"}
 
@@ -36,16 +38,16 @@ class Disk:
         self.answers = threading.Event()
         self.reads = 0
 
-    def read(self, paths: Iterable[str]) -> dict[str, str]:
+    def look(self, paths: Iterable[str]) -> dict[str, PathLook]:
         self.reads += 1
         assert self.answers.wait(60)
-        return {path: Path(path).read_text("utf-8") for path in paths}
+        return texts({path: Path(path).read_text("utf-8") for path in paths})
 
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     disk = Disk()
-    monkeypatch.setattr(FileTexts, "read", lambda _, paths: disk.read(paths))
+    monkeypatch.setattr(FileTexts, "look", lambda _, wanted, _roots: disk.look(wanted))
     yield disk
     disk.answers.set()
 
@@ -74,7 +76,7 @@ class Steps(OrderedSteps):
         self.put(partial(self.seen.append, what))
 
     def note_read(self, path: str) -> None:
-        self.read([path], lambda texts: self.seen.append(list(texts)))
+        self.read({path: True}, lambda looks: self.seen.append([p for p in looks if looks[p].text]))
 
 
 async def test_what_follows_waits_behind_the_read_and_comes_in_order(disk: Disk, file: str) -> None:
@@ -96,7 +98,7 @@ async def test_what_follows_waits_behind_the_read_and_comes_in_order(disk: Disk,
 async def test_a_disk_that_is_stuck_holds_nobody_for_long_and_takes_one_thread(
     disk: Disk, file: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ordered_steps, "READ_SECONDS", 0.01)
+    monkeypatch.setattr(ordered_steps, "LOOK_SECONDS", 0.01)
     steps = Steps()
     steps.note_read(file)
     steps.note(1)
@@ -217,7 +219,7 @@ async def test_4_2_a_slow_disk_changes_no_order_and_keeps_nobody_else_waiting(
 async def test_4_3_a_dead_disk_does_not_keep_a_prompt(
     disk: Disk, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordered_steps, "READ_SECONDS", 0.01)
+    monkeypatch.setattr(ordered_steps, "LOOK_SECONDS", 0.01)
     turn = [Expect("turn/start"), *turn_started(), edit(file), *agent_message("Then this.")]
     async with MemoryBench(*turn, *turn_completed()) as bench:
         assert await bench.prompt() == "end_turn"
@@ -247,6 +249,31 @@ async def test_4_1_an_edit_is_announced_before_its_approval_however_slow_the_dis
         assert await bench.end_of() == "end_turn"
 
         assert kinds(bench) == ["tool_call", "session/request_permission", "p1"]
+
+
+async def test_3_8_what_a_dead_disk_does_not_tell_is_said_in_the_question(
+    disk: Disk, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordered_steps, "LOOK_SECONDS", 0.01)
+    asked = {**WHERE, "startedAtMs": 1, "reason": None, "grantRoot": None}
+    ask = AskClient("item/fileChange/requestApproval", asked, name="edit")
+    turn = [Expect("turn/start"), *turn_started(), edit(file), ask, AwaitAnswer("edit")]
+    async with MemoryBench(*turn, *turn_completed()) as bench:
+        bench.start_prompt()
+        await bench.client.until(lambda: "session/request_permission" in kinds(bench))
+        question: Any = next(
+            m for m in bench.client.messages if "permission" in m.get("method", "")
+        )
+        unknown = "where it really leads could not be found out: the disk did not answer in time"
+        assert question["params"]["toolCall"]["title"].endswith(f"({unknown})")
+        assert question["params"]["toolCall"]["rawInput"]["realPaths"] == {file: unknown}
+        allow = question["params"]["options"][0]["optionId"]
+        outcome = {"outcome": {"outcome": "selected", "optionId": allow}}
+        bench.client.send({"id": question["id"], "result": outcome})
+        assert await bench.end_of() == "end_turn"
+        given = [message.get("result") for message in bench.server.player.received]
+        assert {"decision": "accept"} in given, "it was said, and allowed"
+        assert not disk.answers.is_set()
 
 
 async def test_a_codex_that_is_lost_while_files_are_read_ends_the_prompt(

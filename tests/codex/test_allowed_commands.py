@@ -11,8 +11,10 @@ import pytest
 from codex_acp.codex import Allow, Once, allow_commands
 from codex_acp.codex._generated.methods import MODELS
 from codex_acp.codex._generated.server_requests import ItemCommandExecutionRequestApproval
+from codex_acp.codex.approvals.actions import named_paths
 from codex_acp.codex.approvals.classify import CommandApproval
 from codex_acp.codex.approvals.policies import ApprovalQuestion
+from codex_acp.codex.approvals.real_paths import look_at
 from codex_acp.errors import MisuseError
 
 NAMED = ["git status", "git diff *", ["npm", "test"], "cat a", "wc -l", "x"]
@@ -25,7 +27,8 @@ def question(command: str, actions: Sequence[str] = (), **more: Any) -> Approval
     }  # fmt: skip
     decoded: Any = MODELS.decode("CommandExecutionRequestApprovalParams", params, "test")
     approval = CommandApproval(ItemCommandExecutionRequestApproval(0, decoded))
-    return ApprovalQuestion(approval, {}, (Once(),), "t", "t", "u", "i", "digest")
+    real = {path: look.real or None for path, look in look_at(named_paths(approval)).items()}
+    return ApprovalQuestion(approval, {}, (Once(),), "t", "t", "u", "i", "digest", real)
 
 
 def in_bash(script: str) -> str:

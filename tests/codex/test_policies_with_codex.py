@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from codex_acp.codex import (
+    Allow,
     ApprovalQuestion,
     NotificationStream,
     Once,
@@ -21,6 +22,7 @@ from codex_acp.codex import (
     trust_mcp_servers,
 )
 from codex_acp.codex.approvals.grants import Grant
+from codex_acp.codex.approvals.policies import Decision
 from codex_acp.codex.types import (
     ServerRequestResolvedEvent,
     TextUserInput,
@@ -35,6 +37,7 @@ from codex_acp.testing import (
     ScriptedMcpServer,
     Step,
     Text,
+    add_file,
     exec_command,
     form_elicitation,
     mcp_call,
@@ -354,3 +357,99 @@ async def test_a_command_behind_a_named_one_does_not_run() -> None:
         assert await run.finish() == "completed"
         assert "a line" in run.output("named")
         assert not (run.home.workspace / "made").exists()
+
+
+# Links.
+
+
+def with_link(
+    decide: Callable[[ApprovalQuestion, Path, Path], Grant | None], asked: list[ApprovalQuestion]
+) -> Policy:
+    """Ask ``decide`` about what follows a first command, which is denied when ``docs`` is made.
+
+    ``docs`` is a link in the workspace, and leads to the directory ``outside`` beside it.
+    """
+    made: list[Path] = []
+
+    def answer(question: ApprovalQuestion) -> Grant | None:
+        if not made:
+            workspace = Path(str(question.arguments["cwd"]))
+            made.extend((workspace / "docs", workspace.parent / "outside"))
+            made[1].mkdir()
+            (made[1] / "old").write_text("old\n")
+            made[0].symlink_to(made[1])
+            return None
+        asked.append(question)
+        return decide(question, *made)
+
+    return ask(answer)
+
+
+@pytest.mark.attack("model")
+async def test_6_2_a_program_is_told_where_paths_lead_and_what_is_replaced() -> None:
+    asked: list[ApprovalQuestion] = []
+    policy = with_link(lambda *_: None, asked)
+    over = add_file("docs/old", "new", call_id="over")
+    with anyio.fail_after(WAIT_SECONDS):
+        async with Run(policy, [ASK, over]) as run:
+            assert await run.finish() == "completed"
+            named, outside = run.home.workspace / "docs" / "old", run.home.workspace.parent
+            (question,) = asked
+            assert question.real_paths == {str(named): str(outside / "outside" / "old")}
+            assert question.replaced == (str(named),)
+
+
+@pytest.mark.attack("model")
+async def test_6_2_a_link_that_changes_while_a_program_decides_lets_nothing_run() -> None:
+    asked: list[ApprovalQuestion] = []
+
+    def decide(question: ApprovalQuestion, docs: Path, outside: Path) -> Grant | None:
+        other = outside.with_name("other")
+        other.mkdir()
+        docs.unlink()
+        docs.symlink_to(other)
+        return question.offered[0]
+
+    new = add_file("docs/new", "new", call_id="new")
+    with anyio.fail_after(WAIT_SECONDS):
+        async with Run(with_link(decide, asked), [ASK, new]) as run:
+            assert await run.finish() == "completed"
+            assert len(asked) == 1
+            assert list((run.home.workspace.parent / "other").iterdir()) == []
+            assert run.refused == ["item/fileChange/requestApproval"]
+
+
+class Swapping(Policy):
+    """Allows what is asked in ``docs``, and has that lead to ``outside`` before it says so."""
+
+    def __init__(self, outside: Path) -> None:
+        self.outside = outside
+        self.allowed = False
+
+    async def decide(self, question: ApprovalQuestion) -> Decision | None:
+        cwd = Path(str(question.arguments["cwd"]))
+        if cwd.name != "docs":
+            (cwd / "docs").mkdir()
+            return None
+        within = allow_commands(["touch made"], within=cwd.parent)
+        decision = await within.decide(question)
+        self.allowed = isinstance(decision, Allow)
+        self._swap(cwd)
+        return decision
+
+    def _swap(self, docs: Path) -> None:
+        docs.rmdir()
+        docs.symlink_to(self.outside)
+
+
+@pytest.mark.attack("model")
+async def test_6_2_a_directory_that_was_within_must_still_be_when_the_answer_goes_out(
+    tmp_path: Path,
+) -> None:
+    policy = Swapping(tmp_path)
+    there = exec_command("touch made", justification="?", workdir="docs", call_id="there")
+    with anyio.fail_after(WAIT_SECONDS):
+        async with Run(policy, [ASK, there]) as run:
+            assert await run.finish() == "completed"
+    assert policy.allowed
+    assert not (tmp_path / "made").exists()

@@ -149,7 +149,7 @@ async def test_a_patch_shows_whole_files_before_and_after() -> None:
     diffs = {Path(d["path"]): (d["oldText"], d["newText"]) for d in call["content"]}
     assert diffs == expected
     assert call["status"] == "completed"
-    assert call["title"].startswith("Edit 4 files: ")
+    assert call["title"].startswith("Change 4 files: ")
     assert {(Path(place["path"]).name, place.get("line")) for place in call["locations"]} == {
         ("a.txt", 3),
         ("b.txt", 1),

@@ -212,10 +212,12 @@ class ContractBench:
 
     # What a client does.
 
-    async def new_session(self, servers: Sequence[dict[str, Any]] = ()) -> str:
-        """A session in the workspace."""
+    async def new_session(
+        self, servers: Sequence[dict[str, Any]] = (), cwd: str | None = None
+    ) -> str:
+        """A session in the workspace, or in ``cwd``."""
         with anyio.fail_after(WAIT):
-            return await self.client.new_session(str(self.home.workspace), servers)
+            return await self.client.new_session(cwd or str(self.home.workspace), servers)
 
     def prompt(self, session: str, text: str) -> Prompt:
         """Begin to run a prompt."""

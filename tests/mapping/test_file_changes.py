@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
-from codex_acp.mapping.calls.file_changes import WHOLE_TEXT_LIMIT, wanted_files
+from codex_acp.codex._generated.methods import MODELS
+from codex_acp.codex.approvals.actions import PathLook
+from codex_acp.mapping.calls.file_changes import wanted_looks
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import announce
 from codex_acp.mapping.events.session_events import ToolCallAnnounced
 from codex_acp.mapping.state import SessionState
+from codex_acp.routing.changes import WHOLE_TEXT_LIMIT
 from codex_acp.routing.hunks import parse_hunks
 from tests.support.notification_samples import ITEM
+from tests.support.path_looks import behind, nothing, texts, there
 from tests.support.tool_call_samples import command, file_change
 from tests.support.tool_calls import Folded, Json, complete, item_of, replayed, start, text_of
 from tests.support.updates import NONE, step, wired
@@ -28,7 +32,7 @@ def change(path: str, kind: str, diff: str, move: str | None = None) -> Json:
 
 
 def shown(item: Json, files: dict[str, str] | None = None) -> Json:
-    (call,) = replayed(SessionState(files=files or {}), item)
+    (call,) = replayed(SessionState(looks=texts(files or {})), item)
     return call
 
 
@@ -90,7 +94,7 @@ def test_a_huge_file_is_shown_by_its_patch() -> None:
 def test_added_and_deleted_files_are_shown_whole_without_reading_any() -> None:
     item = file_change(change("/w/n", "add", "new\n"), change("/w/o", "delete", "old\n"))
     assert shown(item)["content"] == [diff("/w/n", None, "new\n"), diff("/w/o", "old\n", "")]
-    assert wanted_files(item_of(item)) == []
+    assert wanted_looks(item_of(item), ()) == {"/w/n": True, "/w/o": False}
 
 
 @pytest.mark.parametrize("files", [{"/w/a": BEFORE}, {"/w/b": AFTER}], ids=["before", "after"])
@@ -111,7 +115,7 @@ def test_a_mere_move_is_a_move() -> None:
     assert call["kind"] == "move"
     assert call["title"] == "Move a to /w/b"
     assert call["content"] == [diff("/w/b", "text\n", "text\n")]
-    assert wanted_files(item_of(item)) == ["/w/a", "/w/b"]
+    assert wanted_looks(item_of(item), ()) == {"/w/a": True, "/w/b": True}
 
 
 @pytest.mark.parametrize(
@@ -159,8 +163,8 @@ def test_a_kind_of_change_that_nobody_knows_shows_its_text() -> None:
 
 
 def test_files_are_wanted_for_file_changes_only() -> None:
-    assert wanted_files(item_of(command())) == ()
-    assert wanted_files(item_of(file_change())) == ["/w/a.py"]
+    assert wanted_looks(item_of(command()), ()) == {}
+    assert wanted_looks(item_of(file_change()), ()) == {"/w/a.py": True}
 
 
 # While the model still writes the patch.
@@ -223,3 +227,118 @@ def test_a_patch_of_a_file_change_that_has_ended_is_dropped() -> None:
     written = Written()
     complete(written.state, file_change())
     assert written.patch(change("/w/n", "add", "x\n")) == []
+
+
+# Files that are replaced, and files behind links.
+
+
+def replacing(look: PathLook, status: str = "inProgress") -> Json:
+    item = file_change(change("/w/a", "add", "new\n"), status=status)
+    (call,) = replayed(SessionState(looks={"/w/a": look}), item)
+    return call
+
+
+def test_an_addition_over_a_file_is_its_replacement_with_the_old_text() -> None:
+    call = replacing(there("/w/a", "old\n"))
+    assert call["title"] == "Replace a"
+    assert call["content"][0] == diff("/w/a", "old\n", "new\n")
+    assert call["rawInput"]["changes"] == [{"path": "/w/a", "kind": "add", "replaces": "/w/a"}]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [there("/w/a", unread="it is too large"), there("/w/a", "x" * (WHOLE_TEXT_LIMIT + 1))],
+    ids=["not read", "too long to show"],
+)
+def test_that_the_old_text_is_not_shown_is_said(look: PathLook) -> None:
+    call = replacing(look)
+    assert call["title"] == "Replace a (its old text is not shown: it is too large)"
+    assert call["content"][0] == diff("/w/a", "", "new\n"), "null would say that it is new"
+    assert text_of(call).startswith("/w/a is replaced: its old text is not shown: it is too large")
+
+
+@pytest.mark.parametrize(
+    ("look", "title"),
+    [
+        (nothing("/w/a"), "Create a"),
+        (there("/w/a", "new\n"), "Write a"),
+        (PathLook(problem="its links lead in a circle"), "Write a (its links lead in a circle)"),
+    ],
+)
+def test_a_file_that_may_just_have_been_written_is_neither_new_nor_replaced(
+    look: PathLook, title: str
+) -> None:
+    assert replacing(look)["title"] == title
+    assert replacing(look)["content"][0] == diff("/w/a", None, "new\n")
+
+
+def test_what_was_replaced_is_told_as_it_was_before_also_when_it_is_done() -> None:
+    state, client = SessionState(looks={"/w/a": there("/w/a", "old\n")}), Folded(NONE)
+    item = change("/w/a", "add", "new\n")
+    client.take(start(state, file_change(item, status="inProgress")))
+    state.looks = texts({"/w/a": "new\n"})
+    client.take(complete(state, file_change(item)))
+
+    call = client.calls["item"]
+    assert (call["title"], call["content"]) == ("Replace a", [diff("/w/a", "old\n", "new\n")])
+
+
+def moving(source: PathLook, target: PathLook, patch: str = PATCH) -> Json:
+    item = file_change(change("/w/a", "update", f"{patch}\n\nMoved to: /w/b", "/w/b"))
+    (call,) = replayed(SessionState(looks={"/w/a": source, "/w/b": target}), item)
+    return call
+
+
+def test_a_move_onto_a_file_shows_what_is_lost_of_both() -> None:
+    call = moving(there("/w/a", BEFORE), there("/w/b", "precious\n"))
+    assert call["title"] == "Edit and move a to /w/b, replacing it"
+    assert call["content"] == [diff("/w/b", "precious\n", AFTER), diff("/w/a", BEFORE, "")]
+
+
+def test_a_move_whose_source_was_not_read_still_shows_what_is_replaced() -> None:
+    call = moving(there("/w/a", unread="it is too large"), there("/w/b", "precious\n"))
+    assert "/w/b is replaced. Its old text:\n```\nprecious\n```" in text_of(call)
+    call = moving(there("/w/a", BEFORE), there("/w/b", unread="it is no UTF-8 text"))
+    why = "its old text is not shown: it is no UTF-8 text"
+    assert call["title"] == f"Edit and move a to /w/b, replacing it ({why})"
+
+
+def test_a_move_that_is_done_is_not_taken_for_a_replacement() -> None:
+    call = moving(nothing("/w/a"), there("/w/b", AFTER))
+    assert call["title"] == "Edit and move a to /w/b"
+    assert call["content"] == [diff("/w/b", BEFORE, AFTER)]
+
+
+def test_a_file_behind_a_link_is_shown_where_it_really_is() -> None:
+    state = SessionState(looks={"/w/a": behind("/w/a", "/out/\u202ea", BEFORE)})
+    (call,) = replayed(state, file_change(change("/w/a", "update", PATCH)))
+    assert call["title"] == "Edit a (really `/out/⟦U+202E⟧a`)"
+    assert call["content"][0] == diff("/w/a", BEFORE, AFTER)
+    assert text_of(call) == "/w/a: really `/out/⟦U+202E⟧a`"
+    assert [place["path"] for place in call["locations"]] == ["/w/a", "/out/\u202ea"]
+
+
+def test_a_name_cannot_imitate_a_note() -> None:
+    state = SessionState(looks={"/w/a (really x)": behind("/w/a (really x)", "/out/a")})
+    (call,) = replayed(state, file_change(change("/w/a (really x)", "add", "")))
+    assert call["title"] == "Write `a (really x)` (really /out/a)"
+
+
+def test_what_has_more_to_it_than_its_name_stands_first_in_a_long_list() -> None:
+    changes = [change(f"/w/{n}", "update", PATCH) for n in range(9)]
+    state = SessionState(looks={"/w/8": behind("/w/8", "/out/8")})
+    (call,) = replayed(state, file_change(*changes))
+    assert call["title"] == "Edit 9 files: 8 (really /out/8), 0, 1, 2, 3 and 4 more"
+
+
+def test_a_command_that_runs_elsewhere_is_looked_at_and_told() -> None:
+    params: Any = {**ITEM, "startedAtMs": 1, "item": command(status="inProgress")}
+    started = MODELS.decode("ItemStartedNotification", params, "test")
+    cwd = params["item"]["cwd"]
+    assert wanted_looks(started, (cwd,)) == {}, "what was opened is known"
+    assert wanted_looks(started, ()) == {cwd: False}
+    state, client = SessionState(looks={cwd: behind(cwd, "/out")}), Folded(NONE)
+    client.take(start(state, command(status="inProgress")))
+    state.looks = {}
+    client.take(complete(state, command()))
+    assert client.calls["item"]["rawInput"]["realPaths"] == {cwd: "/out"}

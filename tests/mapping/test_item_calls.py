@@ -13,6 +13,7 @@ from codex_acp.mapping.calls.command_calls import script_of
 from codex_acp.mapping.prompt.content_blocks import DATA_LIMIT
 from codex_acp.mapping.state import SessionState
 from tests.mapping.test_unknown_values import variants
+from tests.support.path_looks import texts
 from tests.support.tool_call_samples import FILES, PNG, SAMPLES, ItemSample, command, mcp
 from tests.support.tool_calls import Json, complete, replayed, start, text_of
 
@@ -20,7 +21,7 @@ RLO = "\u202e"
 
 
 def shown(item: Json) -> Json:
-    (call,) = replayed(SessionState(files=FILES), item)
+    (call,) = replayed(SessionState(looks=texts(FILES)), item)
     return call
 
 
@@ -301,7 +302,7 @@ def test_any_value_may_be_one_that_this_schema_does_not_know(sample: ItemSample)
     for item in variants(sample.completed):
         if not isinstance(item.get("id"), str):
             continue
-        state = SessionState(files=FILES)
+        state = SessionState(looks=texts(FILES))
         try:
             started = start(state, copy.deepcopy(item))
             ended = complete(state, copy.deepcopy(item))

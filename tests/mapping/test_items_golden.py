@@ -14,6 +14,7 @@ from codex_acp.mapping.state import SessionState
 from codex_acp.wire.model import UnknownVariant
 from tests.codex.server_request_samples import assert_fits
 from tests.support.golden import UPDATE, assert_golden
+from tests.support.path_looks import texts
 from tests.support.tool_call_samples import FILES, SAMPLES, ItemSample
 from tests.support.tool_calls import ZED, Json, complete, item_of, replayed, start
 from tests.support.updates import NONE, V2
@@ -21,7 +22,7 @@ from tests.support.updates import NONE, V2
 
 def updates_of(sample: ItemSample, client: ClientFeatures) -> list[Json]:
     """Live if the item is seen to start, else as it is replayed."""
-    state = SessionState(client, files=FILES)
+    state = SessionState(client, looks=texts(FILES))
     if sample.started is None:
         return replayed(state, sample.completed)
     return [*start(state, sample.started), *complete(state, sample.completed)]

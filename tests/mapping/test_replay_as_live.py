@@ -18,6 +18,7 @@ from codex_acp.mapping.calls.tool_calls import announce, approval_settled, close
 from codex_acp.mapping.events.session_events import ToolCallAnnounced
 from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import ITEM
+from tests.support.path_looks import texts
 from tests.support.schema_values import ValueMaker
 from tests.support.tool_call_samples import FILES, SAMPLES
 from tests.support.tool_calls import ZED, Folded, Json, complete, item_of, replayed, start
@@ -109,7 +110,7 @@ def test_whatever_came_between_the_end_is_that_of_the_item_alone(
 ) -> None:
     features: ClientFeatures = ZED if zed else NONE
     item = made(kind, last)
-    state = SessionState(features, files=FILES)
+    state = SessionState(features, looks=texts(FILES))
     client = Folded(features)
     try:
         if first is not None:
@@ -121,7 +122,7 @@ def test_whatever_came_between_the_end_is_that_of_the_item_alone(
             assert client.calls["item"]["status"] in ("completed", "failed")
         client.take(complete(state, item))
         past = Folded(features)
-        past.take(replayed(SessionState(features, files=FILES), item))
+        past.take(replayed(SessionState(features, looks=texts(FILES)), item))
     except InvalidPayload:
         return  # a bound that the values made of the schema do not keep
     assert client.announced == ["item"]
@@ -140,11 +141,11 @@ def test_cut_off_live_and_replayed_of_a_turn_that_ended_is_the_same(kind: str, s
         return  # items without a state of their own are only stored when they are done
     item["status"] = "inProgress"
     live, past = Folded(NONE), Folded(NONE)
-    state = SessionState(files=FILES)
+    state = SessionState(looks=texts(FILES))
     try:
         live.take(start(state, item))
         live.take(wired(state, close_open_calls(state)))
-        past.take(replayed(SessionState(files=FILES), item))
+        past.take(replayed(SessionState(looks=texts(FILES)), item))
     except InvalidPayload:
         return
     assert live.calls == past.calls

@@ -8,14 +8,25 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.approvals.actions import place_of
+from codex_acp.codex.approvals.actions import PathLook, known_again, named_paths, place_of
 from codex_acp.codex.approvals.classify import ApprovalRequest
-from codex_acp.codex.approvals.grants import Once, RememberHost, Session
+from codex_acp.codex.approvals.grants import (
+    NotGranted,
+    Once,
+    RememberHost,
+    Session,
+    accepting_reply,
+    digest_of,
+)
+from codex_acp.codex.approvals.real_paths import too_late
 from codex_acp.mapping.v1.updates import permission_call
 from codex_acp.routing.approvals import choices, identity_of
+from codex_acp.routing.changes import Looks
 from codex_acp.routing.display import is_plain, visible
 from codex_acp.routing.table import tool_call_id
 from codex_acp.wire.codec import encode
+from tests.support.path_looks import behind, nothing, there
+from tests.support.path_looks import texts as looks_of
 from tests.support.routing_samples import (
     approval_of,
     approval_route,
@@ -44,9 +55,11 @@ def patch_request(path: str, content: str = "text") -> Any:
     return request("applyPatchApproval", fileChanges={path: {"type": "add", "content": content}})
 
 
-def sent(asked: Any, *items: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def sent(
+    asked: Any, *items: dict[str, Any], looks: Looks | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The permission request's tool call and the announcement, as they go over the wire."""
-    routed = approval_route(asked, running(*items))
+    routed = approval_route(asked, running(*items), looks=looks)
     return json.loads(encode(permission_call(routed.shown))), wire(routed.announcement)[0]
 
 
@@ -216,12 +229,15 @@ def test_3_8_a_file_change_shows_all_files_with_their_diffs_and_the_question_era
     )
     shown, announced = sent(file_change(), item)
     assert "content" not in shown
-    assert shown["title"] == "Change /w/new, /w/old, /w/edit, /w/from (moved to /etc/to)"
+    assert shown["title"] == (
+        "Change 4 files: /w/new (new), /w/old (deleted), /w/edit, /w/from moved to /etc/to"
+    )
     assert [place["path"] for place in shown["locations"]] == [
         "/w/new",
         "/w/old",
         "/w/edit",
         "/w/from",
+        "/etc/to",
     ]
     new, old, edit, moved = announced["content"]
     assert (new["path"], new["oldText"], new["newText"]) == ("/w/new", None, "n\n")
@@ -229,13 +245,13 @@ def test_3_8_a_file_change_shows_all_files_with_their_diffs_and_the_question_era
     assert (edit["path"], edit["oldText"], edit["newText"]) == ("/w/edit", "a\n", "b\n")
     assert moved["content"]["text"].startswith("/w/from\nmoved to /etc/to\n")
     assert [c["path"] for c in shown["rawInput"]["changes"]] == [
-        p["path"] for p in shown["locations"]
+        p["path"] for p in shown["locations"][:4]
     ]
 
 
 def test_3_8_a_root_that_is_opened_with_a_file_change_is_named() -> None:
     shown, _ = sent(file_change(grantRoot="/etc"), file_item())
-    assert shown["title"] == "Change /w/a, and from now on write below /etc"
+    assert shown["title"] == "Create /w/a, and from now on write below /etc"
     assert shown["rawInput"]["grantRoot"] == "/etc"
 
 
@@ -386,3 +402,109 @@ def test_4_1_a_sub_command_and_a_sub_agent_have_tool_calls_of_their_own() -> Non
     ids = {tool_call_id("i", part, child) for part in (None, "p") for child in (None, "c")}
     assert len(ids) == 4
     assert tool_call_id("i", None, None) == "i"
+
+
+# Where paths really lead.
+
+
+def linked(*paths: str) -> dict[str, PathLook]:
+    """Links to a place of the same name below ``/out``."""
+    return {path: behind(path, f"/out{path}") for path in paths}
+
+
+def test_3_8_every_path_that_permissions_name_is_shown_where_it_leads() -> None:
+    special = {"kind": "project_roots", "subpath": "sub"}
+    entries = [
+        {"path": {"type": "path", "path": "/x"}, "access": "write"},
+        {"path": {"type": "glob_pattern", "pattern": "/g/a*/b"}, "access": "read"},
+        {"path": {"type": "special", "value": special}, "access": "write"},
+    ]
+    files = {"read": ["/r"], "write": ["/x", "/plain"], "entries": entries}
+    asked = permissions(permissions={"fileSystem": files}, cwd="/w")
+    looks = linked("/r", "/x", "/g", "/w/sub") | {"/plain": nothing("/plain")}
+    assert set(named_paths(approval_of(asked))) == set(looks)
+    shown, _ = sent(asked, looks=looks)
+    for part in ("read /r (really /out/r)", "write /x (really /out/x)", "(really /out/g)"):
+        assert part in shown["title"]
+    assert "(really /out/w/sub)" in shown["title"]
+    assert shown["title"].endswith("write /plain"), "what leads elsewhere stands first"
+    assert shown["rawInput"]["realPaths"] == {p: f"/out{p}" for p in ("/r", "/x", "/g", "/w/sub")}
+    assert any("/x: really /out/x" in text for text in texts(shown))
+
+
+def test_3_8_a_root_that_is_opened_and_a_commands_directories_are_shown_where_they_lead() -> None:
+    shown, _ = sent(file_change(grantRoot="/r"), file_item(), looks=linked("/r"))
+    assert shown["title"].endswith("write below /r (really /out/r)")
+    more = {"fileSystem": {"write": ["/x"]}}
+    asked = command(cwd="/w", command="ls", additionalPermissions=more)
+    assert named_paths(approval_of(asked)) == ["/w", "/x"]
+    shown, _ = sent(asked, looks=linked("/w", "/x"))
+    there = "in /w (really /out/w), with permissions for /x (really /out/x)"
+    assert shown["title"] == f"Run: `ls`, {there}"
+    assert "In /w (really /out/w)" in texts(shown)
+    assert "/x: really /out/x" in texts(shown)
+    shown, _ = sent(request("execCommandApproval", cwd="/w"), looks=linked("/w"))
+    assert "in /w (really /out/w)" in shown["title"]
+
+
+def test_3_8_a_patch_of_the_first_protocol_shows_where_its_files_lead_and_what_is_lost() -> None:
+    moved = {"type": "update", "unified_diff": "", "move_path": "/w/b"}
+    changes = {
+        "/w/a": moved,
+        "/w/new": {"type": "add", "content": "x"},
+        "/w/old": {"type": "delete", "content": "x"},
+        "/w/odd": {"type": "fold"},
+    }
+    asked = request("applyPatchApproval", fileChanges=changes, grantRoot="/r")
+    paths = ["/w/a", "/w/b", "/w/new", "/w/old", "/w/odd", "/r"]
+    assert sorted(named_paths(approval_of(asked))) == sorted(paths)
+    looks = {path: there(path, "x") for path in paths} | linked("/w/old", "/r")
+    shown, _ = sent(asked, looks=looks)
+    assert shown["title"] == (
+        "Change 4 files: /w/a moved to /w/b, replacing it, /w/new (replaced), "
+        "/w/old (deleted; really /out/w/old), /w/odd, "
+        "and from now on write below /r (really /out/r)"
+    )
+    assert shown["rawInput"]["replaces"] == ["/w/new", "/w/b"]
+
+
+def test_3_8_in_a_question_a_file_with_the_same_text_is_replaced_all_the_same() -> None:
+    same = {"/w/a": there("/w/a", "text")}
+    shown, announced = sent(file_change(), file_item(change("/w/a", "text")), looks=same)
+    assert shown["title"] == "Replace /w/a"
+    assert announced["content"][0]["oldText"] == "text"
+
+
+def test_3_8_a_long_list_of_files_is_counted_and_says_that_it_is_cut() -> None:
+    changes = [change(f"/w/{n}{'x' * 100}", "@@ -1 +1 @@\n-a\n+b\n", "update") for n in range(99)]
+    shown, _ = sent(file_change(), file_item(*changes), looks=linked(changes[98]["path"]))
+    assert shown["title"].startswith(f"Edit 99 files: {changes[98]['path']} (really /out/w/98")
+    assert shown["title"].endswith(" more")
+
+
+@pytest.mark.parametrize(
+    ("asked", "items", "before", "after", "same"),
+    [
+        (file_change(), [file_item()], linked("/w/a"), {"/w/a": nothing("/w/a")}, False),
+        (file_change(), [file_item()], linked("/w/a"), linked("/w/a"), True),
+        (file_change(), [file_item()], linked("/w/a"), {}, False),
+        (file_change(), [file_item()], {"/w/a": nothing("/w/a")}, looks_of({"/w/a": "x"}), False),
+        (file_change(), [file_item()], too_late(["/w/a"]), linked("/w/a"), True),
+        (permissions(), [], {"/out": nothing("/out")}, looks_of({"/out": "x"}), True),
+        (command(), [], linked("/w"), {"/w": nothing("/w")}, False),
+    ],
+    ids=[
+        "a link that leads elsewhere", "the same link", "a disk that is gone",
+        "a file that has come to be", "what was said not to be known", "a directory that was made",
+        "a working directory",
+    ],
+)  # fmt: skip
+def test_3_2_where_paths_lead_must_be_what_was_shown(
+    asked: Any, items: list[dict[str, Any]], before: Looks, after: Looks, same: bool
+) -> None:
+    approval = approval_of(asked, *items)
+    shown = digest_of(approval, before)
+    reply = accepting_reply(
+        Once(), (Once(),), shown, approval, known_again(before, after), running=True
+    )
+    assert isinstance(reply, NotGranted) is not same

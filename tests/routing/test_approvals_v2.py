@@ -24,7 +24,7 @@ def asked_in_v2(asked: Any) -> dict[str, Any]:
         shown=routed.shown,
         options=[c.option for c in choices(routed.offered, routed.approval, "p1")],
         reason=reason_shown(routed.approval),
-        command=command_of(routed.approval),
+        command=command_of(routed.approval, {}),
     )
     params: dict[str, Any] = json.loads(encode(permission_request(question)))
     return params

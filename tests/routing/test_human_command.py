@@ -53,5 +53,5 @@ def test_without_accept_among_the_decisions_there_is_nothing_to_allow() -> None:
 
 
 def test_its_title_says_that_a_person_is_wanted() -> None:
-    title = shown(human(command="touch made"), "item-1", None).title
+    title = shown(human(command="touch made"), "item-1", None, {}).title
     assert title == "Run (your organisation wants a person to decide): touch made"

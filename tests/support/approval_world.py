@@ -69,12 +69,18 @@ class QuietSession:
     """A session that shows nothing, and notes the order of what it was told."""
 
     cancelling = False
+    roots = ()
 
     def __init__(self) -> None:
         self.announced: set[str] = set()
 
     async def caught_up(self) -> None:
         """Nothing is read for it."""
+
+    async def look(self, wanted: Any) -> Any:
+        """Nothing is looked at."""
+        del wanted
+        return {}
 
     def given_up(self, thread_id: str, turn_id: str | None) -> bool:
         del thread_id, turn_id

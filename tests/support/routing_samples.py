@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 from codex_acp.acp.capabilities import ClientFeatures
@@ -22,6 +23,7 @@ from codex_acp.codex.approvals import classify as kinds
 from codex_acp.codex.approvals.grants import Grant, granted
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.jsonrpc.message import RequestId
+from codex_acp.routing.changes import Looks
 from codex_acp.routing.route import Approval, RoutingContext
 from codex_acp.routing.table import route
 from codex_acp.wire.codec import decode, encode, plain
@@ -292,9 +294,11 @@ def context(items: Items, *sessions: str, client: ClientFeatures = ALL_FEATURES)
     return RoutingContext(items, client, frozenset(sessions or ("root",)))
 
 
-def approval_route(asked: ServerRequest, items: Items, *sessions: str) -> Approval:
+def approval_route(
+    asked: ServerRequest, items: Items, *sessions: str, looks: Looks | None = None
+) -> Approval:
     """The route of a request that must be an approval."""
-    routed = route(asked, context(items, *sessions))
+    routed = route(asked, replace(context(items, *sessions), looks=looks or {}))
     assert isinstance(routed, Approval), routed
     return routed
 

@@ -1,18 +1,22 @@
 """Files that are shown or sent, read within bounds: regular ones, and only so much of them.
 
-What cannot be read is left out; whoever shows it has another way to. Owns no meaning of a file.
+What cannot be read is left out, or told with the reason. Owns no meaning of a file.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.adapter.in_thread import in_thread
+from codex_acp.codex.approvals.real_paths import look_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from codex_acp.codex.approvals.actions import PathLook
 
 TEXT_LIMIT: Final = 1024 * 1024
 """Bytes of one text."""
@@ -24,45 +28,55 @@ MAX_FILES: Final = 64
 """Files of one step, or images of one prompt."""
 
 
+class _Unreadable(Exception):
+    """A file has no text to show; the message says why."""
+
+
 class _Known(NamedTuple):
     """A text that was read, and what the file looked like then."""
 
     signature: tuple[int, int, int]
-    text: str | None
+    text: str
 
 
 class FileTexts:
-    """Texts by path, read again only when the file has changed."""
+    """Looks at paths, and their texts, which are read again only when the file has changed."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
-    def read(self, paths: Iterable[str]) -> dict[str, str]:
-        """The texts of those files that are UTF-8 and small enough; blocks as a disk may."""
-        texts: dict[str, str] = {}
-        left = STEP_LIMIT
-        for path in list(paths)[:MAX_FILES]:
-            text = self._text(path, min(left, TEXT_LIMIT))
-            if text is not None:
-                texts[path] = text
+    def look(self, wanted: Mapping[str, bool], roots: Sequence[str] = ()) -> dict[str, PathLook]:
+        """Return how the disk has each path, with its text where that is ``wanted``.
+
+        Blocks as a disk may. ``roots`` are the session's directories, as in `look_at`.
+        """
+        looks = look_at(wanted, roots)
+        left, count = STEP_LIMIT, 0
+        for path, with_text in wanted.items():
+            look = looks[path]
+            if not with_text or not look.exists:
+                continue
+            count += 1
+            try:
+                text = self._text(path, min(left, TEXT_LIMIT) if count <= MAX_FILES else 0)
+            except _Unreadable as reason:
+                looks[path] = look._replace(unread=str(reason))
+            else:
+                looks[path] = look._replace(text=text)
                 left -= len(text)
-        return texts
+        return looks
 
     def forget(self) -> None:
         """Keep nothing of what was read."""
         self._known = {}
 
-    def _text(self, path: str, limit: int) -> str | None:
-        opened = _opened(path, limit)
-        if opened is None:
-            return None
-        file, found = opened
+    def _text(self, path: str, limit: int) -> str:
+        file, found = _opened(path, limit)
         try:
             signature = (found.st_ino, found.st_mtime_ns, found.st_size)
             known = self._known.get(path)
             if known is None or known.signature != signature:
-                known = _Known(signature, _decoded(_content(file, limit)))
-                self._known[path] = known
+                known = self._known[path] = _Known(signature, _decoded(_content(file, limit)))
             return known.text
         finally:
             os.close(file)
@@ -77,46 +91,45 @@ async def read_files(paths: Iterable[str], limit: int) -> dict[str, bytes]:
 def _read_all(paths: list[str], limit: int) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for path in paths:
-        opened = _opened(path, limit)
-        if opened is None:
-            continue
-        try:
-            content = _content(opened[0], limit)
-        finally:
-            os.close(opened[0])
-        if content is not None:
-            found[path] = content
+        with suppress(_Unreadable):
+            file, _ = _opened(path, limit)
+            try:
+                found[path] = _content(file, limit)
+            finally:
+                os.close(file)
     return found
 
 
-def _opened(path: str, limit: int) -> tuple[int, os.stat_result] | None:
-    """A regular file that is not too large, without waiting for the writer of a FIFO."""
+def _opened(path: str, limit: int) -> tuple[int, os.stat_result]:
+    """Open a regular file that is not too large, without waiting for the writer of a FIFO."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except (OSError, ValueError):
-        return None
+    except (OSError, ValueError) as error:
+        raise _Unreadable("it cannot be read") from error
     found = os.fstat(file)
     if stat.S_ISREG(found.st_mode) and found.st_size <= limit:
         return file, found
     os.close(file)
-    return None
+    raise _Unreadable("it is too large" if stat.S_ISREG(found.st_mode) else "it is no regular file")
 
 
-def _content(file: int, limit: int) -> bytes | None:
-    """All of an open file; None if it cannot be read, or has grown above ``limit``."""
+def _content(file: int, limit: int) -> bytes:
+    """Return all of an open file, if it can be read and has not grown above ``limit``."""
     pieces: list[bytes] = []
     left = limit + 1
     try:
         while left > 0 and (piece := os.read(file, left)):
             pieces.append(piece)
             left -= len(piece)
-    except OSError:
-        return None
-    return b"".join(pieces) if left > 0 else None
+    except OSError as error:
+        raise _Unreadable("it cannot be read") from error
+    if left <= 0:
+        raise _Unreadable("it is too large")
+    return b"".join(pieces)
 
 
-def _decoded(content: bytes | None) -> str | None:
+def _decoded(content: bytes) -> str:
     try:
-        return None if content is None else content.decode()
-    except UnicodeDecodeError:
-        return None
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise _Unreadable("it is no UTF-8 text") from error

@@ -1,7 +1,8 @@
 """What a session does with what it hears, in order, though a step may have to wait for files.
 
 Files are read in a thread: what is heard meanwhile waits behind that step, other sessions go on.
-A read that takes too long is given up, and the step is done without. Owns the order and the wait.
+A read that takes too long is given up, and the step is done without: it is told which files could
+not be looked at. Owns the order and the wait.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.files import FileTexts
+from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, too_late
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-logger = logging.getLogger(__name__)
+    from codex_acp.codex.approvals.actions import PathLook
+    from codex_acp.routing.changes import Looks
 
-READ_SECONDS: Final = 2.0
-"""For the files of one step: a disk at rest needs a tenth of it to wake, a dead one never ends."""
+logger = logging.getLogger(__name__)
 
 MAX_BEHIND: Final = 2_000
 """Steps that wait for a read: above that it is given up."""
@@ -36,10 +38,13 @@ def in_thread(work: Callable[[], None]) -> None:
 class OrderedSteps:
     """The steps of one session. At most one thread reads for it, also if that one is stuck."""
 
-    def __init__(self) -> None:
+    def __init__(self, roots: Sequence[str] = ()) -> None:
         self._texts = FileTexts()
-        self.waiting: Callable[[Mapping[str, str]], None] | None = None
+        self._roots = roots
+        self.waiting: Callable[[Looks], None] | None = None
         """The step that waits for its files: all that follows has to be `put` behind it."""
+        self._wanted: Mapping[str, bool] = {}
+        """Files that it waits for."""
         self._behind: deque[Callable[[], None]] = deque()
         self._reading = False
         self._timer: asyncio.TimerHandle | None = None
@@ -52,20 +57,29 @@ class OrderedSteps:
             return
         self._behind.append(partial(step, *arguments))
         if len(self._behind) > MAX_BEHIND:
-            self._go_on({})
+            self._go_on()
 
-    def read(self, paths: Sequence[str], step: Callable[[Mapping[str, str]], None]) -> None:
-        """Do ``step`` with the texts of the files, at once without any if one cannot be read now.
+    def read(self, wanted: Mapping[str, bool], step: Callable[[Looks], None]) -> None:
+        """Do ``step`` with how the disk has the files, at once if they cannot be looked at now.
 
-        To be called by a step only, or while nothing waits.
+        ``wanted`` says of each path whether its text is. To be called by a step only, or while
+        nothing waits.
         """
-        if not paths or self._reading:
-            step({})
+        if not wanted or self._reading:
+            step(too_late(wanted))
             return
         loop = asyncio.get_running_loop()
-        self.waiting, self._reading = step, True
-        self._timer = loop.call_later(READ_SECONDS, self._too_late)
-        in_thread(partial(self._work, loop, paths, step))
+        self.waiting, self._wanted, self._reading = step, wanted, True
+        self._timer = loop.call_later(LOOK_SECONDS, self._too_late)
+        in_thread(partial(self._work, loop, wanted, step))
+
+    async def look(self, wanted: Mapping[str, bool]) -> Looks:
+        """Return how the disk has the files, behind all that waits; see `read`."""
+        await self.caught_up()
+        found: dict[str, PathLook] = too_late(wanted)
+        self.read(wanted, found.update)
+        await self.caught_up()
+        return found
 
     async def caught_up(self) -> None:
         """Wait until nothing waits."""
@@ -77,7 +91,7 @@ class OrderedSteps:
     def catch_up(self) -> None:
         """Do all that waits now, without the files."""
         while self.waiting is not None:
-            self._go_on({})
+            self._go_on()
 
     def drop(self) -> None:
         """Do nothing of what waits."""
@@ -92,36 +106,34 @@ class OrderedSteps:
     def _work(
         self,
         loop: asyncio.AbstractEventLoop,
-        paths: Sequence[str],
-        step: Callable[[Mapping[str, str]], None],
+        wanted: Mapping[str, bool],
+        step: Callable[[Looks], None],
     ) -> None:
         """In the thread."""
-        texts: Mapping[str, str] = {}
+        looks: Looks | None = None
         try:
-            texts = self._texts.read(paths)
+            looks = self._texts.look(wanted, self._roots)
         finally:
             with suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(self._was_read, step, texts)
+                loop.call_soon_threadsafe(self._was_read, step, looks)
 
-    def _was_read(
-        self, step: Callable[[Mapping[str, str]], None], texts: Mapping[str, str]
-    ) -> None:
+    def _was_read(self, step: Callable[[Looks], None], looks: Looks | None) -> None:
         self._reading = False
         if self.waiting is step:  # else it was done without
-            self._go_on(texts)
+            self._go_on(looks)
 
     def _too_late(self) -> None:
         logger.warning(
-            "the files of an edit could not be read within %g s: it is shown as Codex reports it",
-            READ_SECONDS,
+            "the files of an action could not be read within %g s: it is shown as Codex reports it",
+            LOOK_SECONDS,
         )
-        self._go_on({})
+        self._go_on()
 
-    def _go_on(self, texts: Mapping[str, str]) -> None:
+    def _go_on(self, looks: Looks | None = None) -> None:
         step, self.waiting = self.waiting, None
         self._end_of_wait()
         if step is not None:
-            _run(partial(step, texts))
+            _run(partial(step, too_late(self._wanted) if looks is None else looks))
         while self._behind and self.waiting is None:
             _run(self._behind.popleft())
 

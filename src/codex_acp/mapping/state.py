@@ -15,13 +15,12 @@ from codex_acp._record import record
 from codex_acp.acp.capabilities import ClientFeatures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from codex_acp.codex._generated import models
     from codex_acp.mapping.calls.open_calls import OpenCall
     from codex_acp.mapping.events.session_events import RateLimit
     from codex_acp.mapping.session.sub_agents import SubAgent
     from codex_acp.mapping.streamed_text import SentThought
+    from codex_acp.routing.changes import Looks
 
 MAX_SAID: Final = 256
 """Lines that are not repeated; a session has a handful, and a hostile server has no limit."""
@@ -35,7 +34,7 @@ MAX_ANNOUNCED: Final = 10_000
 
 @record
 class SessionState:
-    """One session's memory. The first three fields are inputs: the caller sets them."""
+    """One session's memory. The first four fields are inputs: the caller sets them."""
 
     client: ClientFeatures = field(default_factory=ClientFeatures)
     """What the client can be sent beyond the baseline."""
@@ -43,8 +42,11 @@ class SessionState:
     now: float = 0.0
     """Seconds of a monotonic clock, set before each step."""
 
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Absolute path → the file's whole text as it is now, of files that the next step shows."""
+    roots: tuple[str, ...] = ()
+    """The directories that the session was opened with."""
+
+    looks: Looks = field(default_factory=dict)
+    """How the disk has the paths that the next step shows."""
 
     sent_text: dict[str, list[str]] = field(default_factory=dict)
     """Item id → the pieces of its text that were sent; gone when a turn of the thread completes."""

@@ -12,6 +12,12 @@ import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from codex_acp.codex._generated import models
+from codex_acp.codex.approvals.actions import (
+    changes_of,
+    created_paths,
+    path_of_entry,
+    removed_paths,
+)
 from codex_acp.codex.approvals.classify import (
     ApprovalRequest,
     CommandApproval,
@@ -36,9 +42,18 @@ from codex_acp.codex.approvals.grants import (
 from codex_acp.mapping.events.content import CallContent, Location
 from codex_acp.mapping.events.permissions import CommandSubject, OptionKind, PermissionOption
 from codex_acp.mapping.events.session_events import CallKind, ToolCallChanged
-from codex_acp.routing.changes import change_content, move_target
+from codex_acp.routing.changes import (
+    Change,
+    changes_title,
+    place_lines,
+    place_notes,
+    real_paths,
+    shown_path,
+)
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import (
+    TITLE_LIMIT,
+    code_span,
     inline,
     is_plain,
     listed,
@@ -55,6 +70,10 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from codex_acp.routing.changes import Looks
+
+
+_NO_COMMAND: Final = "(no command given)"
 
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
 
@@ -173,12 +192,15 @@ def identity_of(approval: ApprovalRequest) -> ToolIdentity:
             assert_never(approval)
 
 
-def shown(approval: ApprovalRequest, tool_call_id: str, child: str | None) -> ToolCallChanged:
+def shown(
+    approval: ApprovalRequest, tool_call_id: str, child: str | None, looks: Looks
+) -> ToolCallChanged:
     """The permission request's tool call. ``child`` names the sub-agent that asks, if one does.
 
-    A file change that Codex announced keeps the diff that was sent with it: content is left out.
+    ``looks`` is how the disk has the paths that it names. A file change that Codex announced keeps
+    the diff that was sent with it: content is left out.
     """
-    title, kind = _title(approval)
+    title, kind = _title(approval, looks)
     if child is not None:
         title = f"{title} (asked by sub-agent {inline(child)})"
     return ToolCallChanged(
@@ -186,20 +208,32 @@ def shown(approval: ApprovalRequest, tool_call_id: str, child: str | None) -> To
         title=title,
         kind=kind,
         status="pending",
-        content=_content(approval) or None,
-        locations=[Location(path) for path in _locations(approval)] or None,
-        raw_input=_raw_input(approval),
+        content=_content(approval, looks) or None,
+        locations=[
+            Location(place.path)
+            for change in _changes(approval, looks)
+            for place in change.locations()
+        ]
+        or None,
+        raw_input=_raw_input(approval, looks),
     )
 
 
-def announced_content(approval: ApprovalRequest, shown: ToolCallChanged) -> Sequence[CallContent]:
+def announced_content(
+    approval: ApprovalRequest, shown: ToolCallChanged, looks: Looks
+) -> Sequence[CallContent]:
     """Content of the tool call itself: of a file change the diffs, else what the question shows."""
     if not isinstance(approval, FileChangeApproval):
         return shown.content or ()
-    return [content for change in approval.item.changes for content in change_content(change)]
+    return [part for change in _changes(approval, looks) for part in change.content()]
 
 
-def _title(approval: ApprovalRequest) -> tuple[str, CallKind]:
+def _changes(approval: ApprovalRequest, looks: Looks) -> list[Change]:
+    """The files that change; Codex waits, so none has yet."""
+    return [Change(change, looks, undone=True, waiting=True) for change in changes_of(approval)]
+
+
+def _title(approval: ApprovalRequest, looks: Looks) -> tuple[str, CallKind]:
     match approval:
         case CommandApproval(request=request):
             params = request.params
@@ -208,53 +242,64 @@ def _title(approval: ApprovalRequest) -> tuple[str, CallKind]:
                 where = f"{context.protocol}://{context.host}"
                 return f"Connect to {inline(where)}", "fetch"
             verb = _VERBS.get(params.kind, "Run")
-            return f"{verb}: {inline(params.command or '(no command given)')}", "execute"
+            command = _command(approval, params.command or _NO_COMMAND, looks)
+            return f"{verb}: {command}", "execute"
         case LegacyCommandApproval(request=legacy):
-            return f"Run: {inline(shlex.join(legacy.params.command))}", "execute"
-        case FileChangeApproval(request=change, item=item):
-            root = change.params.grant_root
-            also = "" if root is None else f", and from now on write below {inline(root)}"
-            return f"Change {_changes(item)}{also}", "edit"
+            command = _command(approval, shlex.join(legacy.params.command) or _NO_COMMAND, looks)
+            return f"Run: {command}", "execute"
+        case FileChangeApproval(request=asked):
+            return _files(approval, looks, asked.params.grant_root), "edit"
         case LegacyPatchApproval(request=patch):
-            return f"Change {_files(list(patch.params.file_changes))}", "edit"
+            return _files(approval, looks, patch.params.grant_root), "edit"
         case PermissionsApproval():
-            return f"Give the turn permissions: {_permissions(approval)}", "other"
+            return f"Give the turn permissions: {_permissions(approval, looks)}", "other"
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
             return f"{inline(call.server)}: call {inline(call.tool)}", "other"
         case _:
             assert_never(approval)
 
 
-def _changes(item: models.FileChangeThreadItem) -> str:
-    names = []
-    for change in item.changes:
-        target = move_target(change)
-        moved = "" if target is None else f" (moved to {inline(target)})"
-        names.append(f"{inline(change.path)}{moved}")
-    return listed(names) or "no file"
+def _files(approval: ApprovalRequest, looks: Looks, root: str | None) -> str:
+    title = changes_title(_changes(approval, looks), shown_path, listed)
+    if root is None:
+        return title
+    return f"{title}, and from now on write below {shown_path(root)}{place_notes(looks, root)}"
 
 
-def _files(paths: list[str]) -> str:
-    return listed([inline(path) for path in paths]) or "no file"
+def _command(approval: ApprovalRequest, command: str, looks: Looks) -> str:
+    """The command; as code where links lead to its directory or permissions, which follow it."""
+    noted = {path: f"{shown_path(path)}{place_notes(looks, path)}" for path in real_paths(looks)}
+    if not noted:
+        return inline(command)
+    where = noted.pop(_cwd(approval) or "", None)
+    shown = code_span(shortened(visible(command), TITLE_LIMIT))
+    there = "" if where is None else f", in {where}"
+    more = f", with permissions for {listed([*noted.values()])}" if noted else ""
+    return f"{shown}{there}{more}"
 
 
-def _permissions(approval: PermissionsApproval) -> str:
-    asked = approval.request.params.permissions
-    parts = []
+def _permissions(approval: PermissionsApproval, looks: Looks) -> str:
+    params = approval.request.params
+    asked, parts = params.permissions, []
     if asked.network is not None:
         parts.append(_NETWORK.get(asked.network.enabled, "network as listed below"))
     files = asked.file_system
     if files is not None:
-        parts += [f"read {inline(path)}" for path in files.read or ()]
-        parts += [f"write {inline(path)}" for path in files.write or ()]
-        parts += [f"{inline(entry.access)} {_place(entry.path)}" for entry in files.entries or ()]
+        parts += [f"read {shown_path(path)}{place_notes(looks, path)}" for path in files.read or ()]
+        parts += [
+            f"write {shown_path(path)}{place_notes(looks, path)}" for path in files.write or ()
+        ]
+        for entry in files.entries or ():
+            real = place_notes(looks, path_of_entry(entry.path, params.cwd) or "")
+            parts.append(f"{inline(entry.access)} {_place(entry.path)}{real}")
+    parts.sort(key=lambda part: not part.endswith(")"))  # with what its name does not say first
     return listed(list(dict.fromkeys(parts))) or "none named"
 
 
 def _place(path: models.FileSystemPath) -> str:
     match path:
         case models.PathFileSystemPath():
-            return inline(path.path)
+            return shown_path(path.path)
         case models.GlobPatternFileSystemPath():
             return f"all that matches {inline(path.pattern)}"
         case models.SpecialFileSystemPath() | UnknownVariant():
@@ -263,9 +308,15 @@ def _place(path: models.FileSystemPath) -> str:
             assert_never(path)
 
 
-def _raw_input(approval: ApprovalRequest) -> dict[str, object]:
+def _raw_input(approval: ApprovalRequest, looks: Looks) -> dict[str, object]:
     """Self-contained: what runs, where, and why it is asked."""
     raw = {k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING}
+    changes = changes_of(approval)
+    replaced = [path for path in created_paths(changes) if path in looks and looks[path].exists]
+    if places := real_paths(looks, removed_paths(changes)):
+        raw["realPaths"] = places
+    if replaced:
+        raw["replaces"] = replaced
     reason = _reason(approval)
     if reason is None:
         return raw
@@ -297,7 +348,7 @@ class _Part(NamedTuple):
     language: str = "json"
 
 
-def _content(approval: ApprovalRequest) -> list[CallContent]:
+def _content(approval: ApprovalRequest, looks: Looks) -> list[CallContent]:
     """The action, and why it is asked; nothing of a file change, whose diffs were announced.
 
     A permission request's fields replace: content here would erase them.
@@ -307,13 +358,18 @@ def _content(approval: ApprovalRequest) -> list[CallContent]:
     content: list[CallContent] = [
         code_content(text, name, heading) for heading, text, name in _action(approval)
     ]
-    match approval:
-        case CommandApproval(request=request) if request.params.cwd:
-            content.append(text_content(f"In {inline(request.params.cwd, None)}"))
-        case LegacyCommandApproval(request=legacy):
-            content.append(text_content(f"In {inline(legacy.params.cwd, None)}"))
+    if cwd := _cwd(approval):
+        content.append(text_content(f"In {shown_path(cwd, None)}{place_notes(looks, cwd)}"))
+    if lines := place_lines(looks, [path for path in looks if path != _cwd(approval)]):
+        content.append(text_content("\n\n".join(lines)))
     reason = reason_shown(approval)
     return [*content, *([text_content(reason)] if reason else [])]
+
+
+def _cwd(approval: ApprovalRequest) -> str | None:
+    if isinstance(approval, CommandApproval | LegacyCommandApproval):
+        return approval.request.params.cwd
+    return None
 
 
 def reason_shown(approval: ApprovalRequest) -> str | None:
@@ -326,12 +382,14 @@ def reason_shown(approval: ApprovalRequest) -> str | None:
     return f"Reason given:\n{quotation(reason)}"
 
 
-def command_of(approval: ApprovalRequest) -> CommandSubject | None:
+def command_of(approval: ApprovalRequest, looks: Looks) -> CommandSubject | None:
     """The command that is asked for, if that and where it runs is all there is to see.
 
-    None for a connection, an input or more permissions, and where a character is made visible:
-    then the tool call shows it.
+    None for a connection, an input or more permissions, where it runs behind a link, and where a
+    character is made visible: then the tool call shows it.
     """
+    if real_paths(looks):
+        return None
     found: CommandSubject | None = None
     match approval:
         case CommandApproval(request=request):
@@ -369,11 +427,3 @@ def _action(approval: ApprovalRequest) -> list[_Part]:
 
 def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _locations(approval: ApprovalRequest) -> list[str]:
-    if isinstance(approval, FileChangeApproval):
-        return [change.path for change in approval.item.changes]
-    if isinstance(approval, LegacyPatchApproval):
-        return list(approval.request.params.file_changes)
-    return []

@@ -1,63 +1,353 @@
-"""PURE: the change of one file as content of a tool call, from what Codex says of it alone.
+"""PURE: changes of files as a person is shown them, from what Codex says and what a look found.
 
-Shared by what an approval shows and by what the mapping shows of an item. Must not know the file.
+Shared by what an approval shows and by what the mapping shows of an item. A diff has whole texts
+when the file was read and the patch fits what was read: forward if the file is as before, in
+reverse if it is as after. Otherwise the patch is shown. Must not touch the disk.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, assert_never
 
 from codex_acp.codex._generated.models import (
     AddPatchChangeKind,
     DeletePatchChangeKind,
     UpdatePatchChangeKind,
 )
-from codex_acp.mapping.events.content import CallContent, FileDiff, TextBlock
-from codex_acp.routing.content import code_content
-from codex_acp.routing.display import inline, is_plain
-from codex_acp.routing.hunks import parse_hunks
+from codex_acp.codex.approvals.actions import PathLook, move_target, removed_paths
+from codex_acp.mapping.events.content import CallContent, FileDiff, Location, TextBlock
+from codex_acp.routing.content import code_content, text_content
+from codex_acp.routing.display import (
+    TITLE_LIMIT,
+    as_code,
+    code_span,
+    inline,
+    is_plain,
+    shortened,
+    visible,
+)
+from codex_acp.routing.hunks import applied, first_changed_line, parse_hunks, reversed_hunks
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from codex_acp.codex._generated.models import FileUpdateChange
 
+Looks: TypeAlias = "Mapping[str, PathLook]"
+"""Path → how the disk has it, of the paths that were looked at."""
 
-def change_content(change: FileUpdateChange) -> list[CallContent]:
-    """A new or deleted file as a whole, which Codex sends as its text; an edit as its hunks.
+WHOLE_TEXT_LIMIT: Final = 1_000_000
+"""Characters of a file beyond which only its patch is shown."""
 
-    A diff is data that a client may open or apply, so it stays as it is; what cannot be seen in
-    it follows as text.
+_TOO_LARGE: Final = "it is too large"
+
+
+class _Texts(NamedTuple):
+    before: str
+    after: str
+
+
+class Change:
+    """One file's change, with what a look found of its paths.
+
+    ``undone``: the files should still be as before; ``waiting``: they surely are, since Codex waits
+    for an answer.
     """
-    kind = change.kind
-    match kind:
-        case AddPatchChangeKind():
-            return [FileDiff(change.path, "add", after=change.diff), *unseen(change)]
-        case DeletePatchChangeKind():
-            return [FileDiff(change.path, "delete", before=change.diff), *unseen(change)]
-        case UpdatePatchChangeKind():
-            if parse_hunks(patch_of(change)) is not None:
-                return [edit(change), *unseen(change)]
-            return [edit(change, text=_written_out(change, patch_of(change), "diff"))]
-        case UnknownVariant():
-            return [_written_out(change, change.diff, "diff")]
-        case _:
-            assert_never(kind)
+
+    def __init__(
+        self, change: FileUpdateChange, looks: Looks, *, undone: bool, waiting: bool
+    ) -> None:
+        self._change = change
+        self._looks = looks
+        self._undone = undone
+        self._waiting = waiting
+        self.target = move_target(change)
+
+    @property
+    def replaced(self) -> PathLook | None:
+        """The file that an addition or a move replaces, as it was before; None: surely none."""
+        look = self._looks.get(self.target or self._change.path)
+        if look is None or not look.exists:
+            return None
+        if isinstance(self._change.kind, AddPatchChangeKind):
+            return None if self._may_be_written(look) else look
+        source = self._looks.get(self._change.path)
+        is_done = not self._waiting and (source is None or not source.exists)
+        return look if self.target not in (None, self._change.path) and not is_done else None
+
+    @property
+    def surprises(self) -> bool:
+        """Whether there is more to it than its name and what Codex says of it."""
+        paths = filter(None, (self._change.path, self.target))
+        looks = {path: self._looks[path] for path in paths if path in self._looks}
+        removed = removed_paths([self._change])
+        return self.replaced is not None or bool(real_paths(looks, removed))
+
+    @property
+    def verb(self) -> str:
+        """What happens to the file, for the beginning of a title."""
+        kind = self._change.kind
+        match kind:
+            case AddPatchChangeKind():
+                look = self._looks.get(self._change.path, PathLook())
+                if self.replaced is not None:
+                    return "Replace"
+                return "Write" if look.problem or look.exists else "Create"
+            case DeletePatchChangeKind():
+                return "Delete"
+            case UpdatePatchChangeKind():
+                if self.target is None:
+                    return "Edit"
+                return "Edit and move" if patch_of(self._change) else "Move"
+            case UnknownVariant():
+                return "Change"
+            case _:
+                assert_never(kind)
+
+    def named(self, name: Callable[[str], str], *, mixed: bool) -> str:
+        """The file as a title has it; ``mixed``: its verb is not the title's."""
+        path = self._change.path
+        notes = _notes(self._looks, path, removed=bool(removed_paths([self._change])))
+        if mixed and self.verb in _DONE:
+            notes.insert(0, _DONE[self.verb])
+        if isinstance(self._change.kind, AddPatchChangeKind):
+            notes += self._unread()
+        shown = f"{name(path)}{_in_brackets(notes)}"
+        if self.target is None:
+            return shown
+        there = f"{shown_path(self.target)}{_in_brackets(_notes(self._looks, self.target))}"
+        if self.replaced is not None:
+            there += f", replacing it{_in_brackets(self._unread())}"
+        return f"{shown} {'moved ' if mixed else ''}to {there}"
+
+    def content(self) -> list[CallContent]:
+        """The change as diffs, and in words what they cannot show.
+
+        A diff is data that a client may open or apply, so it stays as it is; what cannot be seen
+        in it follows as text.
+        """
+        change, kind = self._change, self._change.kind
+        diffs: list[CallContent]
+        match kind:
+            case AddPatchChangeKind():
+                old = self.replaced
+                diffs = [
+                    FileDiff(change.path, "add", after=change.diff)
+                    if old is None
+                    else FileDiff(change.path, "modify", _shown(old), change.diff)
+                ]
+            case DeletePatchChangeKind():
+                diffs = [FileDiff(change.path, "delete", before=change.diff)]
+            case UpdatePatchChangeKind():
+                diffs = self._edited()
+            case UnknownVariant():
+                return [_written_out(change, change.diff, "diff"), *self._said()]
+            case _:
+                assert_never(kind)
+        written_out = any(isinstance(part, FileDiff) and part.text for part in diffs)
+        return [*diffs, *([] if written_out else _unseen(change)), *self._said()]
+
+    def locations(self) -> list[Location]:
+        """The places of the file, as named and where they really are."""
+        paths = [path for path in (self._change.path, self.target) if path is not None]
+        removed = removed_paths([self._change])
+        paths += [
+            real
+            for path in paths
+            if (real := leads_to(self._looks, path, removed=path in removed)) is not None
+        ]
+        line = self._first_line()
+        return [Location(path) if line is None else Location(path, line) for path in paths]
+
+    def summary(self) -> dict[str, object]:
+        """What is structured of it, for raw input."""
+        kind = self._change.kind
+        found: dict[str, object] = {
+            "path": self._change.path,
+            "kind": kind.wire().get("type") if isinstance(kind, UnknownVariant) else kind.type,
+        }
+        if self.target is not None:
+            found["movePath"] = self.target
+        if self.replaced is not None:
+            found["replaces"] = self.target or self._change.path
+        return found
+
+    def _first_line(self) -> int | None:
+        match self._change.kind:
+            case AddPatchChangeKind():
+                return 1
+            case UpdatePatchChangeKind():
+                hunks = parse_hunks(patch_of(self._change))
+                return None if hunks is None else first_changed_line(hunks)
+        return None
+
+    def _may_be_written(self, look: PathLook) -> bool:
+        """Whether the addition may have been made before the look: the file has what it adds."""
+        if self._waiting:
+            return False
+        new = self._change.diff
+        return look.text == new if look.text is not None else look.size == len(new.encode())
+
+    def _edited(self) -> list[CallContent]:
+        change, old = self._change, self.replaced
+        texts = self._texts()
+        if old is not None and texts is not None and self.target is not None:
+            return [
+                FileDiff(self.target, "modify", _shown(old), texts.after),
+                FileDiff(change.path, "delete", texts.before),
+            ]
+        before, after = (None, None) if texts is None else texts
+        text = None
+        if texts is None and parse_hunks(patch_of(change)) is None:
+            text = _written_out(change, patch_of(change), "diff")
+        if self.target is None:
+            return [FileDiff(change.path, "modify", before, after, patch_of(change), text=text)]
+        moved = FileDiff(
+            self.target, "move", before, after, patch_of(change), change.path, text=text
+        )
+        lost = None if old is None else _shown(old)
+        if lost is None:
+            return [moved]
+        heading = f"{shown_path(self.target)} is replaced. Its old text:"
+        return [moved, code_content(lost, heading=heading)]
+
+    def _texts(self) -> _Texts | None:
+        """The edited file before and after; None if that is not certain."""
+        old = self._looks.get(self._change.path, PathLook()).text
+        new = old if self.target is None else self._looks.get(self.target, PathLook()).text
+        patch = patch_of(self._change)
+        if not patch:  # a move and nothing else
+            text = new if old is None else old
+            return None if text is None or len(text) > WHOLE_TEXT_LIMIT else _Texts(text, text)
+        hunks = parse_hunks(patch)
+        if hunks is None:
+            return None
+        after = None if old is None else applied(hunks, old)
+        before = None if new is None else applied(reversed_hunks(hunks), new)
+        found = []
+        if old is not None and after is not None:
+            found.append(_Texts(old, after))
+        if new is not None and before is not None:
+            found.append(_Texts(before, new))
+        if not found:
+            return None
+        texts = found[0 if self._undone else -1]
+        return texts if max(map(len, texts)) <= WHOLE_TEXT_LIMIT else None
+
+    def _unread(self) -> list[str]:
+        """That the old text of what is replaced is not shown, and why."""
+        old = self.replaced
+        if old is None or _shown(old) is not None:
+            return []
+        return [f"its old text is not shown: {old.unread or _TOO_LARGE}"]
+
+    def _said(self) -> list[CallContent]:
+        """The notes of the title, with whole paths."""
+        target = [] if self.target is None else [self.target]
+        lines = place_lines(
+            self._looks, [self._change.path, *target], removed_paths([self._change])
+        )
+        lines += [
+            f"{shown_path(self.target or self._change.path)} is replaced: {why}"
+            for why in self._unread()
+        ]
+        return [text_content("\n\n".join(lines))] if lines else []
 
 
-def edit(
-    change: FileUpdateChange,
-    before: str | None = None,
-    after: str | None = None,
-    text: TextBlock | None = None,
-) -> FileDiff:
-    """The change of a file that was there before, with its whole texts if they are known."""
+_DONE: Final = {"Create": "new", "Replace": "replaced", "Delete": "deleted"}
+"""Verb of a change → what a title says of the file in which another verb stands."""
+
+
+def changes_title(
+    changes: Sequence[Change], name: Callable[[str], str], listed: Callable[[Sequence[str]], str]
+) -> str:
+    """Return what is done to which files, counted if there are several.
+
+    ``name`` writes a path, ``listed`` joins the names: those that have something to be said of come
+    first, in case it cuts.
+    """
+    verbs = {change.verb for change in changes}
+    verb = verbs.pop() if len(verbs) == 1 else "Change"
+    if not changes:
+        return "Edit files"
+    names = [
+        change.named(name, mixed=verb != change.verb)
+        for change in sorted(changes, key=lambda change: not change.surprises)
+    ]
+    return (
+        f"{verb} {names[0]}" if len(names) == 1 else f"{verb} {len(names):,} files: {listed(names)}"
+    )
+
+
+def shown_path(path: str, limit: int | None = TITLE_LIMIT) -> str:
+    """Return a path for a line of ours; with a space in it as code: it could imitate a note."""
+    shown = visible(path) if limit is None else shortened(visible(path), limit)
+    return code_span(shown) if " " in shown else as_code(shown)
+
+
+def leads_to(looks: Looks, path: str, *, removed: bool = False) -> str | None:
+    """Return where a path leads that its name does not say; None where it is as named."""
+    look = looks.get(path)
+    if look is None or look.problem:
+        return None
+    real = look.place if removed else look.real
+    return None if real == look.named else real
+
+
+def place_notes(looks: Looks, path: str) -> str:
+    """Return in brackets where a path really leads; nothing where it is as named."""
+    return _in_brackets(_notes(looks, path))
+
+
+def place_lines(looks: Looks, paths: Iterable[str], removed: Sequence[str] = ()) -> list[str]:
+    """Return a line for each path that leads where its name does not say."""
+    return [
+        f"{shown_path(path, None)}: {', '.join(notes)}"
+        for path in dict.fromkeys(paths)
+        if (notes := _notes(looks, path, removed=path in removed))
+    ]
+
+
+def real_paths(looks: Looks, removed: Sequence[str] = ()) -> dict[str, str]:
+    """Return path → where it leads, or why that is not known, where its name does not say it."""
+    found = {}
+    for path, look in looks.items():
+        real = leads_to(looks, path, removed=path in removed)
+        if look.problem or real is not None:
+            found[path] = real or look.problem
+    return found
+
+
+def patch_of(change: FileUpdateChange) -> str:
+    """Return the hunks of an edit: Codex writes the target of a move behind them."""
     target = move_target(change)
-    if target is None:
-        return FileDiff(change.path, "modify", before, after, patch_of(change), text=text)
-    return FileDiff(target, "move", before, after, patch_of(change), change.path, text)
+    return change.diff.removesuffix(f"\n\nMoved to: {target}") if target else change.diff
 
 
-def unseen(change: FileUpdateChange) -> list[CallContent]:
+def _notes(looks: Looks, path: str, *, removed: bool = False) -> list[str]:
+    look = looks.get(path)
+    if look is None:
+        return []
+    if look.problem:
+        return [look.problem]
+    real = leads_to(looks, path, removed=removed)
+    notes = [] if real is None else [f"really {shown_path(real, None)}"]
+    if removed and look.real != look.place:
+        notes.append(f"only the link to {shown_path(look.real, None)}")
+    return notes
+
+
+def _in_brackets(notes: Sequence[str]) -> str:
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def _shown(old: PathLook) -> str | None:
+    """Return the text of a file that is replaced, unless there is none, or too much."""
+    return old.text if old.text is not None and len(old.text) <= WHOLE_TEXT_LIMIT else None
+
+
+def _unseen(change: FileUpdateChange) -> list[CallContent]:
     """The change with what is invisible in it written out; nothing if all can be seen."""
     text = change.diff
     if "\r" in text:  # which takes a tenth of the time to find out
@@ -65,17 +355,6 @@ def unseen(change: FileUpdateChange) -> list[CallContent]:
     if is_plain(change.path) and is_plain(text, multiline=True):
         return []
     return [_written_out(change, text, "", "With its invisible characters written out:")]
-
-
-def move_target(change: FileUpdateChange) -> str | None:
-    """Where an edit moves the file to."""
-    return change.kind.move_path if isinstance(change.kind, UpdatePatchChangeKind) else None
-
-
-def patch_of(change: FileUpdateChange) -> str:
-    """The hunks of an edit: Codex writes the target of a move behind them."""
-    target = move_target(change)
-    return change.diff.removesuffix(f"\n\nMoved to: {target}") if target else change.diff
 
 
 def _written_out(change: FileUpdateChange, text: str, language: str, *heading: str) -> TextBlock:

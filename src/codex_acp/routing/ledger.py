@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codex_acp.codex.approvals.action_ids import SHARED_ID, ActionIds, Collision
+from codex_acp.codex.approvals.actions import known_again
 from codex_acp.codex.approvals.grants import Grant, NotGranted, accepting_reply, allows
 from codex_acp.codex.approvals.refusals import cancelled, refusal
 from codex_acp.routing.approvals import PermissionChoice, choices
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals import classify
     from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.routing.changes import Looks
     from codex_acp.routing.route import Approval
     from codex_acp.transcript.events import ApprovalOutcome, ApprovalSettler
     from codex_acp.wire.model import WireModel
@@ -153,11 +155,13 @@ class Ledger:
         answer: Answer,
         now: classify.ApprovalRequest | None,
         running: bool,
+        looks: Looks | None = None,
     ) -> Settlement | None:
         """The client answered the permission request that was opened as ``token``.
 
         ``now`` is the action as Codex last reported it, None if it is gone; ``running`` says
-        whether its turn still runs. None: the answer is stale, it settles nothing.
+        whether its turn still runs, ``looks`` how the disk has its paths now. None: the answer is
+        stale, it settles nothing.
         """
         entry = self._pending.get(key)
         if entry is None or entry.token != token:
@@ -172,7 +176,8 @@ class Ledger:
         if choice.grant is None:
             return self._decline(entry, "rejected", "client", "the client rejected it", choice)
         offered, digest = entry.route.offered.grants, entry.route.digest
-        made = accepting_reply(choice.grant, offered, digest, now, running=running)
+        again = known_again(entry.route.looks, looks or {})
+        made = accepting_reply(choice.grant, offered, digest, now, again, running=running)
         if isinstance(made, NotGranted):
             return self._fail(entry, made.check, made.reason)
         return self._grant(entry, choice, choice.grant, made)

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, assert_never
 
 from codex_acp._json import text_at
+from codex_acp.codex.approvals.actions import move_target
 from codex_acp.codex.approvals.classify import (
     APPROVAL_KIND,
     ApprovalRequest,
@@ -21,7 +22,6 @@ from codex_acp.codex.approvals.classify import (
     PermissionsApproval,
 )
 from codex_acp.codex.approvals.grants import RememberHost
-from codex_acp.routing.changes import move_target
 from codex_acp.routing.elicitations import FormElicitation
 from codex_acp.routing.route import AsyncQuestions, Decline, Elicitation, asking_thread
 from codex_acp.transcript.events import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownVariant
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.grants import OfferedGrants
     from codex_acp.codex.approvals.running_items import Items
     from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
+    from codex_acp.routing.changes import Looks
     from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
     from codex_acp.transcript.events import ToolIdentity
 
@@ -29,6 +30,8 @@ class RoutingContext:
     client: ClientFeatures
     sessions: Container[str]
     """Ids of the open sessions, which are the ids of their root threads."""
+    looks: Looks = field(default_factory=dict)
+    """How the disk has the paths that the request names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,14 @@ class Approval:
     item_id: str
     tool: ToolIdentity
     digest: str
-    """SHA-256 of the arguments as they are shown."""
+    """SHA-256 of the arguments, and of where their paths lead, as they are shown."""
     offered: OfferedGrants
     shown: ToolCallChanged
     """What the person sees; stands alone, for a client with no optional capability."""
     announcement: ToolCallAnnounced
     """The tool call to send first, if none with its id was announced."""
+    looks: Looks = field(default_factory=dict)
+    """How the disk has the paths that it names, as they are shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,8 @@ def _approval(what: kinds.ApprovalRequest, context: RoutingContext) -> Route:
         return _decline(request, "Codex asks for an approval without a turn", context)
     place = place_of(what)
     child = thread_id if thread_id != session_id else None
-    update = shown(what, tool_call_id(place.item_id, place.part, child), child)
+    call_id, looks = tool_call_id(place.item_id, place.part, child), context.looks
+    update = shown(what, call_id, child, looks)
     return Approval(
         approval=what,
         session_id=session_id,
@@ -181,10 +182,11 @@ def _approval(what: kinds.ApprovalRequest, context: RoutingContext) -> Route:
         turn_id=turn_id,
         item_id=place.item_id,
         tool=identity_of(what),
-        digest=digest_of(what),
+        digest=digest_of(what, looks),
         offered=grants,
         shown=update,
-        announcement=announcement(update, announced_content(what, update)),
+        announcement=announcement(update, announced_content(what, update, looks)),
+        looks=looks,
     )
 
 

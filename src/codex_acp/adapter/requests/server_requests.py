@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -21,9 +21,10 @@ from codex_acp.adapter.requests.elicitations import ElicitationRunner
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import refusals
 from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
-from codex_acp.codex.approvals.actions import refreshed
-from codex_acp.codex.approvals.classify import PermissionsApproval
+from codex_acp.codex.approvals.actions import changes_of, named_paths, refreshed
+from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsApproval, classify
 from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.mapping.calls.file_changes import wanted_of_changes
 from codex_acp.mapping.events.permissions import PermissionQuestion
 from codex_acp.routing import records
 from codex_acp.routing.approvals import command_of, reason_shown
@@ -44,7 +45,7 @@ from codex_acp.routing.route import (
 from codex_acp.routing.table import route
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from codex_acp.adapter.audience import Asks
     from codex_acp.adapter.requests.session_protocol import SessionProtocol
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.running_items import Items
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.routing.changes import Looks
     from codex_acp.routing.ledger import Answer, LedgerEntry, Settlement
     from codex_acp.routing.route import AsyncQuestions
     from codex_acp.transcript.log import Transcript
@@ -118,9 +120,31 @@ class ServerRequestRunner:
         if session is not None:
             await session.caught_up()
 
-    async def handle(self, request: ServerRequest) -> WireModel:
-        """Answer one request. Raises RpcError where the method has no negative reply."""
-        routed = route(request, self._context(asking_thread(request)))
+    async def look(self, request: ServerRequest, session_id: str) -> Looks:
+        """Return how the disk has the paths that a request names, behind what came before it."""
+        await self.caught_up(session_id)
+        approval = classify(request, self._items)
+        if not isinstance(approval, ApprovalRequest):
+            return {}
+        return await self._look_at(approval, named_paths(approval), session_id)
+
+    async def _look_at(
+        self, approval: ApprovalRequest, paths: Iterable[str], session_id: str
+    ) -> Looks:
+        session = self._session(session_id)
+        if session is None:
+            return {}
+        texts = wanted_of_changes(changes_of(approval))
+        wanted = {path: texts.get(path, False) for path in paths if path not in session.roots}
+        return await session.look(wanted) if wanted else {}
+
+    async def handle(self, request: ServerRequest, looks: Looks | None = None) -> WireModel:
+        """Answer one request, of whose paths ``looks`` tells (see `look`).
+
+        Raises RpcError where the method has no negative reply.
+        """
+        context = replace(self._context(asking_thread(request)), looks=looks or {})
+        routed = route(request, context)
         match routed:
             case Approval() | Elicitation() if self._too_late(routed):
                 return self._cancelled(request, routed.session_id)
@@ -307,10 +331,13 @@ class ServerRequestRunner:
         """Send the permission request; how its entry was settled, whoever did it."""
         asked = self._asked[entry.key] = _Asked(anyio.CancelScope())
         answer: Answer = Failed("the question was withdrawn")
+        looks: Looks = {}
         try:
             with asked.scope:
                 answer = await self._permission(entry)
-            return asked.settlement or self._answered(entry, answer)
+                routed = entry.route
+                looks = await self._look_at(routed.approval, routed.looks, routed.session_id)
+            return asked.settlement or self._answered(entry, answer, looks)
         except BaseException:
             # Nobody waits any more: the client is gone, or this process ends.
             abandoned = self._ledger.abandoned(entry.key, "the client is gone")
@@ -320,7 +347,7 @@ class ServerRequestRunner:
         finally:
             del self._asked[entry.key]
 
-    def _answered(self, entry: LedgerEntry, answer: Answer) -> Settlement:
+    def _answered(self, entry: LedgerEntry, answer: Answer, looks: Looks) -> Settlement:
         routed = entry.route
         settlement = self._ledger.answered(
             entry.key,
@@ -328,6 +355,7 @@ class ServerRequestRunner:
             answer,
             refreshed(routed.approval, self._items),
             self._items.is_running(routed.thread_id, routed.turn_id),
+            looks,
         )
         assert settlement is not None, "an open question has a pending entry"
         self._record(settlement)
@@ -340,7 +368,7 @@ class ServerRequestRunner:
             shown=entry.route.shown,
             options=[choice.option for choice in entry.choices],
             reason=reason_shown(approval),
-            command=command_of(approval),
+            command=command_of(approval, entry.route.looks),
         )
         asked = partial(self._ledger.asked, entry.key)
         try:

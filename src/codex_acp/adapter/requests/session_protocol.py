@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from codex_acp.mapping.events.session_events import ToolCallAnnounced
+    from codex_acp.routing.changes import Looks
 
 
 class SessionProtocol(Protocol):
@@ -22,6 +24,13 @@ class SessionProtocol(Protocol):
 
     async def caught_up(self) -> None:
         """Wait until all that Codex has said so far was shown: files of an edit may be read."""
+
+    @property
+    def roots(self) -> Sequence[str]:
+        """The directories that it was opened with."""
+
+    async def look(self, wanted: Mapping[str, bool]) -> Looks:
+        """Return how the disk has the paths, behind all that was said; see `OrderedSteps.read`."""
 
     def announce_tool_call(self, call: ToolCallAnnounced) -> None:
         """Send the tool call unless it was sent before; all that waits goes out first."""

@@ -97,13 +97,13 @@ class RequestIntake(NotificationSink):
         from codex_acp.routing.route import asking_thread
 
         key = (type(request.id), request.id)
-        thread_id = asking_thread(request)
+        thread_id, looks = asking_thread(request), None
         if thread_id is not None:
             session_id = self.items.root_of(thread_id)
             opening = self._openings.get(session_id)
             if opening is not None:
                 await opening.wait()
-            await self._ready_runner().caught_up(session_id)
+            looks = await self._ready_runner().look(request, session_id)
         if key in self._settled_early:
             self._settled_early.discard(key)
             reply = refusal(request.method, request.params, "Codex settled it itself")
@@ -112,7 +112,7 @@ class RequestIntake(NotificationSink):
             return reply
         self._begun.add(key)
         try:
-            return await self._ready_runner().handle(request)
+            return await self._ready_runner().handle(request, looks)
         finally:
             self._begun.discard(key)
 

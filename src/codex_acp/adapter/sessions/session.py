@@ -32,7 +32,7 @@ from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
@@ -43,14 +43,16 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.events import session_events as events
     from codex_acp.mapping.events.content import Block
+    from codex_acp.routing.changes import Looks
 
 
 class Session:
     """A thread on one app-server, whose notifications it hears once it is told to `follow`.
 
     ``spawn`` starts a task that may outlive a request. ``on_cancel`` settles what is asked of the
-    person, ``may_have`` and ``earlier`` are for its `SubAgents`. ``state`` is what the mapping
-    remembers of a replay, which goes on here. All methods run on the event loop's thread.
+    person, ``roots`` are its directories, ``may_have`` and ``earlier`` are for its `SubAgents`.
+    ``state`` is what the mapping remembers of a replay, which goes on here. All methods run on the
+    event loop's thread.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Session:
         on_cancel: Callable[[], None] | None = None,
         *,
         state: SessionState | None = None,
+        roots: Sequence[str] = (),
         may_have: Callable[[str], bool],
         earlier: Callable[[str], list[tuple[str, JsonValue]]] = lambda _: [],
     ) -> None:
@@ -76,6 +79,7 @@ class Session:
         self._on_cancel = on_cancel
         self._outflow = outflow
         self._state = state or SessionState(features or ClientFeatures())
+        self._state.roots = tuple(roots)
         self.thread = ShownThread(codex, session_id, self._state, self)
         """What hears its notifications."""
         self.activity = SessionActivity(self._tell_activity)
@@ -308,6 +312,13 @@ class Session:
 
     async def caught_up(self) -> None:
         await self.thread.caught_up()
+
+    @property
+    def roots(self) -> Sequence[str]:
+        return self._state.roots
+
+    async def look(self, wanted: Mapping[str, bool]) -> Looks:
+        return await self.thread.look(wanted)
 
     def announce_tool_call(self, call: events.ToolCallAnnounced) -> None:
         """The tool call comes before the question that refers to it."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from codex_acp._json import list_at
 from codex_acp._record import record
 from codex_acp.adapter.server.held_notifications import HeldNotifications
 from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifications
@@ -104,6 +105,12 @@ class OpenSession:
     def codex(self) -> AppServerConnection:
         """The connection that the session is on now."""
         return self.connection.codex
+
+    @property
+    def roots(self) -> list[str]:
+        """The directories that it was opened with: the working directory, and those beside it."""
+        given = [self.params.get("cwd"), *list_at(self.params, "runtimeWorkspaceRoots")]
+        return [*dict.fromkeys(path for path in given if isinstance(path, str))]
 
     def said_of(self, thread_id: str) -> list[tuple[str, JsonValue]]:
         """What was said of a thread that nobody followed; once."""
@@ -311,6 +318,7 @@ class Sessions:
             audience.features,
             self._on_cancel(session_id, opened.connection),
             state=opened.state,
+            roots=opened.roots,
             may_have=lambda thread_id: self._may_have(session_id, thread_id),
             earlier=opened.said_of,
         )

@@ -19,7 +19,7 @@ from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
 from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.jsonrpc.message import Notification
-from codex_acp.mapping.calls.file_changes import wanted_files
+from codex_acp.mapping.calls.file_changes import wanted_looks
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import close_open_calls
 from codex_acp.mapping.messages.compaction import close_compactions
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
+    from codex_acp.routing.changes import Looks
     from codex_acp.transport.continuation import Continuation
 
     _Row = Callable[[SessionState, Any], SessionEvents]
@@ -114,7 +115,7 @@ class ShownThread:
         self.state = state
         self._id = thread_id
         self._owner = owner
-        self._steps = OrderedSteps()
+        self._steps = OrderedSteps(state.roots)
         self._pieces = JoinedPieces(self._hear, self._take_pieces)
         self.on_notification: Callable[[str, JsonValue], None] = self._pieces.hear
         """See `NotificationSink`: in order, though the files of an edit may have to be read."""
@@ -160,6 +161,11 @@ class ShownThread:
         self._pieces.flush()
         await self._steps.caught_up()
 
+    async def look(self, wanted: Mapping[str, bool]) -> Looks:
+        """Return how the disk has the paths, behind all that came; see `OrderedSteps.read`."""
+        self._pieces.flush()
+        return await self._steps.look(wanted)
+
     def catch_up(self) -> None:
         """Show all that came now, without files."""
         self._pieces.flush()
@@ -176,7 +182,7 @@ class ShownThread:
         self._owner.tell(close_compactions(self.state))
         self._owner.tell(close_open_calls(self.state))
         self._steps.forget_files()
-        self.state.files = {}
+        self.state.looks = {}
 
     def _hear(self, method: str, params: JsonValue) -> None:
         self._owner.heard_at_once(method, params)
@@ -197,10 +203,10 @@ class ShownThread:
                 self._owner.turn_end_unreadable(params, event.problem)
             return
         if method in SHOW_FILES:
-            if wanted := wanted_files(event.params):
-                self._steps.read(wanted, lambda files: self._show_edit(event, params, files))
+            if wanted := wanted_looks(event.params, self.state.roots):
+                self._steps.read(wanted, lambda looks: self._show_edit(event, params, looks))
                 return
-            self.state.files = {}
+            self.state.looks = {}
         try:
             self.state.now = monotonic()
             self._owner.tell(row(self.state, event.params))
@@ -241,13 +247,11 @@ class ShownThread:
         PIECES[MESSAGE](self.state, item_id, from_json(b'"%b"' % text))
         self._read_ended()
 
-    def _show_edit(
-        self, event: ServerNotification, params: JsonValue, files: Mapping[str, str]
-    ) -> None:
-        """What shows files, which have been read; its turn may be over by now."""
+    def _show_edit(self, event: ServerNotification, params: JsonValue, looks: Looks) -> None:
+        """What shows files, which were looked at; its turn may be over by now."""
         if not self._owner.may_show(event.method, params):
             return
-        self.state.now, self.state.files = monotonic(), files
+        self.state.now, self.state.looks = monotonic(), looks
         self._owner.tell(ROWS[event.method](self.state, event.params))
         self._timer.set()
 

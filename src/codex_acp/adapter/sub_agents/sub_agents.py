@@ -192,7 +192,9 @@ class SubAgents:
 
     def _shown(self, agent: SubAgent) -> SubAgentSink:
         client = self._state.client
-        state = SessionState(client, said=self._state.said, is_sub_agent=True)
+        state = SessionState(
+            client, roots=self._state.roots, said=self._state.said, is_sub_agent=True
+        )
         if client.subagents:
             from codex_acp.adapter.sub_agents.shown_session import ShownSubAgent
 

@@ -1,13 +1,27 @@
-"""PURE: the one action that an approval is about: its place, and whether an item is that action."""
+"""PURE: the one action that an approval is about: its place, the paths that it names, and whether
+an item is that action.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from codex_acp.codex._generated.models import (
+    AddFileChange,
+    AddPatchChangeKind,
     CommandExecutionThreadItem,
+    DeleteFileChange,
+    DeletePatchChangeKind,
     FileChangeThreadItem,
+    FileUpdateChange,
+    GlobPatternFileSystemPath,
+    KindFileSystemSpecialPath,
     McpToolCallThreadItem,
+    PathFileSystemPath,
+    SpecialFileSystemPath,
+    UpdateFileChange,
+    UpdatePatchChangeKind,
 )
 from codex_acp.codex._generated.server_requests import (
     ItemCommandExecutionRequestApproval,
@@ -26,17 +40,48 @@ from codex_acp.codex.approvals.classify import (
 )
 from codex_acp.wire.canonical import same_json
 from codex_acp.wire.codec import plain
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import ThreadItem
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from codex_acp.codex._generated.models import (
+        AdditionalFileSystemPermissions,
+        FileSystemPath,
+        PatchChangeKind,
+        ThreadItem,
+    )
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items
 
 REDACTED: Final = "[REDACTED_SECRET]"
 """What an item has for each secret that Codex recognizes in a command; an approval is exact."""
 
+_GLOB_SIGN: Final = re.compile(r"[*?\[{]")
+
 _UNFINISHED: Final = ("failed", "declined")
 """How a file change ends that may have made only some of its changes."""
+
+
+class PathLook(NamedTuple):
+    """A path as one look at the disk found it."""
+
+    place: str = ""
+    """Path with the links of its directories followed: what a removal removes."""
+    real: str = ""
+    """`place` with the link followed that it may be itself: what is read and written."""
+    named: str = ""
+    """`real` as it would be without links, but for those that lead to the session's directories."""
+    exists: bool = False
+    """Whether anything is at `real`."""
+    size: int = 0
+    """Bytes of the file at `real`."""
+    text: str | None = None
+    """Whole text of the file at `real`, if it was wanted and could be read."""
+    unread: str = ""
+    """Why there is no text of a file that exists and whose text was wanted."""
+    problem: str = ""
+    """Why nothing else of this is known: a clause about the path."""
 
 
 class Place(NamedTuple):
@@ -88,6 +133,131 @@ def answer_id_of(request: ServerRequest) -> tuple[str, str] | None:
     if isinstance(request, ItemFileChangeRequestApproval | ItemPermissionsRequestApproval):
         return request.params.thread_id, request.params.item_id
     return None
+
+
+def changes_of(approval: ApprovalRequest) -> Sequence[FileUpdateChange]:
+    """Return the changes of files that are asked for, each in the protocol's present form."""
+    match approval:
+        case FileChangeApproval(item=item):
+            return item.changes
+        case LegacyPatchApproval(request=patch):
+            found = []
+            for path, change in patch.params.file_changes.items():
+                kind: PatchChangeKind
+                match change:
+                    case AddFileChange():
+                        kind, diff = AddPatchChangeKind(), change.content
+                    case DeleteFileChange():
+                        kind, diff = DeletePatchChangeKind(), change.content
+                    case UpdateFileChange():
+                        kind = UpdatePatchChangeKind(move_path=change.move_path)
+                        diff = change.unified_diff
+                    case UnknownVariant():
+                        kind, diff = change, ""
+                    case _:
+                        assert_never(change)
+                found.append(FileUpdateChange(path=path, kind=kind, diff=diff))
+            return found
+        case (
+            CommandApproval()
+            | LegacyCommandApproval()
+            | PermissionsApproval()
+            | McpToolApproval()
+            | McpToolQuestion()
+        ):
+            return ()
+        case _:
+            assert_never(approval)
+
+
+def created_paths(changes: Sequence[FileUpdateChange]) -> list[str]:
+    """Return the paths at which the changes make a file: what is there already is replaced."""
+    added = [change.path for change in changes if isinstance(change.kind, AddPatchChangeKind)]
+    return [*added, *filter(None, map(move_target, changes))]
+
+
+def removed_paths(changes: Sequence[FileUpdateChange]) -> list[str]:
+    """Return the paths that the changes remove: of a link the link, not what it leads to."""
+    return [
+        change.path
+        for change in changes
+        if isinstance(change.kind, DeletePatchChangeKind) or move_target(change) is not None
+    ]
+
+
+def move_target(change: FileUpdateChange) -> str | None:
+    """Return where an edit moves the file to."""
+    return change.kind.move_path if isinstance(change.kind, UpdatePatchChangeKind) else None
+
+
+def named_paths(approval: ApprovalRequest) -> list[str]:
+    """Return the paths that the action names, each once: their links decide what it reaches."""
+    return list(dict.fromkeys(_named_paths(approval)))
+
+
+def _named_paths(approval: ApprovalRequest) -> Iterator[str]:
+    match approval:
+        case CommandApproval(request=command):
+            more = command.params.additional_permissions
+            yield from filter(None, [command.params.cwd])
+            if more is not None:
+                yield from permission_paths(more.file_system, command.params.cwd)
+        case LegacyCommandApproval(request=legacy):
+            yield legacy.params.cwd
+        case FileChangeApproval(request=change):
+            yield from _changed_paths(approval)
+            yield from filter(None, [change.params.grant_root])
+        case LegacyPatchApproval(request=patch):
+            yield from _changed_paths(approval)
+            yield from filter(None, [patch.params.grant_root])
+        case PermissionsApproval(request=asked):
+            yield from permission_paths(asked.params.permissions.file_system, asked.params.cwd)
+        case McpToolApproval() | McpToolQuestion():
+            return
+        case _:
+            assert_never(approval)
+
+
+def _changed_paths(approval: ApprovalRequest) -> Iterator[str]:
+    for change in changes_of(approval):
+        yield from filter(None, [change.path, move_target(change)])
+
+
+def permission_paths(
+    files: AdditionalFileSystemPermissions | None, cwd: str | None
+) -> Iterator[str]:
+    """Yield the paths of directories and files that permissions name."""
+    if files is None:
+        return
+    yield from files.read or ()
+    yield from files.write or ()
+    for entry in files.entries or ():
+        yield from filter(None, [path_of_entry(entry.path, cwd)])
+
+
+def path_of_entry(path: FileSystemPath, cwd: str | None) -> str | None:
+    """Return the path that an entry of permissions names, of a pattern the directory above it."""
+    match path:
+        case PathFileSystemPath():
+            return path.path
+        case GlobPatternFileSystemPath():
+            return _GLOB_SIGN.split(path.pattern)[0].rpartition("/")[0] or "/"
+        case SpecialFileSystemPath(value=KindFileSystemSpecialPath() as special):
+            return f"{cwd}/{special.subpath}" if cwd and special.subpath else None
+        case SpecialFileSystemPath() | UnknownVariant():
+            return None
+        case _:
+            assert_never(path)
+
+
+def known_again(
+    shown: Mapping[str, PathLook], again: Mapping[str, PathLook]
+) -> dict[str, PathLook]:
+    """Return a second look without what was said to be unknown when the first was shown."""
+    return {
+        path: look if look.problem else again.get(path, PathLook(problem="was not looked at"))
+        for path, look in shown.items()
+    }
 
 
 def is_network(approval: ApprovalRequest) -> bool:

@@ -64,7 +64,8 @@ def allow_commands(
     redirections, substitutions, variables, escapes or a second line is never allowed here, nor is
     one above 64 Ki characters, input for a running command, a host of the network, or more
     permissions. With ``within`` they run only in this directory or below it: what ``npm test`` does
-    depends on where it runs.
+    depends on where it runs. What counts is the directory's real path, and it must be the same when
+    the answer goes out.
 
     Raises MisuseError for one string instead of several commands, and for a command that is empty
     or has shell syntax in it.
@@ -84,7 +85,8 @@ class _AllowCommands(Policy):
         if not isinstance(question.approval, CommandApproval) or Once() not in question.offered:
             return None
         params = question.approval.request.params
-        if not _is_only_a_command(params) or not self._is_here(params.cwd):
+        real_cwd = question.real_paths.get(params.cwd or "")
+        if not _is_only_a_command(params) or not self._is_here(real_cwd):
             return None
         if _length(params) > _LONGEST:
             return None
@@ -102,12 +104,10 @@ class _AllowCommands(Policy):
             return True
         return any(n[-1] == _MORE and words[: len(n) - 1] == n[:-1] for n in self.named)
 
-    def _is_here(self, cwd: str | None) -> bool:
+    def _is_here(self, real: str | None) -> bool:
         if self.within is None:
             return True
-        if cwd is None:
-            return False
-        return os.path.commonpath([self.within, os.path.realpath(cwd)]) == self.within
+        return real is not None and os.path.commonpath([self.within, real]) == self.within
 
 
 def _named(command: str | Sequence[str]) -> Words:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never
 
 from codex_acp.codex._generated import models
+from codex_acp.codex.approvals.actions import changes_of, created_paths
 from codex_acp.codex.approvals.classify import (
     ApprovalRequest,
     CommandApproval,
@@ -30,7 +31,10 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codex_acp.codex._generated.server_requests import ItemFileChangeRequestApproval
+    from codex_acp.codex.approvals.actions import PathLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +250,14 @@ def _object(model: object) -> dict[str, object]:
     return value
 
 
-def digest_of(approval: ApprovalRequest) -> str:
-    """SHA-256 of the canonical JSON of `arguments_of`."""
-    return digest(arguments_of(approval))
+def digest_of(approval: ApprovalRequest, looks: Mapping[str, PathLook] | None = None) -> str:
+    """Return the SHA-256 of the canonical JSON of `arguments_of`, and of where its paths lead."""
+    made = created_paths(changes_of(approval))
+    places = {
+        path: [look.place, look.real, *([look.exists] if path in made else []), look.problem]
+        for path, look in (looks or {}).items()
+    }
+    return digest({**arguments_of(approval), **({"places": places} if places else {})})
 
 
 class NotGranted(NamedTuple):
@@ -263,19 +272,21 @@ def accepting_reply(
     offered: tuple[Grant, ...],
     shown: str,
     now: ApprovalRequest | None,
+    looks: Mapping[str, PathLook] | None = None,
     *,
     running: bool,
 ) -> WireModel | NotGranted:
     """The reply that lets it run, if every check of contract 3.2 on the action itself holds.
 
     ``shown`` is the digest of what was shown; ``now`` the action as Codex last reported it, None
-    if it is gone; ``running`` says whether its turn still runs.
+    if it is gone; ``looks`` how the disk has its paths now; ``running`` says whether its turn still
+    runs.
     """
     if grant not in offered:
         return NotGranted("unknown_option", f"{grant!r} was not offered")
     if not running:
         return NotGranted("turn_over", "its turn is over")
-    if now is None or digest_of(now) != shown:
+    if now is None or digest_of(now, looks) != shown:
         return NotGranted("changed", "what would run is no longer what was shown")
     return granted(now, grant)
 

@@ -10,7 +10,7 @@ come here. Nothing here knows the connection.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp.codex.approvals.callbacks import CallbackFailed, answer_of
@@ -45,7 +45,15 @@ class ApprovalQuestion:
     turn_id: str
     item_id: str
     digest: str
-    """SHA-256 of the arguments' canonical JSON at the time of asking."""
+    """SHA-256 of the canonical JSON of the arguments, and of where their paths lead, when asked."""
+    real_paths: Mapping[str, str | None] = field(default_factory=dict)
+    """Each path that the action names → what it really is, links followed: decide by this one.
+
+    None for one that could not be looked at in time, or leads in a circle.
+    """
+    replaced: tuple[str, ...] = ()
+    """Of these paths the files that are there already, and would be lost: Codex calls them added,
+    or moved to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from codex_acp.codex._generated.models import TurnInterruptParams
@@ -19,8 +19,22 @@ from codex_acp.codex._generated.notifications import (
     UnknownNotification,
 )
 from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID, ActionIds, Collision
-from codex_acp.codex.approvals.actions import answer_id_of, place_of, refreshed
-from codex_acp.codex.approvals.callbacks import END_OF_CALLBACK_SECONDS, end_task
+from codex_acp.codex.approvals.actions import (
+    answer_id_of,
+    changes_of,
+    created_paths,
+    known_again,
+    named_paths,
+    place_of,
+    refreshed,
+    removed_paths,
+)
+from codex_acp.codex.approvals.callbacks import (
+    END_OF_CALLBACK_SECONDS,
+    CallbackFailed,
+    answer_of,
+    end_task,
+)
 from codex_acp.codex.approvals.classify import ApprovalRequest, ElicitationRequest, classify
 from codex_acp.codex.approvals.grants import (
     NotGranted,
@@ -32,6 +46,7 @@ from codex_acp.codex.approvals.grants import (
 )
 from codex_acp.codex.approvals.policies import Allow, ApprovalQuestion, Decision, Deny, Policy
 from codex_acp.codex.approvals.policy_warnings import StartedThread, why_never_asked
+from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, look_at, too_late
 from codex_acp.codex.approvals.refusals import refusal
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
 from codex_acp.codex.connection.notification_router import NotificationSink
@@ -40,10 +55,11 @@ from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.approvals.actions import PathLook
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
@@ -71,6 +87,8 @@ class _Open:
     question: ApprovalQuestion
     withdrawn: asyncio.Future[Deny]
     """Why nobody needs the answer any more."""
+    looks: Mapping[str, PathLook] = field(default_factory=dict)
+    """How the disk had the paths that the question names."""
 
     def withdraw(self, reason: str, *, answered: bool = True) -> None:
         if not self.withdrawn.done():
@@ -135,7 +153,15 @@ class PolicyRunner(NotificationSink):
         if open_ is None:
             return self._refuse(request, SHARED_ID)
         try:
-            return self._reply(key, question, await self._decided(open_))
+            open_.looks = await _look_at(named_paths(approval))
+            open_.question = _with_looks(question, open_.looks)
+            decision = await self._decided(open_)
+            again: Mapping[str, PathLook] = {}
+            if isinstance(decision, Allow):
+                again = known_again(open_.looks, await _look_at(open_.looks))
+            if open_.withdrawn.done():
+                decision = open_.withdrawn.result()
+            return self._reply(key, open_.question, decision, again)
         except BaseException:
             self._ids.forget(key)
             raise
@@ -191,7 +217,13 @@ class PolicyRunner(NotificationSink):
             return open_.withdrawn.result()
         return Deny("the policy was cancelled") if task.cancelled() else task.result()
 
-    def _reply(self, key: _Key, question: ApprovalQuestion, decision: Decision) -> WireModel:
+    def _reply(
+        self,
+        key: _Key,
+        question: ApprovalQuestion,
+        decision: Decision,
+        looks: Mapping[str, PathLook],
+    ) -> WireModel:
         """No await from here to the sending: what is checked is what Codex reported last."""
         request = question.approval.request
         if isinstance(decision, Deny):
@@ -199,7 +231,9 @@ class PolicyRunner(NotificationSink):
             return self._refuse(request, decision.reason, answered=decision.answered)
         grant, now = decision.grant, refreshed(question.approval, self._items)
         running = self._items.is_running(question.thread_id, question.turn_id)
-        reply = accepting_reply(grant, question.offered, question.digest, now, running=running)
+        reply = accepting_reply(
+            grant, question.offered, question.digest, now, looks, running=running
+        )
         if isinstance(reply, NotGranted):
             self._ids.forget(key)
             return self._refuse(request, reply.reason)
@@ -299,6 +333,26 @@ class PolicyRunner(NotificationSink):
         else:
             self._ids.resolved(key)
             self._resolved_early.add(key)
+
+
+async def _look_at(paths: Iterable[str]) -> Mapping[str, PathLook]:
+    wanted = tuple(paths)
+    if not wanted:
+        return {}
+    looks = await answer_of(look_at, wanted, LOOK_SECONDS)  # in a thread, which may never end
+    return too_late(wanted) if isinstance(looks, CallbackFailed) else looks
+
+
+def _with_looks(question: ApprovalQuestion, looks: Mapping[str, PathLook]) -> ApprovalQuestion:
+    changes = changes_of(question.approval)
+    removed, made = removed_paths(changes), created_paths(changes)
+    real = {path: look.place if path in removed else look.real for path, look in looks.items()}
+    return replace(
+        question,
+        digest=digest_of(question.approval, looks),
+        real_paths={path: place or None for path, place in real.items()},
+        replaced=tuple(path for path in dict.fromkeys(made) if looks[path].exists),
+    )
 
 
 async def _decision(policy: Policy, question: ApprovalQuestion) -> Decision:

@@ -117,9 +117,13 @@ def ending(status: str | None, phase: Phase) -> Ending:
 
 def named(verb: str, names: Sequence[str], plural: str) -> str:
     """``Edit a.py``, ``Edit 3 files: a.py, b.py, c.py``; ``names`` are others' words."""
-    shown = [inline(name, _NAME_LIMIT) for name in names[:_NAMES_SHOWN]]
-    more = len(names) - len(shown)
-    listed = ", ".join(shown) + (f" and {more} more" if more else "")
+    listed = cut_off_list([inline(name, _NAME_LIMIT) for name in names])
     if len(names) == 1:
         return f"{verb} {listed}"
     return f"{verb} {len(names)} {plural}: {listed}" if names else f"{verb} {plural}"
+
+
+def cut_off_list(shown: Sequence[str]) -> str:
+    """Return the first few of names with commas; the rest is counted."""
+    more = len(shown) - _NAMES_SHOWN
+    return ", ".join(shown[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -15,6 +15,7 @@ from codex_acp.mapping.calls.call import UNFINISHED, Call, Ending, Phase, ending
 from codex_acp.mapping.events.content import CallContent, Location, TerminalContent
 from codex_acp.mapping.events.session_events import CallKind, Severity, TerminalExit, TerminalState
 from codex_acp.mapping.prompt.content_blocks import output_block
+from codex_acp.routing.changes import real_paths
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import TITLE_LIMIT, inline, listed, visible
 from codex_acp.wire.model import UnknownVariant
@@ -22,6 +23,7 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from codex_acp.routing.changes import Looks
 
 _IN_A_SHELL: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
 """How a command begins that Codex runs in a shell."""
@@ -33,11 +35,12 @@ _UNQUOTED_LIMIT: Final = 16 * 1024
 def command_call(
     item: models.CommandExecutionThreadItem,
     phase: Phase,
+    looks: Looks,
     *,
     terminal: bool = False,
     streamed: str | None = None,
 ) -> Call:
-    """The tool call of a command.
+    """The tool call of a command. ``looks``: how the disk has where it runs, if it was looked at.
 
     ``streamed`` stands in for the output of an item that has none; ``terminal``: the client shows
     the output in a terminal of its own.
@@ -58,7 +61,12 @@ def command_call(
         status=end.status,
         content=content,
         locations=[Location(path) for path in _paths(item)],
-        raw_input={"command": item.command, "cwd": item.cwd, "source": item.source},
+        raw_input={
+            "command": item.command,
+            "cwd": item.cwd,
+            "source": item.source,
+            **_real_cwd(item, looks),
+        },
         raw_output=structured(exitCode=item.exit_code, durationMs=item.duration_ms),
     )
 
@@ -125,6 +133,11 @@ def ended_in_background(item: models.CommandExecutionThreadItem) -> tuple[str, S
     """That it has ended: a title, how much it matters, and the command."""
     how = "" if item.exit_code is None else f" with exit code {item.exit_code}"
     return f"A command in the background has ended{how}", "info", script_of(item.command)
+
+
+def _real_cwd(item: models.CommandExecutionThreadItem, looks: Looks) -> dict[str, object]:
+    places = real_paths({item.cwd: looks[item.cwd]}) if item.cwd in looks else {}
+    return {"realPaths": places} if places else {}
 
 
 def _ending(item: models.CommandExecutionThreadItem, phase: Phase) -> Ending:

@@ -1,151 +1,83 @@
 """A file change as a tool call: one diff for each file.
 
-A diff shows whole texts when the caller could read the file and the patch fits what was read:
-forward if the file is as before, in reverse if it is as after. Otherwise the patch is shown.
-Source: Codex schema ``FileChangeThreadItem``; ACP page "Tool calls", section Diffs.
+What is shown of each, `routing.changes` knows. Source: Codex schema ``FileChangeThreadItem``; ACP
+page "Tool calls", section Diffs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex._generated import models
-from codex_acp.mapping.calls.call import Call, Phase, ending, named
-from codex_acp.mapping.events.content import CallContent, Location
+from codex_acp.codex.approvals.actions import move_target
+from codex_acp.mapping.calls.call import Call, Phase, cut_off_list, ending
 from codex_acp.mapping.events.session_events import CallKind, ToolCallChanged
-from codex_acp.routing.changes import change_content, edit, move_target, patch_of, unseen
-from codex_acp.routing.display import inline
-from codex_acp.routing.hunks import applied, first_changed_line, parse_hunks, reversed_hunks
-from codex_acp.wire.model import UnknownVariant
+from codex_acp.routing.changes import Change, changes_title, patch_of, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.routing.changes import Looks
 
-WHOLE_TEXT_LIMIT: Final = 1_000_000
-"""Characters of a file beyond which only its patch is shown."""
 
 _UNDONE: Final = frozenset({"inProgress", "failed", "declined"})
 """States in which the files should still be as before."""
 
 
-class _Texts(NamedTuple):
-    before: str
-    after: str
-
-
-def file_change_call(
-    item: models.FileChangeThreadItem, phase: Phase, files: Mapping[str, str]
-) -> Call:
-    """The tool call of a file change. ``files``: path → text of the files that could be read."""
+def file_change_call(item: models.FileChangeThreadItem, phase: Phase, looks: Looks) -> Call:
+    """The tool call of a file change. ``looks``: how the disk has the paths that were looked at."""
     end = ending(item.status, phase)
-    undone = item.status in _UNDONE
-    contents = [part for change in item.changes for part in _content(change, files, undone=undone)]
+    changes = _changes(item, looks)
     return Call(
         id=item.id,
-        title=_title(item.changes),
+        title=changes_title(changes, lambda path: shown_path(_base(path)), cut_off_list),
         kind=_kind(item.changes),
         status=end.status,
-        content=[*contents, *end.content],
-        locations=[place for change in item.changes for place in _locations(change)],
-        raw_input={"changes": [_summary(change) for change in item.changes]},
+        content=[part for change in changes for part in change.content()] + end.content,
+        locations=[place for change in changes for place in change.locations()],
+        raw_input={"changes": [change.summary() for change in changes]},
     )
 
 
 def changes_update(
-    call_id: str, item: models.FileChangeThreadItem, content: Sequence[CallContent]
+    call_id: str,
+    item: models.FileChangeThreadItem,
+    content: Sequence[CallContent],
+    looks: Looks,
 ) -> ToolCallChanged:
     """The diffs of a file change that is being written, and nothing else of it."""
-    return ToolCallChanged(
-        id=call_id,
-        content=list(content),
-        locations=[place for change in item.changes for place in _locations(change)],
-    )
+    places = [place for change in _changes(item, looks) for place in change.locations()]
+    return ToolCallChanged(id=call_id, content=list(content), locations=places)
 
 
-def wanted_files(told: object) -> Sequence[str]:
-    """Absolute paths of the files to read before ``told`` is shown, if they can be.
+def _changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change]:
+    undone = item.status in _UNDONE
+    return [Change(change, looks, undone=undone, waiting=False) for change in item.changes]
 
-    ``told`` is an item, or the params of a notification; of most it is none.
+
+def wanted_looks(told: object, roots: Sequence[str]) -> Mapping[str, bool]:
+    """Return the paths to look at before ``told`` is shown, and whether their texts are wanted.
+
+    ``told`` is an item, or the params of a notification; of most it is none. ``roots`` are the
+    session's directories.
     """
     match told:
+        case models.ItemStartedNotification(item=models.CommandExecutionThreadItem(cwd=cwd)):
+            return {} if cwd in roots else {cwd: False}
         case models.ItemStartedNotification() | models.ItemCompletedNotification():
-            return wanted_files(told.item)
+            return wanted_looks(told.item, roots)
         case models.FileChangeThreadItem() | models.FileChangePatchUpdatedNotification():
-            wanted = [path for change in told.changes for path in _wanted(change)]
-            return list(dict.fromkeys(wanted))
-    return ()
+            return wanted_of_changes(told.changes)
+    return {}
 
 
-def _wanted(change: models.FileUpdateChange) -> list[str]:
-    """Added and deleted files come with their text; a moved one is at its old or its new place."""
-    if not isinstance(change.kind, models.UpdatePatchChangeKind):
-        return []
-    target = change.kind.move_path
-    return [change.path] if target is None else [change.path, target]
-
-
-def _content(
-    change: models.FileUpdateChange, files: Mapping[str, str], *, undone: bool
-) -> list[CallContent]:
-    texts = _texts(change, files, undone=undone)
-    if texts is None:
-        return change_content(change)
-    return [edit(change, texts.before, texts.after), *unseen(change)]
-
-
-def _texts(
-    change: models.FileUpdateChange, files: Mapping[str, str], *, undone: bool
-) -> _Texts | None:
-    """The file before and after; None if that is not certain."""
-    kind = change.kind
-    if not isinstance(kind, models.UpdatePatchChangeKind):
-        return None
-    old = files.get(change.path)
-    new = old if kind.move_path is None else files.get(kind.move_path)
-    patch = patch_of(change)
-    if not patch:  # a move and nothing else
-        text = new if old is None else old
-        return None if text is None or len(text) > WHOLE_TEXT_LIMIT else _Texts(text, text)
-    hunks = parse_hunks(patch)
-    if hunks is None:
-        return None
-    back = reversed_hunks(hunks)
-    after = None if old is None else applied(hunks, old)
-    before = None if new is None else applied(back, new)
-    found = []
-    if old is not None and after is not None:
-        found.append(_Texts(old, after))
-    if new is not None and before is not None:
-        found.append(_Texts(before, new))
-    if not found:
-        return None
-    texts = found[0 if undone else -1]
-    return texts if max(map(len, texts)) <= WHOLE_TEXT_LIMIT else None
-
-
-def _locations(change: models.FileUpdateChange) -> list[Location]:
-    if isinstance(change.kind, models.AddPatchChangeKind):
-        return [Location(change.path, 1)]
-    hunks = (
-        parse_hunks(patch_of(change))
-        if isinstance(change.kind, models.UpdatePatchChangeKind)
-        else None
-    )
-    line = None if hunks is None else first_changed_line(hunks)
-    target = move_target(change)
-    paths = [change.path] if target is None else [change.path, target]
-    if line is None:
-        return [Location(path) for path in paths]
-    return [Location(path, line) for path in paths]
-
-
-def _summary(change: models.FileUpdateChange) -> dict[str, object]:
-    kind = change.kind
-    word = kind.wire().get("type") if isinstance(kind, UnknownVariant) else kind.type
-    target = move_target(change)
-    moved = {} if target is None else {"movePath": target}
-    return {"path": change.path, "kind": word, **moved}
+def wanted_of_changes(changes: Sequence[models.FileUpdateChange]) -> dict[str, bool]:
+    """Return the paths of changes, and whether their texts are wanted: a deletion comes with it."""
+    wanted = {
+        change.path: not isinstance(change.kind, models.DeletePatchChangeKind) for change in changes
+    }
+    return wanted | dict.fromkeys(filter(None, map(move_target, changes)), True)
 
 
 def _kind(changes: Sequence[models.FileUpdateChange]) -> CallKind:
@@ -154,21 +86,6 @@ def _kind(changes: Sequence[models.FileUpdateChange]) -> CallKind:
     if changes and all(move_target(change) and not patch_of(change) for change in changes):
         return "move"
     return "edit"
-
-
-def _title(changes: Sequence[models.FileUpdateChange]) -> str:
-    """What is done to which files; the locations hold their whole paths."""
-    if len(changes) == 1:
-        (change,) = changes
-        target = move_target(change)
-        if target is not None:
-            verb = "Edit and move" if patch_of(change) else "Move"
-            return f"{verb} {inline(_base(change.path))} to {inline(target)}"
-        if isinstance(change.kind, models.AddPatchChangeKind):
-            return f"Create {inline(_base(change.path))}"
-    kind = _kind(changes)
-    verb = {"delete": "Delete", "move": "Move"}.get(kind, "Edit")
-    return named(verb, [_base(change.path) for change in changes], "files")
 
 
 def _base(path: str) -> str:

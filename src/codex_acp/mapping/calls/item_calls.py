@@ -1,6 +1,6 @@
 """The tool call of each item that is one: a function of the item alone.
 
-Only texts of files, and what streamed of an output that the item lacks, come from outside. So an
+Only looks at files, and what streamed of an output that the item lacks, come from outside. So an
 item that is replayed shows what it showed when it was live.
 """
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from codex_acp._record import replace
 from codex_acp.codex._generated import models
+from codex_acp.codex.approvals.actions import created_paths, move_target
 from codex_acp.mapping.calls.agent_calls import agent_call
 from codex_acp.mapping.calls.command_calls import command_call
 from codex_acp.mapping.calls.file_changes import file_change_call
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.calls.call import Call, Phase
     from codex_acp.mapping.calls.open_calls import ToolItem
     from codex_acp.mapping.state import SessionState
+    from codex_acp.routing.changes import Looks
 
 
 def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None) -> Call:
@@ -48,9 +50,11 @@ def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | 
     match item:
         case models.CommandExecutionThreadItem():
             terminal = state.client.shows_terminals
-            return command_call(item, phase, terminal=terminal, streamed=streamed)
+            return command_call(
+                item, phase, looks_of(state, item.id), terminal=terminal, streamed=streamed
+            )
         case models.FileChangeThreadItem():
-            return file_change_call(item, phase, state.files)
+            return file_change_call(item, phase, looks_of(state, item.id))
         case models.McpToolCallThreadItem():
             return mcp_call(item, phase)
         case models.DynamicToolCallThreadItem():
@@ -71,6 +75,23 @@ def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | 
             return unknown_call(item, phase)
         case _:
             assert_never(item)
+
+
+def looks_of(state: SessionState, call_id: str) -> Looks:
+    """Return how the disk has the paths of an item, as far as that was kept from its start."""
+    open_call = state.open_calls.get(call_id)
+    return state.looks if open_call is None else {**state.looks, **open_call.looks}
+
+
+def looks_kept(item: ToolItem, looks: Looks) -> Looks:
+    """Return the looks to be kept from an item's start: a later one may be behind what it does."""
+    kept: list[str] = []
+    if isinstance(item, models.FileChangeThreadItem):
+        moved = [change.path for change in item.changes if move_target(change) is not None]
+        kept = [*created_paths(item.changes), *moved]
+    elif isinstance(item, models.CommandExecutionThreadItem):
+        kept = [item.cwd]
+    return {path: looks[path] for path in kept if path in looks}
 
 
 def id_of(item: ToolItem) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.mapping.events.content import CallContent
-
+    from codex_acp.routing.changes import Looks
 
 ToolItem: TypeAlias = (
     models.CommandExecutionThreadItem
@@ -52,6 +52,9 @@ class OpenCall:
 
     asked: bool = False
     """Whether an approval was asked for, which may have shown other content in place of this."""
+
+    looks: Looks = field(default_factory=dict)
+    """How the disk had the files that a change makes or moves, and where a command runs."""
 
     changes: Budget = field(default_factory=Budget)
     """How often the diffs of a file change that is being written may be sent."""

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.command_calls import command_content
 from codex_acp.mapping.calls.file_changes import changes_update, file_change_call
+from codex_acp.mapping.calls.item_calls import call_of, id_of, looks_kept, looks_of
 from codex_acp.mapping.calls.mcp_calls import arguments_content
+from codex_acp.mapping.calls.open_calls import OpenCall
 from codex_acp.mapping.calls.output import UPDATE_COST, WHOLE_LIMIT, size_of_text
 from codex_acp.mapping.events.session_events import SessionEvents, TerminalOutput, ToolCallChanged
 from codex_acp.mapping.prompt.content_blocks import output_block, size_of
 from codex_acp.routing.display import shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from codex_acp.mapping.calls.open_calls import OpenCall, ToolItem
+    from codex_acp.mapping.calls.call import Call
+    from codex_acp.mapping.calls.open_calls import ToolItem
     from codex_acp.mapping.events.content import CallContent
     from codex_acp.mapping.state import SessionState
 
@@ -70,7 +71,8 @@ def patch_updated(
         return ()
     item = open_call.item.model_copy(update={"changes": params.changes})
     open_call.item = item
-    open_call.content = file_change_call(item, "running", state.files).content
+    open_call.looks = {**looks_kept(item, state.looks), **open_call.looks}
+    open_call.content = file_change_call(item, "running", looks_of(state, item.id)).content
     open_call.changes.earn(sum(len(change.diff) for change in item.changes) + UPDATE_COST)
     open_call.changes_cost = UPDATE_COST + size_of(open_call.content)
     return _send_if_due(state, params.item_id, open_call)
@@ -98,17 +100,21 @@ def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> Ses
         return ()
     open_call.changes.spend(open_call.changes_cost, state.now)
     open_call.changes_cost = 0
-    return (changes_update(call_id, item, open_call.content),)
+    return (changes_update(call_id, item, open_call.content, looks_of(state, call_id)),)
 
 
-def remember_item(open_call: OpenCall, item: ToolItem, content: Sequence[CallContent]) -> None:
-    """An item runs that shows ``content``; what repeats it while it runs is a cut of it."""
-    open_call.item, open_call.content = item, content
+def begin_item(state: SessionState, item: ToolItem) -> Call:
+    """An item runs; return its tool call. What repeats it while it runs is a cut of it."""
+    open_call = state.open_calls.setdefault(id_of(item), OpenCall())
+    open_call.looks = {**looks_kept(item, state.looks), **open_call.looks}
+    call = call_of(state, item, "running")
+    open_call.item, open_call.content = item, call.content
     if isinstance(item, models.CommandExecutionThreadItem):
         open_call.above = command_content(item, limit=_REPEATED)
     elif isinstance(item, models.McpToolCallThreadItem):
         open_call.above = arguments_content(item.arguments, _REPEATED)
     open_call.above_size = size_of(open_call.above)
+    return call
 
 
 def content_now(state: SessionState, open_call: OpenCall) -> list[CallContent]:

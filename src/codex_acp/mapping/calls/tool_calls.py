@@ -15,7 +15,7 @@ from codex_acp.mapping.calls.command_calls import ended_in_background, runs_on, 
 from codex_acp.mapping.calls.item_calls import call_of, id_of, last_phase
 from codex_acp.mapping.calls.open_calls import OpenCall, ToolItem
 from codex_acp.mapping.calls.output import WHOLE_LIMIT, whole_text
-from codex_acp.mapping.calls.running_calls import content_now, flush_changes, remember_item
+from codex_acp.mapping.calls.running_calls import begin_item, content_now, flush_changes
 from codex_acp.mapping.events.session_events import (
     CallStatus,
     SessionEvent,
@@ -52,9 +52,9 @@ def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
 
 def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
     """An item started. If an approval has announced it, the status is the approval's."""
-    call = call_of(state, item, "running")
-    announced, is_open = call.id in state.announced, call.id in state.open_calls
-    remember_item(state.open_calls.setdefault(call.id, OpenCall()), item, call.content)
+    is_open = id_of(item) in state.open_calls
+    call = begin_item(state, item)
+    announced = call.id in state.announced
     state.announced[call.id] = None
     terminal, stoppable = _terminal(state, item, begins=True), _stoppable(state, item, runs=True)
     if announced:
@@ -67,9 +67,10 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     if isinstance(item, CommandExecutionThreadItem) and item.id in state.background:
         del state.background[item.id]
         return _background_ended(state, item)
-    open_call = state.open_calls.pop(id_of(item), None)
+    open_call = state.open_calls.get(id_of(item))
     streamed = open_call.output.whole() if open_call is not None and open_call.output.size else None
     call = call_of(state, item, last_phase(item), streamed)
+    state.open_calls.pop(id_of(item), None)
     if call.id in state.cancelled_calls and call.status == "failed":
         call = replace(call, status="cancelled")  # it failed of that
     terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
@@ -130,15 +131,16 @@ def close_open_calls(state: SessionState, *, goes_on: bool = False) -> SessionEv
     ``goes_on``: nobody has stopped it, so that a command which still runs does so from now on in
     the background.
     """
-    left = list(state.open_calls.items())
-    state.open_calls.clear()
-    state.cancelled_calls = {call_id for call_id, open_call in left if open_call.item is not None}
-    return [
+    left = state.open_calls.items()
+    told = [
         _in_background(state, open_call)
         if goes_on and open_call.item is not None and _is_process(open_call.item)
         else _cut_off(state, tool_call_id, open_call)
         for tool_call_id, open_call in left
     ]
+    state.cancelled_calls = {call_id for call_id, open_call in left if open_call.item is not None}
+    state.open_calls.clear()
+    return told
 
 
 def still_runs(state: SessionState, item: CommandExecutionThreadItem) -> SessionEvents:

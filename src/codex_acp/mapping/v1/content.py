@@ -119,13 +119,15 @@ def _diff(diff: FileDiff) -> Iterator[models.ToolCallContent]:
         case "delete":
             yield models.DiffToolCallContent(path=diff.path, old_text=before, new_text="")
         case "modify" | "move":
-            if before is not None and after is not None:
-                yield models.DiffToolCallContent(path=diff.path, old_text=before, new_text=after)
+            if after is not None and (before is not None or diff.patch is None):
+                old = before or ""  # None would say that there was no file
+                yield models.DiffToolCallContent(path=diff.path, old_text=old, new_text=after)
             elif diff.text is not None:
                 yield models.ContentToolCallContent(content=block_of(diff.text))
             else:
                 for hunk in parse_hunks(diff.patch or "") or ():
-                    old, new = "".join(hunk.old), "".join(hunk.new)
-                    yield models.DiffToolCallContent(path=diff.path, old_text=old, new_text=new)
+                    yield models.DiffToolCallContent(
+                        path=diff.path, old_text="".join(hunk.old), new_text="".join(hunk.new)
+                    )
         case _:
             assert_never(diff.operation)

@@ -24,13 +24,11 @@ def git_patch(diff: FileDiff) -> str | None:
     head = f"diff --git {old} {new}\n"
     match diff.operation:
         case "add":
-            lines = _lines("+", diff.after or "")
-            hunk = f"--- /dev/null\n+++ {new}\n@@ -0,0 +{_span(lines)} @@\n" if lines else ""
-            return f"{head}new file mode 100644\n{hunk}{''.join(lines)}"
+            return f"{head}new file mode 100644\n{_whole(diff, '/dev/null', new)}"
         case "delete":
-            lines = _lines("-", diff.before or "")
-            hunk = f"--- {old}\n+++ /dev/null\n@@ -{_span(lines)} +0,0 @@\n" if lines else ""
-            return f"{head}deleted file mode 100644\n{hunk}{''.join(lines)}"
+            return f"{head}deleted file mode 100644\n{_whole(diff, old, '/dev/null')}"
+        case "modify" if diff.patch is None and diff.after is not None:
+            return f"{head}{_whole(diff, old, new)}"
         case "modify" | "move":
             moved = "" if diff.moved_from is None else f"rename from {old}\nrename to {new}\n"
             if not diff.patch:
@@ -39,6 +37,15 @@ def git_patch(diff: FileDiff) -> str | None:
             return f"{head}{moved}--- {old}\n+++ {new}\n{diff.patch}{end}"
         case _:
             assert_never(diff.operation)
+
+
+def _whole(diff: FileDiff, old: str, new: str) -> str:
+    """Return the one hunk that has all of both texts; nothing if both are empty."""
+    before, after = _lines("-", diff.before or ""), _lines("+", diff.after or "")
+    if not (before or after):
+        return ""
+    head = f"--- {old}\n+++ {new}\n@@ -{_span(before)} +{_span(after)} @@\n"
+    return f"{head}{''.join(before)}{''.join(after)}"
 
 
 def _quoted(name: str) -> str:
@@ -62,5 +69,7 @@ def _lines(sign: str, text: str) -> list[str]:
 
 
 def _span(lines: list[str]) -> str:
+    if not lines:
+        return "0,0"
     count = len(lines) - (lines[-1] == _NO_NEWLINE)
     return "1" if count == 1 else f"1,{count}"

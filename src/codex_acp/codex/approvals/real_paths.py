@@ -1,0 +1,63 @@
+"""Looks at where paths really lead: the links on their way, and whether anything is at the end.
+
+Blocks as a disk may, so whoever waits for it does so in a thread and within bounds.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.codex.approvals.actions import PathLook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LOOK_SECONDS: Final = 2.0
+"""Seconds for the paths of one action: a disk at rest needs a tenth, a dead one never ends."""
+
+
+def look_at(paths: Iterable[str], roots: Sequence[str] = ()) -> dict[str, PathLook]:
+    """Return how the disk has each path, without its text.
+
+    ``roots`` are the directories that a person has opened: the links that lead to them are known.
+    """
+    real_roots = [(root, os.path.realpath(root)) for root in sorted(roots, key=len, reverse=True)]
+    return {path: _look(path, real_roots) for path in paths}
+
+
+def too_late(paths: Iterable[str]) -> dict[str, PathLook]:
+    """Return the looks of paths that could not be looked at in time."""
+    return {path: _unknown("the disk did not answer in time") for path in paths}
+
+
+def _look(path: str, real_roots: Sequence[tuple[str, str]]) -> PathLook:
+    if not os.path.isabs(path):  # noqa: PTH117 - a string of the protocol
+        return _unknown("it is no absolute path")
+    try:
+        real = os.path.realpath(path)
+        above, name = os.path.split(path.rstrip("/"))
+        place = real if name in ("", ".", "..") else f"{os.path.realpath(above).rstrip('/')}/{name}"
+        exists, size = True, os.stat(path).st_size  # noqa: PTH116 - a string of the protocol
+    except (FileNotFoundError, NotADirectoryError):
+        exists, size = False, 0
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return PathLook(problem="its links lead in a circle")
+        return _unknown(error.strerror or type(error).__name__)
+    except ValueError:
+        return _unknown("no path can have such characters")
+    return PathLook(place, real, _named(path, real_roots), exists, size)
+
+
+def _named(path: str, real_roots: Sequence[tuple[str, str]]) -> str:
+    for root, real_root in real_roots:
+        below = path.removeprefix(root.rstrip("/"))
+        if below != path and below[:1] in ("", "/"):
+            return os.path.normpath(f"{real_root}/{below}")
+    return os.path.normpath(path)
+
+
+def _unknown(reason: str) -> PathLook:
+    return PathLook(problem=f"where it really leads could not be found out: {reason}")
