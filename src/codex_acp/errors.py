@@ -152,12 +152,34 @@ class ProcessExited(TransportError):
     """
 
     def __init__(self, command: str, returncode: int | None, stderr_tail: str) -> None:
-        how = "ended" if returncode is None else f"exited with status {returncode}"
         tail = f"; the end of its stderr:\n{stderr_tail}" if stderr_tail else ""
-        super().__init__(f"{command} {how}{tail}")
+        super().__init__(f"{command} {how_ended(returncode)}{tail}")
         self.command = command
         self.returncode = returncode
         self.stderr_tail = stderr_tail
+
+
+def how_ended(returncode: int | None) -> str:
+    """Return the verb of a sentence about a process, as ``exited with status 3``; None: unknown."""
+    if returncode is None:
+        return "ended"
+    if returncode >= 0:
+        return f"exited with status {returncode}"
+    name = signal_name(-returncode)
+    if name == "SIGKILL":
+        return "was killed (SIGKILL), as the system does when memory runs out"
+    crashed = name in ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
+    return f"crashed ({name})" if crashed else f"was ended by {name}"
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, as SIGTERM; of one without a name the number."""
+    from signal import Signals  # most programs never say it
+
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class LaunchError(CodexAcpError):

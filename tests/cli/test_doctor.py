@@ -100,9 +100,9 @@ def test_a_missing_codex_is_a_problem_and_the_rest_is_looked_at(
     ("version", "expected"),
     [
         ("echo codex-cli 0.80.0", "Codex 0.80.0 is too old"),
-        ("echo hello >&2; exit 7", "is not a Codex: --version gave status 7, 'hello'"),
+        ("echo hello >&2; exit 7", "is not a Codex: --version exited with status 7, 'hello'"),
         (HANGS, "told no version within 0.5 seconds"),
-        ("kill -9 $$", "is not a Codex: --version gave status -9"),
+        ("kill -9 $$", "is not a Codex: --version was killed (SIGKILL)"),
     ],
     ids=["old", "other", "hangs", "killed"],
 )

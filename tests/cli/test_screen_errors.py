@@ -51,3 +51,10 @@ def test_who_is_not_logged_in_is_told_the_command() -> None:
 
 def test_other_errors_say_it_themselves() -> None:
     assert sentence(ProcessExited("fox", 7, ""), "fox") == "fox exited with status 7"
+    killed = "fox was killed (SIGKILL), as the system does when memory runs out"
+    said = sentence(ProcessExited("fox", -9, "out"), "fox")
+    assert said == f"{killed}; the end of its stderr:\nout"
+    assert sentence(ProcessExited("fox", -11, ""), "fox") == "fox crashed (SIGSEGV)"
+    assert sentence(ProcessExited("fox", -15, ""), "fox") == "fox was ended by SIGTERM"
+    assert sentence(ProcessExited("fox", -99, ""), "fox") == "fox was ended by signal 99"
+    assert sentence(ProcessExited("fox", None, ""), "fox") == "fox ended"

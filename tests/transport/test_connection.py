@@ -195,3 +195,32 @@ async def test_of_calls_that_nobody_waits_for_and_nobody_answers_the_oldest_is_f
     peer.send({"id": 0, "result": "first"}, {"id": len(calls) - 1, "result": "last"})
     await settle()
     assert heard == ["last"]
+
+
+BAD: list[JsonValue] = [
+    {"id": 99, "result": 1},
+    {"jsonrpc": "2.0"},
+    {"id": None, "error": {"code": 1, "message": "what?"}},
+]
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("bad", [*BAD, "no JSON"], ids=["stray", "malformed", "error", "garbage"])
+async def test_what_is_wrong_with_a_peer_again_and_again_is_counted(
+    bad: JsonValue, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection, peer = joined(Recorder())
+    for number in range(2751):
+        if bad == "no JSON":
+            peer.link.write(b"garbage %d\n" % number)
+        elif isinstance(bad, dict) and bad.get("id") == 99:
+            peer.send({**bad, "id": number})
+        else:
+            peer.send(bad)
+        if number % 50 == 0:
+            await settle()
+    await settle()
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 12
+    assert told[-1].endswith("[1000 of this kind by now]")
+    await connection.aclose()

@@ -277,7 +277,9 @@ class Side:
         try:
             return partial(handler, self._spoken.models.decode(model, params, request.method))
         except InvalidPayload as error:
-            logger.warning("%s sent invalid params: %s", self.connection.name, error)
+            self.connection.complaints.warn(
+                logger, "%s sent invalid params: %s", self.connection.name, error
+            )
             raise invalid_params(error) from None
 
     async def _serve(self, entry: _OpenRequest) -> None:
@@ -350,7 +352,9 @@ class Side:
             entry.cancel()
 
     def _refuse_notification(self, notification: Notification, error: InvalidPayload) -> None:
-        logger.warning("%s sent an invalid notification: %s", self.connection.name, error)
+        self.connection.complaints.warn(
+            logger, "%s sent an invalid notification: %s", self.connection.name, error
+        )
         if self._on_invalid_notification is not None:
             try:
                 self._on_invalid_notification(notification, error)

@@ -13,6 +13,7 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.errors import how_ended
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.shielding import shielded
@@ -61,7 +62,7 @@ class GitFailed(CheckoutError):
     """git could not do it; ``code`` is its exit status."""
 
     def __init__(self, command: str, code: int | None, complaint: str) -> None:
-        why = scrub(_shown(complaint.strip())) or f"exit status {code}"
+        why = scrub(_shown(complaint.strip())) or f"it {how_ended(code)}"
         super().__init__(f"git {command} failed: {why}")
         self.code = code
 

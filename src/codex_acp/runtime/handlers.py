@@ -14,6 +14,7 @@ from codex_acp.acp import types
 from codex_acp.errors import RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.runtime.elicitations import UrlRequest, ask_form, ask_url
+from codex_acp.transport.connection import Complaints
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -61,6 +62,7 @@ class Handlers:
         self._find = find
         self._on_update = on_update
         self._opened_urls: set[str] = set()
+        self._complaints = Complaints()
 
     def requests(self) -> ClientRequestHandlers:
         """A row is None exactly where the capability is not advertised."""
@@ -90,7 +92,8 @@ class Handlers:
         answering.set(True)  # for this task alone: each request has its own
         session = self._find(session_id)
         if session is None:
-            logger.warning("the agent asked something for %r, which is no session", session_id)
+            what = "the agent asked something for %r, which is no session"
+            self._complaints.warn(logger, what, session_id)
             raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r} here")
         return session.answers
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.errors import signal_name
 from codex_acp.transport.descriptors import DescriptorReader
 from codex_acp.transport.exit_watch import ExitWatch
 from codex_acp.transport.orphans import mark, new_mark
@@ -130,12 +130,7 @@ class TerminalProcess:
     def signal(self) -> str | None:
         """The name of the signal that ended it, as SIGTERM; None if none has."""
         code = self._watch.returncode
-        if code is None or code >= 0:
-            return None
-        try:
-            return signal.Signals(-code).name
-        except ValueError:
-            return f"signal {-code}"
+        return None if code is None or code >= 0 else signal_name(-code)
 
     def output(self) -> tuple[str, bool]:
         """The end of what it wrote to stdout and stderr, and whether its start was cut."""

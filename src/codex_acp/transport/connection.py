@@ -68,6 +68,25 @@ Direction: TypeAlias = Literal["received", "sent"]
 _Outcome: TypeAlias = Response | PeerError | TransportError
 
 
+TOLD_ONE_BY_ONE = 10
+"""Complaints of one kind; of more only the hundredth, thousandth and so on is logged."""
+
+
+class Complaints:
+    """Logs what is wrong with what one peer sends, in few lines however often it comes."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def warn(self, log: logging.Logger, text: str, *args: object) -> None:
+        """Log a warning; ``text``, with its ``%s``, is the kind by which it is counted."""
+        count = self._counts[text] = self._counts.get(text, 0) + 1
+        if count <= TOLD_ONE_BY_ONE:
+            log.warning(text, *args)
+        elif str(count).rstrip("0") == "1":
+            log.warning(text + " [%d of this kind by now]", *args, count)
+
+
 class Connection:
     """A JSON-RPC connection, symmetric: both sides may call, notify and be asked.
 
@@ -94,6 +113,7 @@ class Connection:
         self._link = link
         self.name = name
         """What stands for the peer in logs and errors."""
+        self.complaints = Complaints()
         self._version = version
         self._loads = loads
         self._peer_resends = peer_resends
@@ -251,12 +271,16 @@ class Connection:
                     except Exception:
                         logger.exception("the handler of %s failed", message.method)
                 elif type(message) is Malformed and message.code == PARSE_ERROR:
-                    logger.warning("%s sent a line that is %s", self.name, message.reason)
+                    self.complaints.warn(
+                        logger, "%s sent a line that is %s", self.name, message.reason
+                    )
                     self._refuse_unread(line, message.code, message)
                 else:
                     self._take(handler, message)
             else:
-                logger.warning("%s sent a line above the limit of %d bytes", self.name, line.limit)
+                self.complaints.warn(
+                    logger, "%s sent a line above the limit of %d bytes", self.name, line.limit
+                )
                 self._refuse_unread(line.head, INVALID_REQUEST, LineTooLong(line.limit))
         if self.why_closed is None:
             self.last = lines[-1]
@@ -304,7 +328,9 @@ class Connection:
                 logger.exception("the repetition of %s was not handled", request.method)
             return
         if open_method is not None:
-            logger.warning("%s reused the id %r of an open request", self.name, request.id)
+            self.complaints.warn(
+                logger, "%s reused the id %r of an open request", self.name, request.id
+            )
             self._send_error(request.id, INVALID_REQUEST, "a request with this id is still open")
             return
         responder = Responder(self, request.id, request.method, version=self._version)
@@ -327,12 +353,14 @@ class Connection:
     def _take_error(self, message: ErrorResponse) -> None:
         if message.id is None:
             text, code = message.error.message, message.error.code
-            logger.warning("%s could not read a message: %s (%d)", self.name, text, code)
+            self.complaints.warn(
+                logger, "%s could not read a message: %s (%d)", self.name, text, code
+            )
             return
         self._settle(message.id, message)
 
     def _take_malformed(self, message: Malformed) -> None:
-        logger.warning("%s sent a malformed message: %s", self.name, message.reason)
+        self.complaints.warn(logger, "%s sent a malformed message: %s", self.name, message.reason)
         if message.answerable:
             self._send_error(message.id, message.code, message.reason)
         elif message.id is not None:
@@ -361,7 +389,9 @@ class Connection:
         found = self._outgoing.settle(request_id)
         if isinstance(found, Stray):
             if found is Stray.UNKNOWN:
-                logger.warning("%s answered id %r, which is not open", self.name, request_id)
+                self.complaints.warn(
+                    logger, "%s answered id %r, which is not open", self.name, request_id
+                )
             return
         method, future, late = found
         if future.done():  # cancelled, perhaps in this very iteration

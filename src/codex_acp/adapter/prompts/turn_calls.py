@@ -15,7 +15,14 @@ from codex_acp._json import object_at
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.codex._generated import models
 from codex_acp.codex.connection.pages import all_pages
-from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited, RpcError, TransportError
+from codex_acp.errors import (
+    CodexAcpError,
+    ErrorReply,
+    ProcessExited,
+    RpcError,
+    TransportError,
+    how_ended,
+)
 from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.session.stop_reasons import PromptFailure
 from codex_acp.transcript.secrets import scrub
@@ -188,7 +195,9 @@ def start_refused(error: CodexAcpError) -> PromptFailure:
 def codex_gone(error: TransportError | None) -> PromptFailure:
     """How a prompt ends whose Codex has ended."""
     data: dict[str, object] = {"reason": AGENT_LOST}
+    message = what = "Codex ended while the prompt ran" if error is None else str(error)
     if isinstance(error, ProcessExited):
         data |= {"exitCode": error.returncode, "stderr": scrub(error.stderr_tail, WHOLE_TAIL)}
-    message = "Codex ended while the prompt ran" if error is None else scrub(str(error), WHOLE_TAIL)
-    return PromptFailure(INTERNAL_ERROR, message, data)
+        what = how_ended(error.returncode)  # the end of its stderr stands behind that
+    message = message.replace(what, f"{what}; the next prompt starts it again", 1)
+    return PromptFailure(INTERNAL_ERROR, scrub(message, WHOLE_TAIL), data)

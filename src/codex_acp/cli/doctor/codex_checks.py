@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at, value_at
 from codex_acp.cli.doctor.finding import Finding, problem, warning
+from codex_acp.errors import how_ended
 from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def login_findings(status: int, output: str, store: object) -> list[Finding]:
         return [warning("login", text, "mend the configuration first")]
     if "Error checking login status" in output:
         return [problem("login", "auth.json cannot be read by Codex", log_in)]
-    text = f"`codex login status` gave status {status}"
+    text = f"`codex login status` {how_ended(status)}"
     return [warning("login", text, "run it in a terminal to see why")]
 
 

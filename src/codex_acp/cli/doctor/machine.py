@@ -22,7 +22,7 @@ from codex_acp.codex._generated.version import OLDEST_VERSION
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
 from codex_acp.codex.connection.codex_binary import HOW_TO_GET_CODEX, CodexBinary, find_codex
 from codex_acp.codex.connection.handshake import check_version
-from codex_acp.errors import CodexTooOld, LaunchError
+from codex_acp.errors import CodexTooOld, LaunchError, how_ended
 from codex_acp.wire.lazy import IS_TESTED, TESTED
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
         return problem("codex", text, f"it must be a Codex for this system; {other}"), None
     words = done.output.split()
     if done.status != 0 or not words or not words[-1][:1].isdigit():
-        text = f"{where} is not a Codex: --version gave status {done.status}, {said(done.output)!r}"
+        text = f"{where} is not a Codex: --version {how_ended(done.status)}, {said(done.output)!r}"
         return problem("codex", text, other), None
     version = words[-1]
     try:

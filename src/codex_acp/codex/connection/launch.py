@@ -13,7 +13,7 @@ import sys
 
 from codex_acp.codex.connection import agent_guard
 from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.errors import CodexNotExecutable, LaunchError
+from codex_acp.errors import CodexNotExecutable, LaunchError, how_ended
 from codex_acp.transport.child import spawn
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
@@ -141,7 +141,7 @@ def codex_version(path: str) -> str:
         said = plain_text((done.stderr or done.stdout).decode(errors="replace"))
         said = said.strip().partition("\n")[0]
         raise LaunchError(
-            f"{path!r} is not a Codex: --version gave status {done.returncode}, {said[:200]!r}; "
+            f"{path!r} is not a Codex: --version {how_ended(done.returncode)}, {said[:200]!r}; "
             "name another one with --codex PATH or the environment variable CODEX_PATH"
         )
     return words[-1]
