@@ -7,6 +7,7 @@ named by ``CODEX_PATH``. A line of the record is ``{"by": "adapter" | "codex", "
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -61,7 +62,8 @@ def main(record_path: str, *argv: str) -> int:
         )
         down.start()
         _copy("codex", codex.stdout, sys.stdout.buffer, record)
-        return codex.wait()
+        status = codex.wait()
+    os._exit(status % 256)  # the thread has the lock of standard input's buffer for good
 
 
 if __name__ == "__main__":

@@ -29,9 +29,10 @@ SESSIONS: dict[str, str] = {}
 
 
 def send(message: object) -> None:
-    with LOCK:
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")  # type: ignore[dict-item]
-        sys.stdout.flush()
+    line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"  # type: ignore[dict-item]
+    with LOCK:  # unbuffered: Python aborts at its end if a thread has the lock of a buffer
+        while line:
+            line = line[os.write(1, line) :]
 
 
 def update(session: str, **members: Any) -> None:

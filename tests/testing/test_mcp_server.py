@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +22,7 @@ from codex_acp.testing import (
     url_elicitation,
 )
 
-BOUND = 20.0
+BOUND = 60.0
 """Seconds; the server ends in a fraction of one."""
 
 FORM = form_elicitation("m", {"a": {"type": "string"}}, required=["a"], meta={"k": 1})
@@ -120,6 +122,19 @@ def test_elicitations_outside_a_call(tmp_path: Path) -> None:
             assert client.read()["params"] == PAGE
         with pytest.raises(MisuseError, match="no trigger"):
             server.trigger("other")
+
+
+def test_a_server_ends_with_its_input_while_a_thread_still_answers(tmp_path: Path) -> None:
+    server = ScriptedMcpServer(tmp_path, [McpTool("much", text="x" * 1_000_000)])
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(server.argv, env=env, **pipes) as child:
+        client = Client(child)
+        client.send(id=1, method="tools/call", params={"name": "much"})
+        readable, _, _ = select.select([child.stdout], [], [], BOUND)
+        assert readable, "it answers, more than a pipe holds"
+        client._stdin.close()
+        assert child.wait(BOUND) == 0
 
 
 def test_a_server_that_fails_to_start(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 ``python -P -m codex_acp.testing.mcp_server SCRIPT.json [--record OUT.jsonl] [--triggers DIR]``
 
 Owns the process: the streams, a thread for each tool call (it may wait for an elicitation) and
-one that watches for triggers. What it offers is in ``mcp_script``. Standard library only.
+one that watches for triggers; they end with the process, whatever they do. What it offers is in
+``mcp_script``. Standard library only.
 
 Source: Model Context Protocol, revisions 2025-06-18 and 2025-11-25; it accepts the client's.
 """
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
 from codex_acp.testing.mcp_script import McpScript, McpTool
-from codex_acp.testing.record_file import RecordWriter
+from codex_acp.testing.record_file import RecordWriter, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ _Object: TypeAlias = "Mapping[str, object]"
 
 
 class _Server:
-    def __init__(self, script: McpScript, record: RecordWriter, output: BinaryIO) -> None:
+    def __init__(self, script: McpScript, record: RecordWriter, output: int) -> None:
         self._script = script
         self._tools = {tool.name: tool for tool in script.tools}
         self._record = record
@@ -75,8 +76,7 @@ class _Server:
         data = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
         with self._lock:
             self._record.write("out", message=message)
-            self._output.write(data)
-            self._output.flush()
+            write_all(self._output, data)
 
     def _elicit(self, params: _Object) -> queue.SimpleQueue[_Object]:
         """Send an elicitation; its answer comes through the queue."""
@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if script.fail_status is not None:
         sys.stderr.write(f"{script.fail_text}\n")
         return script.fail_status
-    _Server(script, record, sys.stdout.buffer).run(sys.stdin.buffer, options.triggers)
+    _Server(script, record, sys.stdout.fileno()).run(sys.stdin.buffer, options.triggers)
     return 0
 
 

@@ -1,14 +1,16 @@
 """A file of JSON lines that a scripted process leaves for the test that started it.
 
 Owns how it is written and read: each line at once, so that a killed process keeps what it had.
+Nothing is buffered: at its end Python aborts a process of which a thread still has a buffer's lock.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,17 +22,24 @@ class RecordWriter:
 
     def __init__(self, path: str | PathLike[str] | None) -> None:
         self._lock = threading.Lock()
-        self._file: TextIO | None = None
+        self._file: int | None = None
         if path is not None:
             # Open as long as the process lives: there may be tens of thousands of lines.
-            self._file = Path(path).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
     def write(self, at: str, **members: object) -> None:
         """Append one line; ``at`` says where in the process it comes from."""
         if self._file is not None:
-            line = json.dumps({"at": at, **members}) + "\n"
+            line = json.dumps({"at": at, **members}).encode() + b"\n"
             with self._lock:
-                self._file.write(line)
+                write_all(self._file, line)
+
+
+def write_all(file: int, data: bytes) -> None:
+    """Write to a descriptor, which may take less at once."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
 
 
 def read_record(path: str | PathLike[str]) -> tuple[Mapping[str, object], ...]:
