@@ -127,8 +127,8 @@ def test_elicitations_outside_a_call(tmp_path: Path) -> None:
 def test_a_server_ends_with_its_input_while_a_thread_still_answers(tmp_path: Path) -> None:
     server = ScriptedMcpServer(tmp_path, [McpTool("much", text="x" * 1_000_000)])
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(server.argv, env=env, **pipes) as child:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(server.argv, stdin=pipe, stdout=pipe, env=env) as child:
         client = Client(child)
         client.send(id=1, method="tools/call", params={"name": "much"})
         readable, _, _ = select.select([child.stdout], [], [], BOUND)
