@@ -21,6 +21,7 @@
     │   └── CodexTooOld          its protocol is not the one that this library speaks
     ├── TurnUnfinished           a turn of Codex did not end as it should: `codex_acp.codex` has
     │                            TurnFailed, TurnInterrupted, TurnSilent and OutputInvalid
+    ├── UntrustedGitPrograms     git would run programs of a directory that nobody trusts
     └── RpcError                 raised by a request handler: the error to answer with
 
 `codex_acp.runtime.errors` has what is only of agents, under the same branches. Each message says
@@ -51,6 +52,7 @@ __all__ = [
     "CodexNotFound",
     "CodexNotExecutable",
     "CodexTooOld",
+    "UntrustedGitPrograms",
     "RpcError",
 ]
 
@@ -208,6 +210,21 @@ class CodexTooOld(LaunchError):
         self.version = version
         self.oldest = oldest
         self.newest = newest
+
+
+class UntrustedGitPrograms(CodexAcpError):
+    """Codex was not asked: it would have git run programs that a directory's configuration names.
+
+    ``programs`` are the file, the key and the command of each; the key is empty where a file cannot
+    be read. Nobody trusts ``directory``.
+    """
+
+    def __init__(
+        self, message: str, directory: str, programs: Sequence[tuple[str, str, str]]
+    ) -> None:
+        super().__init__(message)
+        self.directory = directory
+        self.programs = programs
 
 
 class RpcError(CodexAcpError):

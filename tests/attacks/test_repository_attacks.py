@@ -71,15 +71,6 @@ def skills_with_odd_names(work: Path, _mark: Path) -> None:
         (folder / "SKILL.md").write_text(f'---\nname: "{name}"\ndescription: "{name}"\n---\nHi.\n')
 
 
-def a_monitor_in_the_configuration_of_git(work: Path, mark: Path) -> None:
-    git(work, "init", "-q")
-    git(work, "config", "core.fsmonitor", f"touch {mark}; false")
-    git(work, "config", "diff.external", f"touch {mark}")
-    git(work, "config", "core.pager", f"touch {mark}")
-    git(work, "config", "core.sshCommand", f"touch {mark}")
-    (work / "a").write_text("a")
-
-
 def hooks_of_git(work: Path, mark: Path) -> None:
     git(work, "init", "-q")
     for name in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
@@ -92,7 +83,7 @@ def hooks_of_git(work: Path, mark: Path) -> None:
 SETUPS = (
     a_huge_agents_file, a_binary_agents_file, an_agents_file_that_is_a_link,
     an_agents_file_that_is_a_directory, many_files, odd_names, configuration_of_codex,
-    hooks_of_codex, skills_with_odd_names, a_monitor_in_the_configuration_of_git, hooks_of_git,
+    hooks_of_codex, skills_with_odd_names, hooks_of_git,
 )  # fmt: skip
 
 

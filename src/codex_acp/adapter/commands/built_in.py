@@ -141,7 +141,7 @@ class CommandRuns:
             return await pursue(self._codex(), thread_id, params)
 
         known = {"": show, "clear": clear, "pause": pause}
-        return Says(known.get(arguments, work))
+        return Says(known.get(arguments, work), starts_turns=arguments not in known)
 
     def _plan(self, what: str) -> Command:
         if what:

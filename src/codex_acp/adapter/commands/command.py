@@ -37,6 +37,8 @@ class Says(NamedTuple):
 
     run: Callable[[], Awaitable[str]]
     """The text, Markdown; empty: nothing is said. Raises as every call to Codex, or RpcError."""
+    starts_turns: bool = False
+    """Whether Codex begins turns by itself because of it."""
 
 
 Command: TypeAlias = StartsTurn | Says

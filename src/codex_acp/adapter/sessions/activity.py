@@ -23,6 +23,8 @@ class SessionActivity:
         self._tell = tell
         self._works = False
         self._questions = 0
+        self._only_asks = False
+        """Whether it works for nothing but a question that comes before a turn."""
         self._speeches = 0
         self._held: PromptEnd | None = None
         """The end of what was over while a command still spoke."""
@@ -37,7 +39,7 @@ class SessionActivity:
 
     def begins(self) -> None:
         """A prompt was taken, or Codex works by itself."""
-        self._works = True
+        self._works, self._only_asks = True, False
         self._look()
 
     def ends(self, end: PromptEnd) -> None:
@@ -84,6 +86,19 @@ class SessionActivity:
         finally:
             self._questions -= 1
             self._look()
+
+    @contextmanager
+    def asking_first(self) -> Iterator[None]:
+        """While a person is asked before a turn begins, or while one runs."""
+        if not self._works:
+            self.begins()
+            self._only_asks = True
+        try:
+            with self.waiting():
+                yield
+        finally:
+            if self._only_asks:
+                self.ends(PromptStop("end_turn"))
 
     def _look(self) -> None:
         if self.now != self._told:

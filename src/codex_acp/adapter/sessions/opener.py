@@ -97,12 +97,13 @@ class SessionOpener:
         """
         codex = await self.codex()
         await check_directories(codex, setup.params)
-        reading = configuration(codex, setup.cwd)
-        try:  # both at once
+        reading, consent = configuration(codex, setup.cwd), self._sessions.git_consent
+        try:  # all at once; what is found of git is for the first prompt
             if self.route.gateway is not None:  # which has a login of its own, if any
-                read = await reading
+                read, _ = await asyncio.gather(reading, consent.look(setup.cwd))
             else:
-                _, read = await asyncio.gather(self.login.check(codex), reading)
+                checking, looking = self.login.check(codex), consent.look(setup.cwd)
+                _, read, _ = await asyncio.gather(checking, reading, looking)
         except (ErrorReply, TransportError) as error:
             raise opening_errors.session_error(error) from error
         if codex.believes_worktrees:
@@ -117,6 +118,7 @@ class SessionOpener:
     async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
         """A copy of a stored thread. Raises RpcError: -32002, -32000, -32603."""
         codex, setup, read = await self._ready_for(setup)
+        await self._git_consent(codex, session_id, setup, opens=False)
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
@@ -177,6 +179,7 @@ class SessionOpener:
             if self._is_busy(session_id):
                 message = "a prompt runs in this session; wait for its end, or cancel it"
                 raise RpcError(INVALID_REQUEST, f"{message}, to open it")
+            await self._git_consent(codex, session_id, setup)
             place = self._config.opening(codex, setup.cwd, how, read)
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
@@ -221,6 +224,7 @@ class SessionOpener:
             if self._sessions.is_live(session_id):
                 return
             codex = await self.codex()
+            await self._git_consent(codex, session_id, Setup(opened.params))
             logger.info("resuming the thread of session %s", session_id)
             if opened.codex is codex:  # it is loaded: otherwise what it is given counts for nothing
                 from codex_acp.adapter.sessions.stored_threads import ensure_stored
@@ -286,6 +290,14 @@ class SessionOpener:
         told = () if defaults is None else (*defaults.said, *self._config.began(session_id))
         said = (*told, *setup.said, *_said_of(place, unrestored))
         return OpeningResult(session_id, how, answer, said)
+
+    async def _git_consent(
+        self, codex: AppServerConnection, session_id: str, setup: Setup, *, opens: bool = True
+    ) -> None:
+        """Ask before a thread is loaded or copied, with which Codex runs git. Raises RpcError."""
+        await self._sessions.ensure_git_consent(
+            codex, setup.cwd, session_id, setup.audience, opens=opens
+        )
 
     def given(self, client: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """The params of a thread: the client's, and what each session is given here."""

@@ -32,7 +32,7 @@ from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
@@ -72,6 +72,8 @@ class Session:
         self.id = session_id
         self.commands: Commands | None = None
         """What a prompt may be instead of a message; None: every prompt is one."""
+        self.ensure_git_consent: Callable[[], Awaitable[None]] | None = None
+        """Asks before a turn whether git may run what the directory names. Raises RpcError."""
         self.lost: str | None = None
         """Why nothing can be asked of Codex any more; None: it can."""
         self._stopping = False
@@ -212,18 +214,26 @@ class Session:
         message: list[UserInput] | None
         match command:
             case Says():
+                if command.starts_turns:
+                    await self._git_consent()
                 return Speech(lambda: self._speak(command))
             case StartsTurn():
+                await self._git_consent()
                 message = command.message
                 if command.first is not None:
                     await command.first()
                 if message is None:
                     return TurnWork(lambda _: command.start(), None)
             case None:
+                await self._git_consent()
                 message = await prompt_message(self._codex, self.id, prompt)
             case _:
                 assert_never(command)
         return TurnWork(lambda message_id: self._calls.start(message, message_id), message)
+
+    async def _git_consent(self) -> None:
+        if self.ensure_git_consent is not None:
+            await self.ensure_git_consent()
 
     def _inserted(
         self, message_id: str, prompt: Sequence[Block], told: Callable[[str], None] | None

@@ -15,6 +15,7 @@ from codex_acp._json import list_at
 from codex_acp._record import record
 from codex_acp.adapter.server.held_notifications import HeldNotifications
 from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifications
+from codex_acp.adapter.sessions.git_consent import GitConsent
 from codex_acp.adapter.sessions.opening_errors import sub_agent_session
 from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import given_servers
@@ -135,6 +136,8 @@ class Sessions:
         self._spawn = spawn
         self._audience = audience
         self._transcript = transcript
+        self.git_consent = GitConsent()
+        """Which programs git may run for a session's directory."""
         self.generation = 0
         """Which connection to Codex this is, counted from 1."""
         self._connection: _Connection | None = None
@@ -273,10 +276,36 @@ class Sessions:
             return None
         if opened.servers or not self.is_live(session_id):
             return None
+        if not self.git_consent.stands(str(opened.params["cwd"])):
+            return None
         from codex_acp.adapter.prompts.early_turn import EarlyTurn
 
         opened.early = EarlyTurn(opened.codex, session_id, message, when_inserted)
         return opened.early
+
+    async def ensure_git_consent(
+        self,
+        codex: AppServerConnection,
+        directory: str,
+        session_id: str,
+        audience: Audience | None = None,
+        *,
+        opens: bool = False,
+    ) -> None:
+        """Ask whether git may run what the directory names, before Codex runs git there.
+
+        The session is open, or ``opens`` now for ``audience``: else its client does not know it,
+        and is not asked. Raises RpcError -32600 without an agreement.
+        """
+        from codex_acp.adapter.sessions.activity import SessionActivity
+
+        hears, opened = audience or self.audience(session_id), self._open.get(session_id)
+        if opened is None or opened.session is None:
+            activity = SessionActivity(lambda now: hears.outflow.send(session_id, now))
+        else:
+            activity = opened.session.activity
+        asked = hears if opens or opened is not None else None
+        await self.git_consent.ensure(codex, directory, session_id, asked, activity)
 
     def is_live(self, session_id: str) -> bool:
         """Whether Codex has the session's thread loaded, and reports to us what happens in it."""
@@ -321,6 +350,9 @@ class Sessions:
             roots=opened.roots,
             may_have=lambda thread_id: self._may_have(session_id, thread_id),
             earlier=opened.said_of,
+        )
+        session.ensure_git_consent = lambda: self.ensure_git_consent(
+            opened.codex, str(opened.params["cwd"]), session_id
         )
         if self._on_known is not None:
             self._on_known(session, opened)

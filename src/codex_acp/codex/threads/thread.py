@@ -125,7 +125,8 @@ class Thread:
         ``codex_acp.codex.threads.options.TurnOptions``; they hold from this turn on.
 
         Raises TurnFailed, TurnInterrupted, TurnSilent or OutputInvalid, each with the ``result``
-        so far; ProcessExited or ConnectionClosed if the app-server is lost; MisuseError for
+        so far; UntrustedGitPrograms where git would run what the directory names and nobody trusts
+        it; ProcessExited or ConnectionClosed if the app-server is lost; MisuseError for
         arguments that make no sense.
         """
         async with self.turn(
@@ -161,6 +162,7 @@ class Thread:
             params["outputSchema"] = output.schema
 
         async def begin() -> str | None:
+            await self._services.before_turn(self.id, cast("str | None", params.get("cwd")))
             answer = await self._client.call_raw("turn/start", params)
             started: TurnStartResponse = self._client.decode_result("turn/start", answer)
             return started.turn.id
@@ -176,6 +178,7 @@ class Thread:
         from codex_acp.codex.threads.turn import Turn
 
         async def begin() -> str | None:
+            await self._services.before_turn(self.id)
             params = ThreadCompactStartParams(thread_id=self.id)
             await self._client.thread_compact_start(params)
             return None  # the turn that does it says so itself

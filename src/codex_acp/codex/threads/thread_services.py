@@ -11,23 +11,45 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codex_acp._json import text_at, value_at
+from codex_acp._json import object_at, text_at, value_at
+from codex_acp._last_ones import LastOnes
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.opening import read_params, trusting, with_settings
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
-from codex_acp.codex.threads.trust import trust_root, without_false_worktree
-from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError, TransportError
+from codex_acp.codex.threads.trust import is_trusted, trust_root, without_false_worktree
+from codex_acp.errors import (
+    CodexAcpError,
+    InvalidPayload,
+    MisuseError,
+    TransportError,
+    UntrustedGitPrograms,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from codex_acp.codex.request_api import RequestApi
+    from codex_acp.codex.threads.git_programs import Look
     from codex_acp.codex.threads.silence import Watches
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.jsonrpc.message import JsonValue
 
 REPORT_SECONDS: Final = 1.0
 """How long Codex may take to report the settings it has just taken: usually a millisecond."""
+
+
+MAX_PLACES: Final = 10_000
+"""Threads of which it is remembered where they work."""
+
+MAX_LOOKS: Final = 256
+"""Directories of which it is remembered what git would run there."""
+
+
+class _Place(NamedTuple):
+    """Where a thread works, and what was configured for it alone, as ``config/read`` says it."""
+
+    cwd: str
+    given: JsonValue
 
 
 class OpenThread(NamedTuple):
@@ -44,6 +66,8 @@ class ThreadServices:
 
     def __init__(self, client: RequestApi) -> None:
         self.client = client
+        self._places: LastOnes[str, _Place] = LastOnes(MAX_PLACES)
+        self._looks: LastOnes[str, Look] = LastOnes(MAX_LOOKS)
         self._watches: Watches | None = None
 
     @property
@@ -94,6 +118,8 @@ class ThreadServices:
         tools = tuple(tools)
         if self.client.believes_worktrees:
             params = await self._without_false_worktree(dict(params))
+        if "threadId" in params:  # Codex runs git when it resumes or forks one
+            await self._must_be_harmless(await self._cwd(params), dict(params))
         answer = await self.client.call_raw(method, dict(params), settled=False)
         info, thread_id = value_at(answer, "thread"), text_at(answer, "thread", "id")
         if thread_id is None:
@@ -101,18 +127,53 @@ class ThreadServices:
             raise InvalidPayload(f"the result of {method}", ("thread.id: it is missing",))
         if restore is not None:
             answer = await self._restored(thread_id, answer, restore)
+        given: JsonValue = {"config": {"projects": object_at(params, "config", "projects")}}
+        self._places[thread_id] = _Place(text_at(answer, "cwd") or "", given)
         self.client.thread_settled(method, answer)
         if tools:
             self.client.tool_calls.add(tools, thread_id)
         return OpenThread(thread_id, info, (method, answer))
 
-    async def _without_false_worktree(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """For a Codex that believes them; a stored thread may have its directory of old."""
+    async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
+        """Check that a turn in ``cwd``, or where the thread works, has git run nothing of there.
+
+        Raises UntrustedGitPrograms.
+        """
+        place = self._places.get(thread_id)
+        if place is None or cwd is not None:
+            where = cwd or await self._cwd({"threadId": thread_id})
+            place = self._places[thread_id] = _Place(where, None if place is None else place.given)
+        await self._must_be_harmless(place.cwd, place.given)
+
+    async def _must_be_harmless(self, cwd: str, given: JsonValue) -> None:
+        """Raise UntrustedGitPrograms for what git would run there, unless the user trusts it.
+
+        ``given`` is what the thread was opened with: it may trust the directory for itself.
+        """
+        from codex_acp.codex.threads.git_programs import look_within
+
+        found = self._looks.get(cwd)
+        if found is None or not found.holds:
+            found = self._looks[cwd] = await look_within(cwd, asyncio.to_thread)
+        if not found.programs or is_trusted(cwd, given):
+            return
+        if not is_trusted(cwd, await self.client.call_raw("config/read", read_params(cwd))):
+            from codex_acp.codex.threads.git_config import refusal
+
+            message = refusal(cwd, found.programs, "open the thread with trust=True and its cwd=")
+            raise UntrustedGitPrograms(message, cwd, found.programs)
+
+    async def _cwd(self, params: Mapping[str, JsonValue]) -> str:
+        """Return where a thread works that is to be opened so, or is stored."""
         cwd = text_at(params, "cwd")
         if cwd is None and "threadId" in params:
             asked: JsonValue = {"threadId": params["threadId"]}
             cwd = text_at(await self.client.call_raw("thread/read", asked), "thread", "cwd")
-        cwd = cwd or os.getcwd()  # noqa: PTH109 - a string of the wire
+        return cwd or os.getcwd()  # noqa: PTH109 - a string of the wire
+
+    async def _without_false_worktree(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """For a Codex that believes them; a stored thread may have its directory of old."""
+        cwd = await self._cwd(params)
         read = await self.client.call_raw("config/read", read_params(cwd))
         return without_false_worktree(params, cwd, read)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._json import object_at, value_at
+from codex_acp._json import object_at, text_at, value_at
 from codex_acp.codex.threads.opening import brought, distrusting, left_out
 
 if TYPE_CHECKING:
@@ -49,6 +49,19 @@ def undecided_root(directory: str, read: JsonValue) -> str | None:
     projects, root = config.get("projects"), trust_root(directory)
     decided = isinstance(projects, dict) and {directory, root} & projects.keys()
     return None if decided else root
+
+
+def is_trusted(directory: str, read: JsonValue) -> bool:
+    """Whether the user trusts a directory: ``read`` is the answer of ``config/read`` in it."""
+    projects, root = object_at(read, "config", "projects"), trust_root(directory)
+    places = [os.path.realpath(directory), root]
+    git = os.path.join(root, ".git")  # noqa: PTH118 - a string of the wire, as all below
+    kept = os.path.join(root, _line(git).removeprefix("gitdir:").strip())  # noqa: PTH118
+    if os.path.isfile(git) and "worktrees" in kept and not is_false_worktree(root):  # noqa: PTH113
+        common = os.path.join(kept, _line(os.path.join(kept, "commondir")))  # noqa: PTH118
+        places.append(os.path.dirname(os.path.realpath(common)))  # noqa: PTH120
+    level = next((text_at(projects, p, "trust_level") for p in places if p in projects), None)
+    return level == "trusted"
 
 
 def without_false_worktree(

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from codex_acp.routing.display import visible
+from codex_acp.codex.threads.git_config import refusal
+from codex_acp.mapping.events.permissions import PermissionOption, PermissionQuestion
+from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
+from codex_acp.routing.content import text_content
+from codex_acp.routing.display import TITLE_LIMIT, code_span, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from codex_acp.codex.threads.git_config import GitProgram
+    from codex_acp.mapping.events.session_events import CallStatus
+
+RUN: Final = "run_git_programs"
+REFUSE: Final = "refuse_git_programs"
 
 
 def left_out_line(found: Sequence[tuple[str, Sequence[str]]], root: str) -> str:
@@ -26,3 +36,63 @@ def unrestored_line(reason: str) -> str:
         "This session is read-only: Codex did not give it the sandbox that you have configured "
         f"({visible(reason)}). Choose a mode to change that."
     )
+
+
+def programs_question(
+    session_id: str, call_id: str, directory: str, programs: Sequence[GitProgram]
+) -> tuple[ToolCallAnnounced, PermissionQuestion] | None:
+    """Return the tool call and the question whether git may run these; None: too much to be seen.
+
+    The kind is none that a policy permits by itself.
+    """
+    named = ", ".join(_code(each.value if each.key else each.file) for each in programs)
+    title = f"Let git run what {_code(directory)} brings, outside of the sandbox: {named}"
+    lines = [
+        f"- {_code(each.key)} in {_code(each.file)}: {_code(each.value)}"
+        if each.key
+        else f"- {_code(each.file)} can name any program: {visible(each.value)}"
+        for each in programs
+    ]
+    if len(title) > TITLE_LIMIT:
+        return None
+    content = [
+        text_content(
+            "Codex looks at this directory with git, outside of any sandbox. The configuration "
+            "of git that came with the directory names programs, which run then, as you:\n\n"
+            + "\n".join(lines)
+        )
+    ]
+    brings = [
+        {"file": visible(each.file), "key": visible(each.key), "command": visible(each.value)}
+        for each in programs
+    ]
+    given = {"directory": visible(directory), "programs": brings}
+    announced = ToolCallAnnounced(
+        id=call_id, title=title, kind="other", status="pending", content=content, raw_input=given
+    )
+    shown = ToolCallChanged(
+        id=call_id, title=title, kind="other", status="pending", content=content, raw_input=given
+    )
+    options = (
+        PermissionOption(
+            RUN, "Yes, in this directory, until the agent ends or they change", "allow_always"
+        ),
+        PermissionOption(REFUSE, "No, do nothing here", "reject_once"),
+    )
+    return announced, PermissionQuestion(session_id, shown, options)
+
+
+def programs_answered(call_id: str, *, agreed: bool | None) -> ToolCallChanged:
+    """Return the end of that tool call; None: nobody has decided."""
+    status: CallStatus = "cancelled" if agreed is None else "completed" if agreed else "failed"
+    return ToolCallChanged(id=call_id, status=status)
+
+
+def programs_refused(directory: str, root: str, programs: Sequence[GitProgram]) -> str:
+    """Return why nothing is done there, and how to change that."""
+    how = f'set the option "Trust this directory", or start the agent with --trust {visible(root)}'
+    return refusal(directory, programs, how)
+
+
+def _code(text: str) -> str:
+    return code_span(visible(text) or " ")

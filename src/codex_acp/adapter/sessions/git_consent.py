@@ -1,0 +1,132 @@
+"""Whether git may run what a directory's own configuration names: contract 7.1b.
+
+Owns what was found for each directory and what a person has agreed to there, for as long as the
+adapter runs. Codex runs git with each turn, and when it forks or resumes a thread: whoever has it
+do that asks here first. What is found, and how, is `codex.threads.git_programs`'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
+
+from codex_acp._last_ones import LastOnes
+from codex_acp.adapter.in_thread import in_thread
+from codex_acp.adapter.sessions.model_route import configuration
+from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.jsonrpc.message import INVALID_REQUEST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.sessions.activity import SessionActivity
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.codex.threads.git_config import GitProgram
+    from codex_acp.codex.threads.git_programs import Look
+
+MAX_DIRECTORIES: Final = 256
+"""Of which it is remembered what was found: more than a person works in."""
+
+
+class GitConsent:
+    """Of all sessions of one agent."""
+
+    def __init__(self) -> None:
+        self._looks: LastOnes[str, Look] = LastOnes(MAX_DIRECTORIES)
+        self._agreed: set[tuple[str, GitProgram]] = set()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def stands(self, directory: str) -> bool:
+        """Whether all is agreed to there, and nothing has changed since it was looked at."""
+        look = self._looks.get(directory)
+        return look is not None and look.holds and not self._open(directory, look.programs)
+
+    async def look(self, directory: str) -> Sequence[GitProgram]:
+        """Return what nobody has agreed to in a directory."""
+        look = self._looks.get(directory)
+        if look is None or not look.holds:
+            from codex_acp.codex.threads.git_programs import look_within
+
+            look = self._looks[directory] = await look_within(directory, in_thread)
+        return self._open(directory, look.programs)
+
+    async def ensure(
+        self,
+        codex: AppServerConnection,
+        directory: str,
+        session_id: str,
+        audience: Audience | None,
+        activity: SessionActivity,
+    ) -> None:
+        """Return when git may run all that it would run there.
+
+        Asks ``audience`` in a session that it knows, unless the user trusts the directory; None:
+        there is nobody who could be asked. Raises RpcError -32600 without an agreement.
+        """
+        if not await self.look(directory):
+            return
+        async with self._locks.setdefault(directory, asyncio.Lock()):
+            programs = await self.look(directory)  # another session may have asked meanwhile
+            if not programs:
+                return
+            if not await _is_trusted(codex, directory):
+                if audience is None:
+                    raise _refused(directory, programs)
+                with activity.asking_first():
+                    agreed = await _agreed(directory, programs, session_id, audience)
+                if not agreed:
+                    raise _refused(directory, programs)
+            self._agreed.update((directory, each) for each in programs)
+            if changed := await self.look(directory):  # behind the question
+                raise _refused(directory, changed)
+
+    def _open(self, directory: str, programs: Sequence[GitProgram]) -> Sequence[GitProgram]:
+        return [each for each in programs if (directory, each) not in self._agreed]
+
+
+async def _is_trusted(codex: AppServerConnection, directory: str) -> bool:
+    from codex_acp.codex.threads.trust import is_trusted
+
+    try:
+        return is_trusted(directory, await configuration(codex, directory))
+    except CodexAcpError:  # it has just ended
+        return False
+
+
+async def _agreed(
+    directory: str, programs: Sequence[GitProgram], session_id: str, audience: Audience
+) -> bool:
+    """Ask; False for anything but the choice to let them run."""
+    from codex_acp.mapping.session.trust import RUN, programs_answered, programs_question
+    from codex_acp.routing.ledger import Selected
+
+    call_id = f"git-programs:{os.urandom(16).hex()}"  # no model can choose it
+    asked = programs_question(session_id, call_id, directory, programs)
+    if asked is None:
+        return False
+    call, question = asked
+    agreed: bool | None = None
+    audience.outflow.send(session_id, call)
+    audience.outflow.flush()
+    try:
+        answer = await audience.asks.request_permission(question, lambda _: None)
+        agreed = isinstance(answer, Selected) and answer.option_id == RUN
+    except CodexAcpError:  # nobody is there who could agree
+        agreed = False
+    finally:
+        audience.outflow.send(session_id, programs_answered(call_id, agreed=agreed))
+        audience.outflow.flush()
+    return agreed
+
+
+def _refused(directory: str, programs: Sequence[GitProgram]) -> RpcError:
+    from codex_acp.codex.threads.trust import trust_root
+    from codex_acp.mapping.session.trust import programs_refused
+    from codex_acp.routing.display import visible
+
+    named = [{"file": visible(p.file), "key": p.key, "command": visible(p.value)} for p in programs]
+    message = programs_refused(directory, trust_root(directory), programs)
+    return RpcError(INVALID_REQUEST, message, {"gitPrograms": named})

@@ -1,0 +1,292 @@
+"""What git would run for a directory is found without git; git itself is the judge of that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codex_acp.codex.threads.git_config import parse, programs, submodules
+from codex_acp.codex.threads.git_programs import look
+from tests.support.git_programs import WAYS, Planted, as_codex_looks, git, repository
+
+LFS = """
+[filter "lfs"]
+\tclean = git-lfs clean -- %f
+\tsmudge = git-lfs smudge -- %f
+\tprocess = git-lfs filter-process
+\trequired = true
+[lfs]
+\trepositoryformatversion = 0
+"""
+
+ORDINARY = """
+[core]
+\tfilemode = true
+\thooksPath = .husky/_
+\tfsmonitor = true
+\teditor = vim
+[user]
+\tname = A
+\tsigningkey = 1234
+[commit]
+\tgpgsign = true
+[remote "origin"]
+\turl = git@example.org:a/b.git
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+\tpromisor = true
+\tpartialclonefilter = blob:none
+[remote "local"]
+\turl = ../elsewhere
+\tpushurl = /srv/git/x.git
+[branch "clean"]
+\tremote = origin
+\tmerge = refs/heads/clean
+[url "https://example.org/"]
+\tinsteadOf = x:
+[alias]
+\tco = checkout
+\thelper = !ls
+[submodule "a"]
+\turl = ../a
+\tactive = true
+[credential]
+\thelper =
+[diff]
+\talgorithm = histogram
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Planted:
+    return Planted(tmp_path / "theirs", tmp_path / "mark")
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.attack("repository")
+def test_7_1b_what_git_runs_is_found_without_running_it(
+    planted: Planted, way: Callable[[Planted], Path]
+) -> None:
+    directory = way(planted)
+    found = look(str(directory))
+    assert not planted.ran()
+    as_codex_looks(directory)
+    assert planted.ran(), "git runs nothing there: the test tests nothing"
+    assert found.programs, "it was not found"
+
+
+@pytest.mark.parametrize("config", [LFS, ORDINARY, ""])
+def test_an_ordinary_repository_names_nothing(planted: Planted, config: str) -> None:
+    planted.add(config)
+    assert not look(str(planted.path)).programs
+
+
+def test_what_git_lfs_writes_is_well_known_only_as_it_writes_it(planted: Planted) -> None:
+    planted.add(LFS.replace("clean -- %f", "clean -- %f && id"))
+    (found,) = look(str(planted.path)).programs
+    assert (found.key, found.value) == ("filter.lfs.clean", "git-lfs clean -- %f && id")
+    assert found.file == str(planted.config)
+
+
+def test_a_directory_without_git_names_nothing(tmp_path: Path) -> None:
+    assert not look(str(tmp_path)).programs
+    assert not look(str(tmp_path / "none")).programs
+
+
+def test_a_repository_of_its_own_hides_the_one_around_it(planted: Planted) -> None:
+    planted.add(planted.filter)
+    inner = planted.path / "inner"
+    inner.mkdir()
+    repository(inner)
+    assert not look(str(inner)).programs
+    assert look(str(planted.path)).programs
+
+
+def test_a_look_holds_until_something_changes(planted: Planted) -> None:
+    first = look(str(planted.path))
+    assert first.holds
+    planted.add("[include]\n\tpath = ../later\n")
+    assert not first.holds
+    second = look(str(planted.path))
+    assert second.holds
+    assert not second.programs
+    (planted.path / "later").write_text(planted.filter)
+    assert not second.holds
+    assert look(str(planted.path)).programs
+
+
+# Bad input.
+
+
+def a_configuration_of_100_megabytes(it: Planted) -> None:
+    it.add("\n" * 100_000_000)
+
+
+def includes_in_circles(it: Planted) -> None:
+    it.add("[include]\n\tpath = config\n")
+
+
+def includes_that_multiply(it: Planted) -> None:
+    for depth in range(10):
+        (it.path / f".git/i{depth}").write_text(f"[include]\n\tpath = i{depth + 1}\n" * 100)
+    it.add("[include]\n\tpath = i0\n")
+
+
+def a_pipe_as_configuration(it: Planted) -> None:
+    it.config.unlink()
+    os.mkfifo(it.config)
+
+
+def a_pipe_as_include(it: Planted) -> None:
+    os.mkfifo(it.path / "pipe")
+    it.add("[include]\n\tpath = ../pipe\n")
+
+
+def a_pipe_for_git(it: Planted) -> None:
+    shutil.rmtree(it.path / ".git")
+    os.mkfifo(it.path / ".git")
+
+
+def a_device_as_include(it: Planted) -> None:
+    it.add("[include]\n\tpath = /dev/zero\n")
+
+
+def links_in_circles(it: Planted) -> None:
+    (it.path / "a").symlink_to("b")
+    (it.path / "b").symlink_to("a")
+    it.add("[include]\n\tpath = ../a\n")
+
+
+def a_path_that_each_process_sees_otherwise(it: Planted) -> None:
+    (it.path / "more").write_text(it.filter)
+    it.add("[include]\n\tpath = /proc/self/cwd/more\n")
+
+
+def a_link_that_each_process_sees_otherwise(it: Planted) -> None:
+    shutil.move(it.path / ".git", it.path / "hidden")
+    (it.path / ".git").symlink_to("/proc/self/cwd/hidden")
+
+
+def what_is_no_configuration(it: Planted) -> None:
+    it.config.write_bytes(b"\xff\xfe\0[filter\n")
+
+
+def what_is_no_index(it: Planted) -> None:
+    (it.path / ".git/index").write_bytes(b"DIRC\0\0\0\2\0\0\xff\xff" + b"\0\0\xe0\0" * 30)
+
+
+BAD = (
+    a_configuration_of_100_megabytes, includes_in_circles, includes_that_multiply,
+    a_pipe_as_configuration, a_pipe_as_include, a_pipe_for_git, a_device_as_include,
+    links_in_circles, a_path_that_each_process_sees_otherwise,
+    a_link_that_each_process_sees_otherwise, what_is_no_configuration, what_is_no_index,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("make", BAD, ids=[each.__name__.replace("_", " ") for each in BAD])
+@pytest.mark.attack("repository")
+def test_7_1b_what_cannot_be_read_is_told_as_a_program(
+    planted: Planted, make: Callable[[Planted], None]
+) -> None:
+    make(planted)
+    began = time.monotonic()
+    found = look(str(planted.path)).programs
+    assert time.monotonic() - began < 30
+    assert found
+    assert all(each.key == "" and each.value for each in found)
+
+
+def test_7_1b_names_that_are_not_utf_8(planted: Planted) -> None:
+    with planted.config.open("ab") as config:
+        config.write(b'[filter "\xff"]\n\tclean = \xfe\xe2\x80\xae\n')
+    (found,) = look(str(planted.path)).programs
+    assert "\u202e" not in found.words
+    assert found.words.isprintable()
+    found.words.encode()
+
+
+# The parser, against git.
+
+_PIECES = st.sampled_from(
+    [
+        *"[]\"\\\n\r\t =#;.-_1aZ", "\r\n", "\\n", '\\"', "\\\n", "[core]", "filter", "clean",
+        '[filter "E v"]', '\n\tclean = sh -c "a;b" # c\n', "\N{RIGHT-TO-LEFT OVERRIDE}",
+        "\ufeff", '[a.B "C.d"] k=v', "é",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=st.lists(_PIECES, max_size=14).map("".join))
+def test_it_reads_as_git_does(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.getbasetemp() / "config-of-git"
+    file.write_bytes(text.encode())
+    command = ["git", "config", "--list", "-z", "--file", str(file)]
+    said = subprocess.run(command, capture_output=True, check=False)
+    try:
+        ours = [(name, value and value.split()) for name, value in parse(text.encode())]
+    except ValueError:
+        assert said.returncode != 0
+        return
+    assert said.returncode == 0, said.stderr
+    theirs = [entry.partition("\n") for entry in said.stdout.decode().split("\0")[:-1]]
+    assert ours == [(name, value.split() if equals else None) for name, equals, value in theirs]
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ("[diff]\nexternal = x", True),
+        ('[diff "a"]\ntextconv = x', True),
+        ('[diff "a"]\ncommand = x', True),
+        ('[merge "a"]\ndriver = x', True),
+        ('[credential "https://a"]\nhelper = !x', True),
+        ("[core]\naskPass = x", True),
+        ("[core]\nfsmonitor = ./x", True),
+        ("[core]\nalternateRefsCommand = x", True),
+        ('[gpg "ssh"]\ndefaultKeyCommand = x', True),
+        ('[hook "a"]\ncommand = x', True),
+        ('[lfs "extension.a"]\nclean = x', True),
+        ("[some]\nnewProgram = x", True),
+        ('[remote "a"]\nvcs = x', True),
+        ('[remote "a"]\nurl = x::y', True),
+        ('[remote "a"]\nurl = x://y', True),
+        ('[remote "a"]\npromisor = true', True),
+        ('[remote "a"]\npromisor = true\nurl = ./b', True),
+        ('[remote "a"]\npromisor = true\nurl = https://b', False),
+        ('[remote "a"]\nurl = user@host:path', False),
+        ('[url "/x"]\ninsteadOf = https://', True),
+        ("[protocol]\nallow = always", True),
+        ('[protocol "file"]\nallow = always', False),
+        ('[protocol "ext"]\nallow = never', False),
+        ('[filter "a"]\nclean', False),
+        ('[filter "a"]\nclean =', False),
+        ('[filter "a"]\nrequired = true', False),
+        ("[pager]\nclean = less", False),
+        ('[difftool "a"]\ncmd = x', False),
+    ],
+)
+def test_which_keys_name_a_program(config: str, named: bool) -> None:
+    assert bool(programs([("config", parse(config.encode()))])) is named
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+@pytest.mark.parametrize("kind", ["sha1", "sha256"])
+def test_submodules_of_an_index(tmp_path: Path, version: str, kind: str) -> None:
+    git(tmp_path, "init", "-q", f"--object-format={kind}")
+    names = ["a", "a folder/b", "é", *(f"sub/{number:03}" for number in range(50))]
+    blank = "1" * (40 if kind == "sha1" else 64)
+    (tmp_path / "file").touch()
+    git(tmp_path, "add", "-N", "file")  # an entry with more flags
+    for name in names:
+        git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{blank},{name}")
+    git(tmp_path, "update-index", "--index-version", version)
+    index = (tmp_path / ".git/index").read_bytes()
+    assert sorted(submodules(index, 20 if kind == "sha1" else 32)) == sorted(names)

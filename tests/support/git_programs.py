@@ -1,0 +1,246 @@
+"""Directories whose own git configuration has ``git status`` run a program, which leaves a mark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+CODEX_STATUS: Final = (
+    "-c", "safe.bareRepository=explicit", "-c", "core.hooksPath=/dev/null",
+    "-c", "core.fsmonitor=false", "status", "--porcelain",
+)  # fmt: skip
+"""What Codex runs with each turn; measured on 0.147 and 0.163. 0.169 adds what leaves out
+sub-modules that are dirty."""
+
+
+def git(folder: Path, *arguments: str, check: bool = True) -> str:
+    """Run git as a user who has configured nothing but a name."""
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nonexistent",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.example", *arguments]
+    done = subprocess.run(command, cwd=folder, env=env, check=check, capture_output=True, text=True)
+    return done.stdout
+
+
+def as_codex_looks(folder: Path) -> None:
+    """Run what Codex runs there."""
+    git(folder, *CODEX_STATUS, check=False)
+
+
+class Planted:
+    """A repository with one file that git takes for changed, and a program that leaves a mark."""
+
+    def __init__(self, path: Path, mark: Path) -> None:
+        self.path = path
+        self.mark = mark
+        self.program = f"touch '{mark}'; cat"
+        self.filter = f'[filter "evil"]\n\tclean = "{self.program}"\n'
+        path.mkdir(parents=True)
+        repository(path)
+
+    @property
+    def config(self) -> Path:
+        """Its own configuration."""
+        return self.path / ".git/config"
+
+    def add(self, text: str) -> None:
+        """Add to its configuration."""
+        with self.config.open("a") as config:
+            config.write(text)
+
+    def ran(self) -> bool:
+        """Whether the program ran since this was asked last; git looks at the file again."""
+        ran = self.mark.exists()
+        self.mark.unlink(missing_ok=True)
+        return ran
+
+
+def repository(path: Path) -> None:
+    """Make one with a commit, and a file that was touched since: git filters it to compare it."""
+    git(path, "init", "-q")
+    (path / "f.txt").write_text("some text\n")
+    (path / ".gitattributes").write_text("*.txt filter=evil\n")
+    git(path, "add", ".")
+    git(path, "commit", "-qm", "x")
+    os.utime(path / "f.txt", (1, 1))
+
+
+# What an archive may contain.
+
+
+def a_filter(it: Planted) -> Path:
+    it.add(it.filter)
+    return it.path
+
+
+def a_filter_of_an_old_kind_of_section(it: Planted) -> Path:
+    it.add(f'[Filter.EVIL]\n\tClean = "{it.program}"\n')
+    return it.path
+
+
+def a_filter_process(it: Planted) -> Path:
+    it.add(f'[filter "evil"]\n\tprocess = "touch \'{it.mark}\'; false"\n')
+    return it.path
+
+
+def a_name_that_ends_early(it: Planted) -> Path:
+    """Git takes the name for a text of C."""
+    it.add(f'[filter "evil.clean\0"]\n\tx = "{it.program}"\n')
+    return it.path
+
+
+def an_include(it: Planted) -> Path:
+    (it.path / "more").write_text(it.filter)
+    it.add("[include]\n\tpath = ../more\n")
+    return it.path
+
+
+def an_include_on_a_condition(it: Planted) -> Path:
+    (it.path / "more").write_text(it.filter)
+    it.add('[includeIf "gitdir:/"]\n\tpath = "../more"\n')
+    return it.path
+
+
+def an_include_of_an_include_through_a_link(it: Planted) -> Path:
+    (it.path / "more").write_text(it.filter)
+    (it.path / "less").write_text("[include]\n\tpath = more\n")
+    (it.path / ".git/link").symlink_to("../less")
+    (it.path / ".git/more").symlink_to("../more")
+    it.add("[include]\n\tpath = link\n")
+    return it.path
+
+
+def a_configuration_of_the_work_tree(it: Planted) -> Path:
+    git(it.path, "config", "extensions.worktreeConfig", "true")
+    (it.path / ".git/config.worktree").write_text(it.filter)
+    return it.path
+
+
+def a_linked_work_tree(it: Planted) -> Path:
+    tree = it.path.with_name(f"{it.path.name}-tree")
+    git(it.path, "worktree", "add", "-q", "--detach", str(tree))
+    it.add(it.filter)
+    os.utime(tree / "f.txt", (1, 1))
+    return tree
+
+
+def a_git_file(it: Planted) -> Path:
+    shutil.move(it.path / ".git", it.path / "hidden")
+    (it.path / ".git").write_text("gitdir: hidden\n")
+    (it.path / "hidden/config").write_text(
+        f"[core]\n\trepositoryformatversion = 0\n\tworktree = {it.path}\n{it.filter}"
+    )
+    return it.path
+
+
+def a_link_for_git(it: Planted) -> Path:
+    it.add(it.filter)
+    shutil.move(it.path / ".git", it.path / "hidden")
+    (it.path / ".git").symlink_to("hidden")
+    return it.path
+
+
+def a_folder_inside(it: Planted) -> Path:
+    it.add(it.filter)
+    inside = it.path / "a/b"
+    inside.mkdir(parents=True)
+    return inside
+
+
+def a_git_directory_that_is_none_in_between(it: Planted) -> Path:
+    inside = a_folder_inside(it)
+    (inside / ".git/objects").mkdir(parents=True)
+    (inside / ".git/HEAD").write_text("no reference\n")
+    return inside
+
+
+def a_submodule(it: Planted) -> Path:
+    """The outer repository names it in its index alone."""
+    inner = it.path / "a folder/inner"
+    inner.mkdir(parents=True)
+    repository(inner)
+    git(it.path, "add", "-f", "a folder/inner")
+    git(it.path, "commit", "-qm", "y")
+    git(inner, "config", "filter.evil.clean", it.program)
+    os.utime(inner / "f.txt", (1, 1))
+    return it.path
+
+
+def a_submodule_in_an_index_of_version_4(it: Planted) -> Path:
+    path = a_submodule(it)
+    git(path, "update-index", "--index-version", "4")
+    return path
+
+
+def a_submodule_in_a_split_index(it: Planted) -> Path:
+    path = a_submodule(it)
+    git(path, "update-index", "--split-index")
+    return path
+
+
+def a_remote_that_git_fetches_from_by_itself(it: Planted) -> Path:
+    it.add(
+        "[extensions]\n\tpartialClone = origin\n"
+        f'[remote "origin"]\n\turl = /nowhere\n\tuploadpack = "touch \'{it.mark}\'; false"\n'
+    )
+    _lose_objects(it)
+    return it.path
+
+
+def a_remote_by_ssh(it: Planted) -> Path:
+    it.add(
+        f"[core]\n\tsshCommand = \"touch '{it.mark}'; false\"\n"
+        '[remote "origin"]\n\turl = nobody@localhost:x\n\tpromisor = true\n'
+    )
+    _lose_objects(it)
+    return it.path
+
+
+def a_remote_that_is_a_program(it: Planted) -> Path:
+    it.add(
+        '[protocol "ext"]\n\tallow = always\n[remote "origin"]\n\tpromisor = true\n'
+        f"\turl = \"ext::sh -c touch% '{it.mark}'\"\n"
+    )
+    _lose_objects(it)
+    return it.path
+
+
+def another_url_in_place_of_the_remotes(it: Planted) -> Path:
+    it.add(
+        "[protocol]\n\tallow = always\n"
+        '[remote "origin"]\n\tpromisor = true\n\turl = https://localhost/x\n'
+        f'[url "ext::sh -c touch% {it.mark}% #"]\n\tinsteadOf = https://\n'
+    )
+    _lose_objects(it)
+    return it.path
+
+
+def _lose_objects(it: Planted) -> None:
+    """All but the commit, which the work tree is compared with."""
+    commit = git(it.path, "rev-parse", "HEAD").strip()
+    for found in (it.path / ".git/objects").glob("??/*"):
+        if found.parent.name + found.name != commit:
+            found.unlink()
+
+
+WAYS: Final[Mapping[str, Callable[[Planted], Path]]] = {
+    way.__name__.replace("_", " "): way
+    for way in (
+        a_filter, a_filter_of_an_old_kind_of_section, a_filter_process, a_name_that_ends_early,
+        an_include, an_include_on_a_condition, an_include_of_an_include_through_a_link,
+        a_configuration_of_the_work_tree, a_linked_work_tree, a_git_file, a_link_for_git,
+        a_folder_inside, a_git_directory_that_is_none_in_between, a_submodule,
+        a_submodule_in_an_index_of_version_4, a_submodule_in_a_split_index,
+        a_remote_that_git_fetches_from_by_itself, a_remote_by_ssh, a_remote_that_is_a_program,
+        another_url_in_place_of_the_remotes,
+    )
+}  # fmt: skip
+"""Each makes of a planted repository one whose program git runs, and gives what is opened."""
