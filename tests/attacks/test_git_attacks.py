@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,21 @@ def test_7_1b_each_way_and_all_that_cannot_be_read_is_asked_about(version: int) 
             assert answer["error"]["data"]["gitPrograms"], way
             assert not it.ran(), way
         assert its.model.requests == ()
+
+
+def test_7_1b_an_agent_that_is_started_in_such_a_directory() -> None:
+    """Codex 0.147 has git ask for plugins as it starts."""
+    with SessionBench(SAYS_NO_MORE) as bench:
+        it = planted(bench.home)
+        it.add(
+            "[protocol]\n\tallow = always\n"
+            f'[url "ext::sh -c touch% {it.mark}% #"]\n\tinsteadOf = https://\n'
+        )
+        with contextlib.chdir(it.path), bench.adapter() as adapter:
+            bench.run(adapter, bench.new(adapter), "Go.")
+            bench.run(adapter, bench.new(adapter), "And on.")
+            assert asked(adapter) == 0
+        assert not it.ran()
 
 
 def test_7_1b_more_than_can_be_seen_is_refused_unasked() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codex_acp.codex.threads.git_config import parse, programs, submodules
-from codex_acp.codex.threads.git_programs import look
+from codex_acp.codex.threads.git_programs import Look, look
 from tests.support.git_programs import WAYS, Planted, as_codex_looks, git, repository
 
 LFS = """
@@ -109,16 +109,20 @@ def test_a_repository_of_its_own_hides_the_one_around_it(planted: Planted) -> No
     assert look(str(planted.path)).programs
 
 
+def holds(found: Look) -> bool:
+    return found.holds
+
+
 def test_a_look_holds_until_something_changes(planted: Planted) -> None:
     first = look(str(planted.path))
-    assert first.holds
+    assert holds(first)
     planted.add("[include]\n\tpath = ../later\n")
-    assert not first.holds
+    assert not holds(first)
     second = look(str(planted.path))
-    assert second.holds
+    assert holds(second)
     assert not second.programs
     (planted.path / "later").write_text(planted.filter)
-    assert not second.holds
+    assert not holds(second)
     assert look(str(planted.path)).programs
 
 

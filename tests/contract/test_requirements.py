@@ -53,6 +53,7 @@ RULES = {
     "6.2": "Policies are values, combine, and none accepts everything without naming what.",
     "6.3": "A silent turn is reported.",
     "7.1": "Opening a session runs nothing of its directory and writes no trust.",
+    "7.1b": "Codex's git runs what a directory's git configuration names after a yes, or not.",
     "7.2": "The person's own sandbox, policy, roots and network hold from the first turn on.",
     "7.3": "While a question is open on our terminal nothing else is written; all of it is seen.",
 }

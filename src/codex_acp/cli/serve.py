@@ -94,8 +94,8 @@ def serve(
     except (ValueError, MisuseError) as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
-    own_codex = network is not None and not network.shared  # then each connection starts its own
-    spawned = None if own_codex else _spawn(options)
+    options = _harmless_start(options)
+    spawned = _spawn(options) if network is None or network.shared else None  # each has its own
     # Imports make much and leave little; run_stdio enables it again when they are done.
     gc.disable()
     leave_out()
@@ -218,6 +218,51 @@ def _recorded(
 
         transcript.subscribe(write)
         return run(transcript)
+
+
+_MAY_RUN = (b"include", b"insteadof", b"helper", b"askpass", b"plugins", b"worktreeconfig", b"\\")
+"""Of which a git configuration has one in small letters where it has git run a program to fetch."""
+
+
+def _harmless_start(options: LaunchOptions) -> LaunchOptions:
+    """Have Codex start elsewhere if git would run programs here; it opens no session there.
+
+    Codex 0.147 has git ask for its plugins as it starts, with the configuration of this directory.
+    """
+    if options.cwd is not None or not _may_run_programs():
+        return options
+    from codex_acp.codex.threads.git_programs import look
+
+    if not look(os.getcwd()).programs:  # noqa: PTH109
+        return options
+    return LaunchOptions(options.codex, options.args, options.env, "/")
+
+
+def _may_run_programs() -> bool:
+    """Whether the git configuration here has to be read well, which takes loading what does."""
+    path = os.getcwd()  # noqa: PTH109 - no pathlib before Codex is spawned, as all below
+    while not any(os.path.lexists(os.path.join(path, name)) for name in (".git", "HEAD")):  # noqa: PTH118
+        parent = os.path.dirname(path)  # noqa: PTH120
+        if parent == path:
+            return False
+        path = parent
+    git = os.path.join(path, ".git")  # noqa: PTH118
+    if said := _read(git):  # that of a linked work tree
+        git = os.path.join(path, os.fsdecode(said).removeprefix("gitdir:").strip())  # noqa: PTH118
+        git = os.path.join(git, os.fsdecode(_read(os.path.join(git, "commondir"))).strip())  # noqa: PTH118
+    config = _read(os.path.join(git, "config")).lower()  # noqa: PTH118
+    return not config or any(map(config.__contains__, _MAY_RUN))
+
+
+def _read(path: str) -> bytes:
+    """Return what is in a small file; nothing for a large one, or for what is none."""
+    if not os.path.isfile(path) or os.path.getsize(path) > 65536:  # noqa: PTH113, PTH202
+        return b""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read(65536)
+    except OSError:
+        return b""
 
 
 def _spawn(options: LaunchOptions) -> ChildProcess | LaunchError:

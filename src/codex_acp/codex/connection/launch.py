@@ -99,7 +99,8 @@ def spawn_app_server(
     if options.cwd is not None and not os.path.isdir(options.cwd):  # noqa: PTH112 - no pathlib here
         raise LaunchError(f"Codex cannot start in {options.cwd!r}: it is not a directory")
     guard = agent_guard.hook_arguments(sys.executable, agent_guard.__file__)
-    argv = [binary.path, "app-server", *guard, *options.args]
+    path = binary.path if options.cwd is None else os.path.abspath(binary.path)  # noqa: PTH100
+    argv = [path, "app-server", *guard, *options.args]
     env = _environment(binary, options.env)
     try:
         return spawn(

@@ -11,7 +11,6 @@ Source: gitrepository-layout(5), git-config(1), setup.c and config.c of git.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import re
@@ -84,6 +83,8 @@ async def look_within(
     directory: str, in_thread: Callable[[Callable[[], Look]], Awaitable[Look]]
 ) -> Look:
     """Look by ``in_thread``; a look that fails or takes too long finds that nobody can tell."""
+    import asyncio  # not for who only looks, before anything runs
+
     try:
         async with asyncio.timeout(LOOK_SECONDS):
             return await in_thread(lambda: look(directory))
