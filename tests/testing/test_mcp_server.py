@@ -131,7 +131,7 @@ def test_a_server_ends_with_its_input_while_a_thread_still_answers(tmp_path: Pat
     with subprocess.Popen(server.argv, stdin=pipe, stdout=pipe, env=env) as child:
         client = Client(child)
         client.send(id=1, method="tools/call", params={"name": "much"})
-        readable, _, _ = select.select([child.stdout], [], [], BOUND)
+        readable, _, _ = select.select([client._stdout], [], [], BOUND)
         assert readable, "it answers, more than a pipe holds"
         client._stdin.close()
         assert child.wait(BOUND) == 0
