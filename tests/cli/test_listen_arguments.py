@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from codex_acp.adapter.network.listen import NetworkOptions
+from codex_acp.adapter.network import listen as listen_module
+from codex_acp.adapter.network.listen import Address, NetworkOptions
+from codex_acp.adapter.network.tokens import fixed_token
 from codex_acp.cli import serve as serve_module
 from codex_acp.cli.main import main
+from codex_acp.codex import LaunchOptions
+from codex_acp.transcript import Transcript
 
 WS = ("--listen", "ws://127.0.0.1:0/acp")
 TOKEN = "a-token-of-some-length"
@@ -175,3 +180,31 @@ def token_file(folder: Path, content: str = TOKEN, mode: int = 0o600) -> str:
     file.write_text(content)
     file.chmod(mode)
     return str(file)
+
+
+@pytest.mark.parametrize(
+    ("url", "clear"),
+    [
+        ("http://0.0.0.0:0/acp", True),
+        ("ws://[::]:0/acp", True),
+        ("http://127.0.0.1:0/acp", False),
+        ("https://0.0.0.0:0/acp", False),
+    ],
+)
+def test_a_server_that_others_reach_without_tls_says_that_tokens_travel_in_the_clear(
+    monkeypatch: pytest.MonkeyPatch, url: str, clear: bool
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(serve_module, "complain", lines.append)
+
+    def run_network(options: NetworkOptions, *rest: Any) -> int:
+        rest[-1](options.address.bound_to(8765))  # where it listens
+        return 0
+
+    monkeypatch.setattr(listen_module, "run_network", run_network)
+    options = NetworkOptions(Address.parse(url), fixed_token(TOKEN), any_interface=True)
+    serve = serve_module._network(options, LaunchOptions(), None)
+    assert serve(Transcript()) == 0
+    said = "\n".join(lines)
+    assert f"listening at {url.replace(':0/', ':8765/')}" in said
+    assert ("TOKENS TRAVEL IN THE CLEAR" in said) == clear

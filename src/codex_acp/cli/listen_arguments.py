@@ -45,7 +45,10 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-token", action="store_true", help="let in whoever is on this machine (loopback only)"
     )
     group.add_argument(
-        "--expose", action="store_true", help="allow an address that other machines can reach"
+        "--expose",
+        action="store_true",
+        help="allow an address that other machines can reach; "
+        "without TLS tokens travel in the clear",
     )
     group.add_argument("--tls-cert", metavar="FILE", help="the certificate (PEM), for TLS")
     group.add_argument("--tls-key", metavar="FILE", help="its key, if that is in another file")

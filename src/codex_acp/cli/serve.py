@@ -181,6 +181,11 @@ def _network(
         complain(f"{PROGRAM}: listening at {url}")
         if not network.tokens.needed:
             complain(f"{PROGRAM}: NO TOKEN IS NEEDED: every program on this machine may come in")
+        if not (network.address.is_loopback or network.address.has_tls):
+            complain(
+                f"{PROGRAM}: TOKENS TRAVEL IN THE CLEAR, and all that is said: whoever is on the "
+                "way can read them and come in; listen at https:// with --tls-cert and --tls-key"
+            )
 
     return lambda transcript: run_network(network, options, spawned, transcript, say)
 
