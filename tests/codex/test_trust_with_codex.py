@@ -238,3 +238,17 @@ async def test_7_1_what_only_says_to_be_a_worktree_of_what_is_trusted(how: str) 
             await thread.run("Go.")
             assert not repository.written()
             assert repository.ran == set()
+
+
+@pytest.mark.attack("repository")
+async def test_instructions_that_are_a_link_out_of_the_directory_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with CodexBench(SAYS_NO_MORE) as bench:
+        target = bench.home.root / "private.md"
+        target.write_text("What lies elsewhere.\n")
+        (bench.home.workspace / "AGENTS.md").symlink_to(target)
+        await (await bench.thread()).run("Go.")
+        assert "What lies elsewhere" in str(bench.model.requests[0].body)
+    (said,) = [r.getMessage() for r in caplog.records if "instructions" in r.getMessage()]
+    assert repr(str(target)) in said

@@ -116,6 +116,44 @@ def test_what_is_left_out_is_said_once_with_how_to_change_it() -> None:
         assert '"Trust this directory"' in said
 
 
+OUTSIDE = "from outside of this directory as instructions"
+
+
+@pytest.mark.attack("repository")
+def test_instructions_that_are_a_link_out_of_the_directory_are_said_once() -> None:
+    with SessionBench(SAYS_NO_MORE) as bench, bench.adapter() as adapter:
+        repository = Repository(bench.home)
+        target = bench.home.root / "private.md"
+        target.write_text("What lies elsewhere.\n")
+        (repository.path / "AGENTS.md").unlink()
+        (repository.path / "AGENTS.md").symlink_to(target)
+        below = repository.path / "below"
+        below.mkdir()
+        (below / "AGENTS.override.md").symlink_to("../../private.md")
+        session_id = new(adapter, below)["result"]["sessionId"]
+        wait_for_line(adapter, session_id, OUTSIDE)
+        run(adapter, session_id)
+        said = lines(adapter.messages, session_id)
+        assert "What lies elsewhere" in str(bench.model.requests[0].body)
+        assert said.count(OUTSIDE) == 1
+        assert f"{repository.path}/AGENTS.md is a link to {target}" in said
+        assert f"{below}/AGENTS.override.md is a link to {target}" in said
+
+
+def test_instructions_that_stay_in_the_directory_are_not_talked_about() -> None:
+    with SessionBench(SAYS_NO_MORE) as bench, bench.adapter() as adapter:
+        repository = Repository(bench.home)
+        (repository.path / "AGENTS.md").rename(repository.path / "CLAUDE.md")
+        (repository.path / "AGENTS.md").symlink_to("CLAUDE.md")
+        link = bench.home.root / "link"
+        link.symlink_to(repository.path)
+        for cwd in (repository.path, link):
+            session_id = new(adapter, cwd)["result"]["sessionId"]
+            run(adapter, session_id)
+            assert "Instructions of the repository" in str(bench.model.requests[-1].body)
+            assert OUTSIDE not in lines(adapter.messages, session_id)
+
+
 def test_a_directory_that_brings_nothing_is_not_talked_about_but_may_be_trusted() -> None:
     with SessionBench(SAYS_NO_MORE, config=EVERYTHING) as bench, bench.adapter() as adapter:
         answer = new(adapter, bench.home.workspace)

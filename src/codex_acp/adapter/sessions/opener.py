@@ -19,14 +19,14 @@ from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.threads.opening import opening
-from codex_acp.codex.threads.trust import left_out_here, without_false_worktree
+from codex_acp.codex.threads.trust import left_out_here, linked_instructions, without_false_worktree
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND, JsonValue
 from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import started_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.catalogues import Place
@@ -288,7 +288,7 @@ class SessionOpener:
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
         told = () if defaults is None else (*defaults.said, *self._config.began(session_id))
-        said = (*told, *setup.said, *_said_of(place, unrestored))
+        said = (*told, *setup.said, *_said_of(place, unrestored, linked_instructions(result)))
         return OpeningResult(session_id, how, answer, said)
 
     async def _git_consent(
@@ -400,12 +400,15 @@ def _instructed(setup: Setup, read: JsonValue) -> Setup:
     return setup._replace(params=behind_configured(setup.params, read))
 
 
-def _said_of(place: Place, unrestored: str | None) -> list[str]:
-    """What a session is without: what nobody trusts, and a sandbox that Codex refused."""
+def _said_of(place: Place, unrestored: str | None, linked: Sequence[tuple[str, str]]) -> list[str]:
+    """Say what a session is without, which nobody trusts or Codex refused, and what it has from
+    elsewhere: the targets of its ``linked`` instructions.
+    """
     found = [] if place.untrusted is None else left_out_here(place.read)
-    if not found and unrestored is None:
+    if not found and not linked and unrestored is None:
         return []
-    from codex_acp.mapping.session.trust import left_out_line, unrestored_line
+    from codex_acp.mapping.session.trust import left_out_line, linked_line, unrestored_line
 
     said = [left_out_line(found, str(place.untrusted))] if found else []
+    said += [linked_line(linked)] if linked else []
     return said if unrestored is None else [*said, unrestored_line(unrestored)]

@@ -7,6 +7,7 @@ program has its thread before a model is loaded.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,7 +17,12 @@ from codex_acp._last_ones import LastOnes
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.opening import read_params, trusting, with_settings
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
-from codex_acp.codex.threads.trust import is_trusted, trust_root, without_false_worktree
+from codex_acp.codex.threads.trust import (
+    is_trusted,
+    linked_instructions,
+    trust_root,
+    without_false_worktree,
+)
 from codex_acp.errors import (
     CodexAcpError,
     InvalidPayload,
@@ -33,6 +39,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.silence import Watches
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.jsonrpc.message import JsonValue
+
+logger = logging.getLogger(__name__)
 
 REPORT_SECONDS: Final = 1.0
 """How long Codex may take to report the settings it has just taken: usually a millisecond."""
@@ -125,6 +133,8 @@ class ThreadServices:
         if thread_id is None:
             self.client.decode_result(method, answer)  # says what does not fit
             raise InvalidPayload(f"the result of {method}", ("thread.id: it is missing",))
+        for path, target in linked_instructions(answer):
+            logger.warning("Codex gives the model %r as instructions: %r is a link", target, path)
         if restore is not None:
             answer = await self._restored(thread_id, answer, restore)
         given: JsonValue = {"config": {"projects": object_at(params, "config", "projects")}}

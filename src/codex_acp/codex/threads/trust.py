@@ -1,4 +1,5 @@
 """Directories that a person trusts: what Codex is asked for it, and what is left out without it.
+Also what of a directory leads out of it.
 
 Looks at the file system, because trust is by repository; asks Codex nothing itself.
 Source: ``ConfigBatchWriteParams`` of ``schema/codex/experimental.json``.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._json import object_at, text_at, value_at
+from codex_acp._json import list_at, object_at, text_at, value_at
 from codex_acp.codex.threads.opening import brought, distrusting, left_out
 
 if TYPE_CHECKING:
@@ -62,6 +63,28 @@ def is_trusted(directory: str, read: JsonValue) -> bool:
         places.append(os.path.dirname(os.path.realpath(common)))  # noqa: PTH120
     level = next((text_at(projects, p, "trust_level") for p in places if p in projects), None)
     return level == "trusted"
+
+
+def linked_instructions(opened: JsonValue) -> list[tuple[str, str]]:
+    """Return the files of instructions that lead out of the repository of a thread: path, target.
+
+    ``opened`` is the answer that began the thread: Codex says there what it reads to the model,
+    and follows links (measured with 0.147, 0.163 and 0.169).
+    """
+    sources, cwd = list_at(opened, "instructionSources"), text_at(opened, "cwd")
+    if not sources or cwd is None:
+        return []
+    root, found = trust_root(cwd), []
+    for source in filter(os.path.isabs, map(str, sources)):
+        target = os.path.realpath(source)
+        folder = os.path.realpath(os.path.dirname(source))  # noqa: PTH120
+        if _is_in(folder, root) and not _is_in(target, root):
+            found.append((source, target))
+    return found
+
+
+def _is_in(path: str, root: str) -> bool:
+    return os.path.commonpath([path, root]) == root
 
 
 def without_false_worktree(

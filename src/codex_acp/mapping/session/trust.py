@@ -30,6 +30,12 @@ def left_out_line(found: Sequence[tuple[str, Sequence[str]]], root: str) -> str:
     )
 
 
+def linked_line(links: Sequence[tuple[str, str]]) -> str:
+    """Say which files of instructions lead out of the directory, and that the model gets them."""
+    what = "; ".join(f"{visible(path)} is a link to {visible(target)}" for path, target in links)
+    return f"Codex gives the model a file from outside of this directory as instructions: {what}"
+
+
 def unrestored_line(reason: str) -> str:
     """The sandbox that is configured could not be given to a new session."""
     return (
