@@ -65,6 +65,10 @@ class Talk:
         params = {"sessionId": "s", "toolCall": tool_call, "options": OPTIONS}
         self.agent("session/request_permission", params, 0)
 
+    def choose(self) -> None:
+        """The client answers what it was asked."""
+        self._line("received", {"id": 0, "result": {"outcome": {"outcome": "cancelled"}}})
+
     def session(self) -> None:
         """Session ``s`` is open."""
         self.answer(self.client("session/new", {"cwd": "/", "mcpServers": []}), {"sessionId": "s"})
@@ -231,6 +235,7 @@ def test_a_conversation_by_the_rules_is_no_problem() -> None:
     prompt = talk.prompt()
     talk.update(CALL)
     talk.ask({"toolCallId": "c", "status": "pending"})
+    talk.choose()
     talk.update({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"})
     talk.end(prompt)
     loaded = talk.client("session/load", {"sessionId": "s", "cwd": "/", "mcpServers": []})
@@ -267,6 +272,52 @@ def test_a_tool_call_has_ended_when_its_prompt_is_answered(status: str | None) -
     talk.end(prompt)
 
     talk.is_wrong("have not ended: \\['c'\\]")
+
+
+def test_a_tool_call_has_one_end_unless_all_of_it_is_told_anew() -> None:
+    talk = Talk()
+    talk.session()
+    talk.update({**CALL, "status": "completed"})
+    change = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "in_progress"}
+    talk.update({**change, "title": "Run", "rawInput": {}})
+    talk.update({**change, "status": "failed"})
+    talk.tap.check()
+    talk.update({**change, "status": "completed"})
+
+    talk.is_wrong("that was failed is completed")
+
+
+def test_nobody_is_asked_behind_the_answer_to_a_prompt() -> None:
+    talk = Talk()
+    talk.session()
+    prompt = talk.prompt()
+    talk.update(CALL)
+    talk.ask({"toolCallId": "c", "status": "pending"})
+    talk.update({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"})
+    talk.end(prompt)
+
+    talk.is_wrong("somebody is still asked about \\['c'\\]")
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": []},
+        {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": TEXT},
+    ],
+)
+def test_nothing_goes_on_behind_the_answer_to_its_prompt(update: Json) -> None:
+    talk = Talk()
+    talk.session()
+    prompt = talk.prompt()
+    talk.update({**CALL, "status": "completed"})
+    talk.update({"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": TEXT})
+    talk.end(prompt)
+    talk.update({"sessionUpdate": "agent_message_chunk", "messageId": "new", "content": TEXT})
+    talk.tap.check()
+    talk.update(update)
+
+    talk.is_wrong("behind the answer to its prompt")
 
 
 def test_a_prompt_that_waited_may_be_answered_before_the_running_ones_tool_calls_end() -> None:

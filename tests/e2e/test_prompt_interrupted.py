@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import anyio
+import pytest
 
 from codex_acp.acp.types import ToolCallSessionUpdate, ToolCallUpdateSessionUpdate
 from codex_acp.testing import (
@@ -22,6 +24,7 @@ from codex_acp.testing import (
 )
 from codex_acp.testing.app_server_defaults import turn_object
 from tests.e2e.adapter_bench import WAIT, AdapterBench
+from tests.e2e.either_version import EitherVersion
 from tests.support.processes import lives
 
 
@@ -97,3 +100,25 @@ async def test_4_3_a_lost_end_of_a_turn_does_not_hold_its_prompt(tmp_path: Path)
 
         assert (await bench.prompt(session)).stop_reason == "end_turn"
         assert bench.text(session) == "All said."
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_4_1_an_automatic_review_that_a_cancel_aborts_is_announced_once(version: int) -> None:
+    ask = exec_command("touch made", justification="May I?")
+    script: list[list[Step]] = [[ask], [Gate("never"), Text("{}")]]
+    config = {"approvals_reviewer": "auto_review"}
+    with EitherVersion(version, script, config=config) as it:
+        session = it.new()
+        prompt = it.adapter.start_prompt(session)
+        kind = "tool_call" if version == 1 else "tool_call_update"
+        begun = it.adapter.wait_for(lambda m: '"kind": "think"' in json.dumps(m))
+        review = begun["params"]["update"]["toolCallId"]
+        it.adapter.send({"method": "session/cancel", "params": {"sessionId": session}})
+        if version == 1:
+            assert it.adapter.answer(prompt)["result"]["stopReason"] == "cancelled"
+        else:
+            it.adapter.until("state_update", session, state="idle")
+        told = [u for u in it.adapter.updates(None, session) if u.get("toolCallId") == review]
+        assert [u["status"] for u in told[:2]] == ["in_progress", "failed"]
+        assert [u["sessionUpdate"] for u in told] == [kind, *["tool_call_update"] * len(told[1:])]
+        assert not any("title" in u for u in told[1:])

@@ -87,6 +87,26 @@ def test_a_review_that_was_not_seen_to_start_is_shown_whole() -> None:
     assert "Approved." in text_of(call)
 
 
+def test_4_1_a_review_that_is_told_to_have_ended_twice_is_announced_once() -> None:
+    state = SessionState()
+    ((first,), (second,)) = (completed(state, "approved"), completed(state, "approved"))
+
+    assert first["sessionUpdate"] == "tool_call"
+    assert (second["sessionUpdate"], second["status"]) == ("tool_call_update", "completed")
+
+
+def test_4_1_a_review_that_ends_behind_its_turn_is_not_announced_again() -> None:
+    state = SessionState()
+    started(state)
+    turn = {"id": "u", "items": [], "status": "interrupted"}
+    ((cut_off,),) = (step(state, "turn/completed", {"threadId": "t", "turn": turn}),)
+    ((ended),) = completed(state, "aborted")
+
+    assert (cut_off["toolCallId"], cut_off["status"]) == ("r1", "failed")
+    assert (ended["sessionUpdate"], ended["status"]) == ("tool_call_update", "failed")
+    assert "aborted" in text_of(ended)
+
+
 def test_a_review_that_never_ends_ends_with_its_turn() -> None:
     state = SessionState()
     started(state)

@@ -67,10 +67,11 @@ class HttpClient(JsonClient):
                 raise
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
         if self.connection and not self._reading.done():
             await self.raw("DELETE")
         await self.break_off()
+        self.check(kind)
 
     async def break_off(self) -> None:
         """End as a broken network does: the server hears that the streams are gone, no more."""
@@ -98,6 +99,7 @@ class HttpClient(JsonClient):
 
     async def post(self, message: Json, **headers: str) -> httpx.Response:
         """Post a message."""
+        self.rules.from_client(message)
         if self.connection:
             headers["acp-connection-id"] = self.connection
         return await self._http.post(

@@ -16,6 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.e2e.adapter_bench import COMMAND
+from tests.support.stream_rules import StreamRules
 
 Json = dict[str, Any]
 
@@ -139,6 +140,8 @@ class JsonClient:
         """The questions, oldest first."""
         self.withdrawn: list[Any] = []
         """Ids of questions that were cancelled."""
+        self.rules = StreamRules()
+        self.rules.version = version
         self.answer: Callable[[Json], Json | None] = lambda _: None
         self.closed: ConnectionClosed | None = None
         self.initialized: Json = {}
@@ -159,10 +162,15 @@ class JsonClient:
             return {**params, "clientCapabilities": self._capabilities}
         return {**params, "capabilities": {}, "info": {"name": "test", "version": "1"}}
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
         await self.socket.close()
         self._reading.cancel()
         await asyncio.wait({self._reading})
+        self.check(kind)
+
+    def check(self, failed: object) -> None:
+        """Check that what it was told keeps to the rules, unless the test has ``failed``."""
+        assert failed is not None or not self.rules.problems, "\n".join(self.rules.problems)
 
     async def break_off(self) -> None:
         """End the connection as a broken network does."""
@@ -179,6 +187,7 @@ class JsonClient:
         self._wake()
 
     def _take(self, message: Json) -> None:
+        self.rules.from_agent(message)
         self.received.append(message)
         method = message.get("method")
         if method is None:
@@ -210,6 +219,7 @@ class JsonClient:
 
     async def send(self, message: Json) -> None:
         """Send one message."""
+        self.rules.from_client(message)
         await self.socket.send(json.dumps({"jsonrpc": "2.0", **message}))
 
     async def start(self, method: str, params: Json) -> int:

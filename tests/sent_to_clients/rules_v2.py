@@ -27,5 +27,7 @@ def _take(rules: SessionRules, message: Json) -> None:
         rules.update(message["params"]["update"])
     elif message.get("method") == "session/request_permission":
         rules.permission(message["params"])
+    elif message.get("method") == "$/cancel_request":
+        rules.settled()
     elif "messageId" in message.get("result", {}):
         rules.taken(message["result"]["messageId"])

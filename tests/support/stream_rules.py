@@ -1,7 +1,9 @@
 """What must hold of the stream of every conversation with our adapter, whatever it is about.
 
-A tool call is announced before anything else is said of it, pending while it is asked about, and
-ended when its prompt is answered (contract 4.5); a session is known before it is updated.
+A tool call is announced once and before anything else is said of it, pending while it is asked
+about, ended when its prompt is answered (contract 4.5), and has one end. Behind that answer nothing
+more is said of its turn, nor is anybody asked (contract 3.5, 4.2). A session is known before it is
+updated.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from tests.support.stream_rules_v2 import SessionRules
+from tests.support.stream_rules_v2 import FINAL, SessionRules, begins_anew
 
 Json = dict[str, Any]
 
@@ -23,6 +25,9 @@ _MAKES: Final = ("session/new", "session/fork")
 
 _ENDS: Final = ("session/close", "session/delete", "session/archive")
 
+_TAKEN_OVER: Final = "now shown on another connection"
+"""What the client is told of a session of which it hears no more."""
+
 
 class StreamRules:
     """Follows both sides of one connection; ``problems`` says what was against the rules.
@@ -35,7 +40,11 @@ class StreamRules:
         self.version = 1
         self._in_v2: dict[str, SessionRules] = {}
         self._permissions: dict[str, tuple[str, str]] = {}
-        """What v2 asks a person, by id: session and tool call."""
+        """What a person is asked, by id: session and tool call."""
+        self._told: dict[str, set[str]] = {}
+        """Session → the messages and tool calls of what runs in it."""
+        self._over: dict[str, set[str]] = {}
+        """The same of the prompts that were answered, until the next one."""
         self._asked: dict[str, Json] = {}
         """The client's requests that are not answered, by id."""
         self._sessions: set[str] = set()
@@ -51,6 +60,7 @@ class StreamRules:
         if "method" not in message or message.get("id") is None:
             return
         self._asked[json.dumps(message["id"])] = message
+        self._over.pop(_session_of(message), None)
         if message["method"] in _OPENS:
             self._of_v2(_session_of(message)).replay(begins=True)
 
@@ -77,6 +87,10 @@ class StreamRules:
                 case "session/update":
                     self._update(session, params["update"])
                 case "session/request_permission":
+                    self._permissions[json.dumps(message["id"])] = (
+                        session,
+                        params["toolCall"]["toolCallId"],
+                    )
                     self._permission(session, params["toolCall"])
                 case "elicitation/create":
                     self._elicitation(session, params.get("toolCallId"))
@@ -115,9 +129,18 @@ class StreamRules:
         left = [key[1] for key, s in self._calls.items() if key[0] == session and s in _OPEN]
         if left:
             self._wrong(f"the prompt was answered, these tool calls have not ended: {left}")
+        asked = [call for of, call in self._permissions.values() if of == session]
+        if asked:
+            self._wrong(f"the prompt was answered, somebody is still asked about {asked}")
+        self._over[session] = self._over.pop(session, set()) | self._told.pop(session, set())
 
     def _update(self, session: str, update: Json) -> None:
         kind = update["sessionUpdate"]
+        name = update.get("toolCallId") or update.get("messageId")
+        if name is not None and not self._is_opening(self._top(session)):
+            self._told.setdefault(session, set()).add(name)
+            if name in self._over.get(session, ()):
+                self._wrong(f"4.2: behind the answer to its prompt: {update}")
         if kind not in ("tool_call", "tool_call_update"):
             return
         key = (session, update["toolCallId"])
@@ -129,7 +152,10 @@ class StreamRules:
         elif key not in self._calls:
             self._wrong(f"an update of a tool call that was not announced: {update}")
         else:
-            self._calls[key] = status or self._calls[key]
+            before = self._calls[key]
+            if before in FINAL and status not in (None, before) and not begins_anew(update):
+                self._wrong(f"4.5: a tool call that was {before} is {status}: {update}")
+            self._calls[key] = status or before
 
     def _permission(self, session: str, call: Json) -> None:
         status = self._calls.get((session, call["toolCallId"]))
@@ -144,7 +170,9 @@ class StreamRules:
             self._wrong(f"an elicitation of a tool call that was not announced: {call}")
 
     def _sub_agent(self, session: str, update: Json) -> None:
-        """A session announces one below it, whose history is told with its own."""
+        """A session announces one below it, whose history is told with its own, or ends here."""
+        if _TAKEN_OVER in json.dumps(update):
+            self._forget_calls(session)
         if update["sessionUpdate"] == "subagent_update":
             child = update["sessionId"]
             self._sessions.add(child)
@@ -167,7 +195,8 @@ class StreamRules:
         asked = self._permissions.pop(json.dumps(request_id), None)
         if asked is not None:
             session, call = asked
-            self._of_v2(session).settled(call)
+            if self.version != 1:
+                self._of_v2(session).settled(call)
 
     def _of_v2(self, session: str) -> SessionRules:
         made = SessionRules()
@@ -177,6 +206,8 @@ class StreamRules:
     def _forget_calls(self, session: str) -> None:
         self._calls = {key: s for key, s in self._calls.items() if key[0] != session}
         self._in_v2.pop(session, None)
+        self._told.pop(session, None)
+        self._over.pop(session, None)
 
     def _wrong(self, problem: str) -> None:
         self.problems.append(problem)

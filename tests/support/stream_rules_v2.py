@@ -13,6 +13,9 @@ Json = dict[str, Any]
 
 _OPEN: Final = ("pending", "in_progress")
 
+FINAL: Final = ("completed", "failed", "cancelled")
+"""A tool call that is so stays so, unless Codex tells of it anew: a model may use its id again."""
+
 _OF_A_TURN: Final = frozenset(
     {
         "agent_message_chunk",
@@ -30,7 +33,8 @@ class SessionRules:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
-        self.state = "idle"
+        self.state: str | None = "idle"
+        """None of one that is opened: something may run in it."""
         self._background: set[str] = set()
         """Terminals that run on while the session is idle, and their tool calls."""
         self._calls: dict[str, Json] = {}
@@ -43,6 +47,8 @@ class SessionRules:
     def replay(self, *, begins: bool) -> None:
         """The history is told from now on, or was: all of it anew, of a session that is idle."""
         self._replays = begins
+        if begins:
+            self.state = None
 
     def status(self, call_id: str) -> str | None:
         """How a tool call is; None of one that was not announced."""
@@ -93,7 +99,8 @@ class SessionRules:
         if update["state"] == "idle":
             left = [i for i, call in self._calls.items() if call.get("status") in _OPEN]
             self.problems += [f"4.5: {each} is left open" for each in left]
-            if self.state != "idle" and "stopReason" not in update:
+            self.problems += [f"3.5: somebody is still asked about {each}" for each in self._asked]
+            if self.state not in ("idle", None) and "stopReason" not in update:
                 self.problems.append("4.4: work has ended without a reason")
         if update["state"] == "requires_action" and self.state == "idle":
             self.problems.append("what does not run requires an action")
@@ -108,9 +115,15 @@ class SessionRules:
         if update.get("status") == "in_progress" and call_id in self._asked:
             self.problems.append(f"4.1: {call_id} is in progress while it is asked for")
         before, now = self.status(call_id), update.get("status")
-        if before == "cancelled" and now not in (None, before) and not self._replays:
+        stays = before == "cancelled" or (before in FINAL and not begins_anew(update))
+        if stays and now not in (None, before) and not self._replays:
             self.problems.append(f"4.5: {call_id} was {before} and is {now}")
         self._calls[call_id] = {**(known or {}), **update}
         for part in update.get("content") or ():
             if part["type"] == "terminal" and part["terminalId"] not in self._terminals:
                 self.problems.append(f"{call_id} shows a terminal that is not known")
+
+
+def begins_anew(update: Json) -> bool:
+    """Whether an update tells the whole of a tool call, as Codex has reported it."""
+    return {"title", "rawInput"} <= update.keys()

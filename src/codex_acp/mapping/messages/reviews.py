@@ -43,7 +43,9 @@ def approval_review_completed(
 ) -> SessionEvents:
     """``item/autoApprovalReview/completed`` → its end: an approval completes, all else fails."""
     status: CallStatus = "completed" if params.review.status in _ENDED_WELL else "failed"
-    if state.open_calls.pop(params.review_id, None) is None:
+    state.open_calls.pop(params.review_id, None)
+    if params.review_id not in state.announced:
+        state.announced[params.review_id] = None
         return (_call(params, status),)
     return (
         ToolCallChanged(
