@@ -1,11 +1,11 @@
 """An ACP agent as a program that does what its prompt says: the standard library only.
 
 A prompt holds one JSON object: ``say``, ``write`` {name: text}, ``sh`` a script, ``sleep``, ``ask``
-a kind of tool call, ``form``, ``tokens``, ``used`` (a usage_update), ``stop`` a stop reason,
-``error`` {code, data}, ``unless`` a file that makes it forget its ``stop``, ``sleep_again`` for all
-but the very first prompt, ``crash`` (once if ``crash_once`` names a file that is not there yet),
-``background`` a command. The whole text is noted. Sessions are kept below ``FLEET_AGENT_STORE``, if
-set.
+a kind of tool call, ``form``, ``tokens``, ``counted`` (the same as the draft has it), ``used`` (a
+usage_update), ``stop`` a stop reason, ``error`` {code, data}, ``unless`` a file that makes it
+forget its ``stop``, ``sleep_again`` for all but the very first prompt, ``crash`` (once if
+``crash_once`` names a file that is not there yet), ``background`` a command. The whole text is
+noted. Sessions are kept below ``FLEET_AGENT_STORE``, if set.
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ def prompt(request: dict[str, Any]) -> None:
     result: dict[str, Any] = {"stopReason": reason}
     if "tokens" in told:
         result["_meta"] = {"x": {"usage": {"totalTokens": told["tokens"], "inputTokens": 1}}}
+    if "counted" in told:
+        result["usage"] = {"totalTokens": told["counted"], "inputTokens": 1, "outputTokens": 2}
     if "corrected" in text:
         say(session, os.environ.get("FLEET_AGENT_CORRECTION", "nothing"))
     send({"id": request["id"], "result": result})

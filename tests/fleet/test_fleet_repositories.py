@@ -20,6 +20,8 @@ from codex_acp.fleet.checkout import Checkouts, _digest
 from codex_acp.fleet.git_commands import SHOWN, GitFailed
 from codex_acp.fleet.git_commands import git as safe_git
 from codex_acp.fleet.jobs import Job
+from codex_acp.transport import orphans
+from codex_acp.transport.process_table import read_process, read_processes
 from tests.fleet.fleet_bench import (
     WAIT,
     commit,
@@ -395,6 +397,34 @@ async def test_a_git_that_is_cancelled_while_it_starts_leaves_no_process(tmp_pat
     with anyio.fail_after(30):
         while lives(int(pid.read_text())):  # noqa: ASYNC110 - killed, the kernel needs a moment
             await anyio.sleep(0.01)
+
+
+async def test_a_git_that_runs_is_no_orphan_of_an_agent(tmp_path: Path) -> None:
+    """The command takes in orphans: it would take git's status, or end it with the last agent."""
+    pid = tmp_path / "pid"
+    assert orphans.adopt_orphans(asyncio.get_running_loop())
+    try:
+        hangs = f"alias.x=!echo $PPID > {pid}; sleep 600"
+        running = asyncio.ensure_future(safe_git("x", before=("-c", hangs), cwd=tmp_path))
+        with anyio.fail_after(WAIT):
+            while not pid.exists() or not pid.read_text().strip():  # noqa: ASYNC110 - of a process
+                await asyncio.sleep(0.01)
+        info = read_process(int(pid.read_text()))
+        assert info is not None
+        assert info.parent == os.getpid()
+        assert not orphans.is_orphan_here(info)
+        assert not orphans.is_the_last(1)
+        running.cancel()
+        await asyncio.wait({running})
+        assert orphans.is_the_last(1)
+        for _ in range(100):
+            quick = asyncio.ensure_future(safe_git("version"))
+            while not quick.done():
+                orphans.collect(list(read_processes().values()))
+                await asyncio.sleep(0)
+            assert quick.result().startswith(b"git version")
+    finally:
+        orphans.leave_orphans()
 
 
 async def test_the_checks_hold_in_the_worker_too(tmp_path: Path) -> None:

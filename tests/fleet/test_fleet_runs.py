@@ -79,6 +79,21 @@ async def test_several_prompts_are_one_conversation(tmp_path: Path) -> None:
     assert len(session.read_text().splitlines()) == 3
 
 
+async def test_tokens_are_the_agents_own_count_where_it_has_one(tmp_path: Path) -> None:
+    found = await outcomes(
+        fleet_of(None),
+        task("in _meta", tmp_path, used=70, tokens=12),
+        task("as the draft has it", tmp_path, used=70, counted=13),
+        task("estimated", tmp_path, used=70),
+    )
+    told = {name: (o.usage.total, o.usage.counted) for name, o in found.items()}
+    assert told == {
+        "in _meta": (12, True),
+        "as the draft has it": (13, True),
+        "estimated": (70, False),
+    }
+
+
 @pytest.mark.parametrize("reason", ["refusal", "max_tokens", "max_turn_requests", "cancelled"])
 async def test_a_stop_reason_that_is_no_end_is_a_failure_and_not_tried_again(
     tmp_path: Path, reason: str

@@ -18,15 +18,15 @@ def lives(pid: int) -> bool:
     return False
 
 
-def app_servers(home: str) -> list[int]:
-    """The ids of the Codex app-servers that run with this ``CODEX_HOME``."""
-    wanted = f"CODEX_HOME={home}\0".encode()
+def processes_of(word: str, setting: str) -> list[int]:
+    """The ids of those with ``word`` in their command and ``setting`` in their environment."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
             command = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-            if b"\0app-server\0" in command and wanted in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
+            if word.encode() in command.split(b"\0"):
+                settings = (entry / "environ").read_bytes().split(b"\0")
+                found += [int(entry.name)] * (setting.encode() in settings)
     return found
 
 

@@ -89,4 +89,5 @@ class Turn:
             raise ErrorReply("session/prompt", code, message, data)
         if reason not in STOP_REASONS:
             raise CodexAcpError(f"the agent stopped for a reason that is not known here: {reason}")
-        return PromptResponse.model_validate({"stopReason": reason})
+        told = {"stopReason": reason, "usage": idle.usage and plain(idle.usage), "_meta": idle.meta}
+        return PromptResponse.model_validate({k: v for k, v in told.items() if v is not None})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.errors import how_ended
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.transcript.secrets import scrub
+from codex_acp.transport import orphans
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
@@ -116,15 +117,7 @@ async def git(
     """
     environment = (_environment() if users_own else null_environment()) | dict(env or {})
     starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(
-            *("git", *_OFF, *before, command, *arguments),
-            cwd=cwd,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        _spawned(("git", *_OFF, *before, command, *arguments), cwd, environment, given)
     )
     try:
         process = await _started(starting)
@@ -149,6 +142,24 @@ async def git(
     if process.returncode:
         raise GitFailed(command, process.returncode, complaint.decode(errors="replace"))
     return out
+
+
+async def _spawned(
+    words: Sequence[str], cwd: str | Path | None, env: Mapping[str, str], given: bytes | None
+) -> Process:
+    """git, which is waited for here: it is nobody's orphan, though it leads a session."""
+    with orphans.starting_own():
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            cwd=cwd,
+            env=env,
+            stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        orphans.opened(process.pid)
+    return process
 
 
 async def _started(starting: asyncio.Future[Process]) -> Process:
@@ -184,6 +195,8 @@ async def _kill(process: Process, complaining: asyncio.Task[bytes]) -> None:
     except TimeoutError:
         complaining.cancel()
         process._transport.close()  # type: ignore[attr-defined] # nothing else closes its pipes
+    finally:
+        orphans.closed(process.pid)
 
 
 async def _read(stream: asyncio.StreamReader, limit: int | None) -> bytes:

@@ -17,6 +17,7 @@ from codex_acp.fleet.session_log import SessionLog
 from codex_acp.fleet.worker_questions import ask_permission
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
 from codex_acp.runtime import OptionNotOffered
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -227,7 +228,7 @@ class SessionRun:
 def _usage_of(response: PromptResponse) -> Usage | None:
     """What the agent says of its prompt: as ACP's draft has it, or in the ``_meta`` of an agent
     that keeps to the stable schema."""
-    places: list[Any] = [response.model_extra or {}]
+    places: list[Any] = [plain(response)]  # a field of the schema or not
     places += [part for part in (response.meta or {}).values() if isinstance(part, dict)]
     for place in places:
         found = place.get("usage")

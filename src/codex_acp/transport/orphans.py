@@ -36,6 +36,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 """See prctl(2)."""
 
 _count = 0
+_starting = 0
 _open_roots: set[int] = set()
 _reaper: _Reaper | None = None
 
@@ -110,6 +111,7 @@ def is_orphan_here(info: ProcessInfo) -> bool:
     """
     return (
         _reaper is not None
+        and not _starting
         and info.parent == os.getpid()
         and info.session != os.getsid(0)
         and info.pid not in _open_roots
@@ -134,6 +136,19 @@ def collect(infos: list[ProcessInfo]) -> None:
                 os.waitpid(info.pid, os.WNOHANG)
             except ChildProcessError:
                 continue  # it was collected meanwhile
+
+
+class starting_own:  # noqa: N801 - used like a function
+    """While a child is started that this process waits for by itself: taken for an orphan it would
+    lose its status, or its life. It is to be `opened` by then, and `closed` at its end."""
+
+    def __enter__(self) -> None:
+        global _starting  # noqa: PLW0603 - this process's own
+        _starting += 1
+
+    def __exit__(self, *_exc: object) -> None:
+        global _starting  # noqa: PLW0603 - this process's own
+        _starting -= 1
 
 
 class sparing:  # noqa: N801 - used like a function

@@ -10,9 +10,10 @@ from codex_acp.mapping.events.session_events import Activity, StateChanged
 from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptStop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from codex_acp.adapter.prompts.turn_calls import TurnCalls
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.state import SessionState
 
 
@@ -42,14 +43,15 @@ class SessionActivity:
         self._works, self._only_asks = True, False
         self._look()
 
-    def ends(self, end: PromptEnd) -> None:
-        """That is over; said once, with why, and not before a command has spoken."""
+    def ends(self, end: PromptEnd, usage: Mapping[str, JsonValue] | None = None) -> None:
+        """That is over; said once, with why and with the tokens that it took, and not before a
+        command has spoken."""
         if self._speeches:
             self._held = end
         elif self._works:
             self._works = False
             self._told = "idle"
-            self._tell(StateChanged("idle", end))
+            self._tell(StateChanged("idle", end, usage=usage))
 
     @contextmanager
     def speaking(self) -> Iterator[None]:

@@ -300,7 +300,7 @@ class Session:
             self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
         run.usage = turn_usage(self._used_before, self._state.total_usage)
         if not goes_on and not self.plan_review.takes(end, self._state.proposed_plan):
-            self.activity.ends(end)
+            self.activity.ends(end, run.usage)
         self._outflow.flush()
 
     # What the routing of server requests asks and shows: see `SessionProtocol`.

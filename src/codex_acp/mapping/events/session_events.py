@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from codex_acp._record import names_of, record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.events.content import Block, CallContent, Location
     from codex_acp.mapping.session.stop_reasons import PromptEnd
@@ -264,6 +265,8 @@ class StateChanged:
     """Why it is idle, if that ends work."""
     background: Sequence[str] | None = None
     """Terminals whose commands run on by themselves; None: that is not told."""
+    usage: Mapping[str, JsonValue] | None = None
+    """Tokens that the work took which ended, as ``Usage`` of ACP's unstable schema."""
 
 
 # Sub-agents.

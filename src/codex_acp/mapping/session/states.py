@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
+from codex_acp.mapping.agent.capabilities import META_KEY
 from codex_acp.mapping.events.session_events import (
     SessionMessage,
     StateChanged,
@@ -54,6 +55,8 @@ def state_of(event: StateChanged) -> dict[str, Any]:
     state: dict[str, Any] = {"state": event.state}
     if event.end is not None:
         state |= _stop(event.end)
+    if event.usage is not None:
+        state["_meta"] = {META_KEY: {"usage": event.usage}}
     if event.background is not None:
         state["background"] = [{"type": "terminal", "terminalId": t} for t in event.background]
     return state
