@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "runtime": {"acp", "transport", "jsonrpc"},
     "fleet": {
-        "runtime", "acp", "jsonrpc.message", "transport.shielding", "wire",
+        "runtime", "acp", "jsonrpc.message", "transport.orphans", "transport.shielding", "wire",
         "transcript.private_file", "transcript.secrets",
     },
     "testing": {"acp", "jsonrpc", "transport"},
