@@ -41,6 +41,7 @@ RULES = {
     "3.7": "A request again is that request; actions or requests that share an id fail closed.",
     "3.8": "What the person sees is what runs; nothing deceives and nothing is cut in silence.",
     "3.9": "A sub-agent's requests belong to the root session and to the child's own turn.",
+    "3.9b": "A shown id is that of one item of one thread, and an asked card stays as asked.",
     "3.9c": "A session's model acts with its own session's rights.",
     "4.1": "A tool call is announced before its permission request, and not erased by it.",
     "4.2": "Updates keep Codex's order, and all of a turn come before its prompt response.",

@@ -27,7 +27,8 @@ DECLINED = "Declined: this was not done."
 
 
 def asked(call_id: str = "item") -> ToolCallAnnounced:
-    return ToolCallAnnounced(id=call_id, title="Run: make", status="pending")
+    raw = {"command": command()["command"]}
+    return ToolCallAnnounced(id=call_id, title="Run: make", status="pending", raw_input=raw)
 
 
 def settle(state: SessionState, *, accepted: bool, call_id: str = "item") -> list[Json]:
@@ -241,3 +242,31 @@ def test_what_is_remembered_of_ended_calls_is_bounded() -> None:
         call_completed(state, SleepThreadItem(id=str(number), duration_ms=1))
     assert len(state.announced) == 10_000
     assert state.open_calls == {}
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize(
+    "other",
+    [
+        command(command="ls -la", status="inProgress"),
+        file_change(status="inProgress"),
+        {"type": "sleep", "id": "item", "durationMs": 1},
+    ],
+    ids=["command", "files", "sleep"],
+)
+@pytest.mark.parametrize("by_item", [True, False])
+def test_3_9b_another_item_of_the_id_of_an_open_question_is_not_shown(
+    other: Json, by_item: bool
+) -> None:
+    state = SessionState()
+    if by_item:
+        start(state, command(status="inProgress"))
+    wired(state, announce(state, asked()))
+    assert start(state, other) == []
+    assert step(state, "item/commandExecution/outputDelta", {**ITEM, "delta": "x\n"}) == []
+    assert complete(state, {**other, "status": "completed"}) == []
+    (failed,) = settle(state, accepted=False)
+    assert failed["status"] == "failed"
+    assert complete(state, {**other, "status": "completed"}) == []
+    close(state)
+    assert start(state, other) != []  # in a turn of its own

@@ -7,6 +7,8 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from codex_acp.codex.approvals.actions import PathLook, known_again, named_paths, place_of
 from codex_acp.codex.approvals.classify import ApprovalRequest
@@ -19,11 +21,11 @@ from codex_acp.codex.approvals.grants import (
     digest_of,
 )
 from codex_acp.codex.approvals.real_paths import too_late
+from codex_acp.mapping.events.session_events import tool_call_id
 from codex_acp.mapping.v1.updates import permission_call
 from codex_acp.routing.approvals import choices, identity_of
 from codex_acp.routing.changes import Looks
 from codex_acp.routing.display import is_plain, visible
-from codex_acp.routing.table import tool_call_id
 from codex_acp.wire.codec import encode
 from tests.support.path_looks import behind, nothing, there
 from tests.support.path_looks import texts as looks_of
@@ -399,9 +401,27 @@ def test_4_1_a_sub_command_and_a_sub_agent_have_tool_calls_of_their_own() -> Non
     assert place_of(approval_of(command(approvalId="item")))[2:] == ("item", None)
     old = approval_of(request("execCommandApproval", approvalId="s"))
     assert place_of(old) == ("root", None, "item", "s")
-    ids = {tool_call_id("i", part, child) for part in (None, "p") for child in (None, "c")}
-    assert len(ids) == 4
-    assert tool_call_id("i", None, None) == "i"
+
+
+PIECES = st.sampled_from(
+    ["i", ":", "%", "%3A", "codex-acp:", "agent", "part", "item", "agent-part"]
+)
+NAMES = st.lists(PIECES, max_size=5).map("".join)
+PLACES = st.tuples(NAMES, st.none() | NAMES, st.none() | NAMES)
+
+
+@pytest.mark.attack("model")
+@settings(max_examples=2_000)
+@given(one=PLACES, other=PLACES)
+def test_3_9b_no_two_places_have_one_id(
+    one: tuple[str, str | None, str | None], other: tuple[str, str | None, str | None]
+) -> None:
+    assert (tool_call_id(*one) == tool_call_id(*other)) == (one == other)
+
+
+@given(st.text().filter(lambda text: not text.startswith("codex-acp:")))
+def test_3_9b_an_ordinary_id_is_the_items_own(item_id: str) -> None:
+    assert tool_call_id(item_id) == item_id
 
 
 # Where paths really lead.

@@ -195,8 +195,8 @@ def test_3_9_a_sub_agents_approval_is_asked_in_its_root_session_with_its_own_tur
     assert isinstance(routed, Approval)
     assert (routed.session_id, routed.thread_id, routed.turn_id) == ("root", "grandchild", "u")
     assert "grandchild" in (routed.shown.title or "")
-    assert routed.shown.id == "grandchild:item"
-    assert routed.announcement.id == "grandchild:item"
+    assert routed.shown.id == "codex-acp:agent:grandchild:item"
+    assert routed.announcement.id == "codex-acp:agent:grandchild:item"
 
 
 def test_3_9_a_sub_agents_form_is_asked_in_its_root_session() -> None:

@@ -101,6 +101,9 @@ class SessionState:
     cancelled_calls: set[str] = field(default_factory=set)
     """Tool calls that were cancelled, alone or with their turn; gone at the end of the next one."""
 
+    shadowed: set[str] = field(default_factory=set)
+    """Tool calls that were asked about when another item took their id; gone with the turn."""
+
     background: dict[str, models.CommandExecutionThreadItem] = field(default_factory=dict)
     """Tool call id → the command that runs on although its turn has ended, if that is told."""
 

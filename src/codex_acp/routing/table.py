@@ -23,7 +23,11 @@ from codex_acp.codex.approvals import classify as kinds
 from codex_acp.codex.approvals.actions import place_of
 from codex_acp.codex.approvals.classify import classify
 from codex_acp.codex.approvals.grants import allows, digest_of, offered
-from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
+from codex_acp.mapping.events.session_events import (
+    ToolCallAnnounced,
+    ToolCallChanged,
+    tool_call_id,
+)
 from codex_acp.routing.approvals import announced_content, identity_of, shown
 from codex_acp.routing.askability import Unaskable, asked_of
 from codex_acp.routing.display import visible
@@ -206,12 +210,6 @@ def _elicitation(what: kinds.ElicitationRequest, context: RoutingContext) -> Rou
         turn_id=getattr(request.params, "turn_id", None),
         asked=asked,
     )
-
-
-def tool_call_id(item_id: str, part: str | None, child: str | None) -> str:
-    """The ACP tool call of an item: its id, made unique for a sub-command and for a sub-agent."""
-    call = item_id if part is None else f"{item_id}:{part}"
-    return call if child is None else f"{child}:{call}"
 
 
 def announcement(shown: ToolCallChanged, content: Sequence[CallContent]) -> ToolCallAnnounced:

@@ -17,6 +17,7 @@ from codex_acp.adapter.prompts.turn_calls import start_refused
 from codex_acp.adapter.sessions.prompt_message import refused
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.events.content import TextBlock
+from codex_acp.mapping.events.session_events import tool_call_id
 from codex_acp.mapping.session.stop_reasons import PromptStop
 from codex_acp.transport.shielding import shielded
 
@@ -126,7 +127,7 @@ class PlanReview:
 
     async def _run(self, over: asyncio.Future[PromptDone], item_id: str, plan: str) -> None:
         try:
-            over.set_result(await self._reviewed(f"plan-review:{item_id}", plan))
+            over.set_result(await self._reviewed(tool_call_id(item_id, "plan-review"), plan))
         except CodexAcpError as error:
             self._session.rests(start_refused(error))
             over.set_exception(refused(error))

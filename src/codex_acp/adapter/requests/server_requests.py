@@ -26,6 +26,7 @@ from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsAppro
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.mapping.calls.file_changes import wanted_of_changes
 from codex_acp.mapping.events.permissions import PermissionQuestion
+from codex_acp.mapping.events.session_events import tool_call_id
 from codex_acp.routing import records
 from codex_acp.routing.approvals import command_of, reason_shown
 from codex_acp.routing.display import shortened, visible
@@ -319,7 +320,7 @@ class ServerRequestRunner:
         """See to the end of an accepted tool call that is not an item of the session's thread."""
         if isinstance(routed.approval, PermissionsApproval):
             self._call_ended(routed, ended_well=True)  # there is no item: to grant is all
-        elif routed.shown.id != routed.item_id:
+        elif routed.shown.id != tool_call_id(routed.item_id):
             self._accepted.setdefault((routed.thread_id, routed.item_id), []).append(routed)
 
     def _call_ended(self, routed: Approval, *, ended_well: bool) -> None:

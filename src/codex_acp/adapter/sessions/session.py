@@ -25,7 +25,12 @@ from codex_acp.adapter.sub_agents.sub_agents import SubAgents
 from codex_acp.errors import CodexAcpError, RpcError, TransportError
 from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_ended
-from codex_acp.mapping.events.session_events import PromptTaken, StateChanged, TextChunk
+from codex_acp.mapping.events.session_events import (
+    PromptTaken,
+    StateChanged,
+    TextChunk,
+    tool_call_id,
+)
 from codex_acp.mapping.messages.lines import said
 from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop, end_of_turn
 from codex_acp.mapping.session.usage import turn_usage
@@ -376,7 +381,8 @@ class Session:
             return False
         if not (method.startswith("item/") and self.prompts.answered(turn_id)):
             return True
-        if method != "item/completed" or item_of(params) not in self._state.background:
+        item_id = item_of(params) if method == "item/completed" else None
+        if item_id is None or tool_call_id(item_id) not in self._state.background:
             return False
         return self.activity.again_soon()
 

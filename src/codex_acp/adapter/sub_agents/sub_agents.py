@@ -222,9 +222,11 @@ class SubAgents:
         return self.outlets[agent.call_id]
 
     def _send_notes(self, notes: SubAgentNotes) -> bool:
-        if not self._may_note():
-            return False
-        self._outflow.send(self._session_id, notes.shown())
+        told = notes.shown()
+        asked = self._state.open_calls.get(told.id)
+        if not self._may_note() or (asked is not None and asked.pending):
+            return False  # nothing changes the card of an open question
+        self._outflow.send(self._session_id, told)
         return True
 
     def _leave(self) -> None:

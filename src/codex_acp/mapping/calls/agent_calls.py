@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.call import Call, Phase, ending, structured
+from codex_acp.mapping.events.session_events import tool_call_id
 from codex_acp.routing.content import code_content, text_content
 from codex_acp.routing.display import inline
 from codex_acp.wire.codec import plain
@@ -73,7 +74,7 @@ def _collab(item: models.CollabAgentToolCallThreadItem, phase: Phase) -> Call:
     if states:
         content.append(text_content("\n".join(["Sub-agents:", *states])))
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title=_title(item),
         kind="other",
         status=end.status,
@@ -95,7 +96,7 @@ def _activity(item: models.SubAgentActivityThreadItem, phase: Phase) -> Call:
     activity = _ACTIVITIES.get(item.kind) or inline(item.kind)
     end = ending(None, phase)
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title=f"Sub-agent {inline(item.agent_path)} {activity}",
         kind="other",
         status=end.status,

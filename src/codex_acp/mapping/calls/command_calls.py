@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.call import UNFINISHED, Call, Ending, Phase, ending, named, structured
 from codex_acp.mapping.events.content import CallContent, Location, TerminalContent
-from codex_acp.mapping.events.session_events import CallKind, Severity, TerminalExit, TerminalState
+from codex_acp.mapping.events.session_events import (
+    CallKind,
+    Severity,
+    TerminalExit,
+    TerminalState,
+    tool_call_id,
+)
 from codex_acp.mapping.prompt.content_blocks import output_block
 from codex_acp.routing.changes import real_paths
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
@@ -55,7 +61,7 @@ def command_call(
         content += [] if terminal else _exit_line(item)
         content += end.content
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title=_wording(item) or _shown(script_of(item.command)),
         kind=_kind(item.command_actions),
         status=end.status,
@@ -79,7 +85,7 @@ def command_content(
     At most ``limit`` characters of it.
     """
     if terminal:
-        return [TerminalContent(item.id)]
+        return [TerminalContent(tool_call_id(item.id))]
     script = script_of(item.command)
     if _wording(item) is None and visible(script) == script and len(script) <= TITLE_LIMIT:
         return []
@@ -115,7 +121,7 @@ def terminal_state(
     if not (begins or output or ended):
         return None
     return TerminalState(
-        item.id,
+        tool_call_id(item.id),
         cwd=item.cwd if begins else None,
         command=visible(item.command, multiline=True) if begins else None,
         output=output or None,

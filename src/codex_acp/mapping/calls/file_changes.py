@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.actions import move_target
 from codex_acp.mapping.calls.call import Call, Phase, cut_off_list, ending
-from codex_acp.mapping.events.session_events import CallKind, ToolCallChanged
+from codex_acp.mapping.events.session_events import CallKind, ToolCallChanged, tool_call_id
 from codex_acp.routing.changes import Change, changes_title, patch_of, shown_path
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def file_change_call(item: models.FileChangeThreadItem, phase: Phase, looks: Loo
     end = ending(item.status, phase)
     changes = _changes(item, looks)
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title=changes_title(changes, lambda path: shown_path(_base(path)), cut_off_list),
         kind=_kind(item.changes),
         status=end.status,

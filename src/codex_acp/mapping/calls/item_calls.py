@@ -23,6 +23,7 @@ from codex_acp.mapping.calls.other_calls import (
     unknown_item_id,
     web_search_call,
 )
+from codex_acp.mapping.events.session_events import tool_call_id
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -51,10 +52,14 @@ def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | 
         case models.CommandExecutionThreadItem():
             terminal = state.client.shows_terminals
             return command_call(
-                item, phase, looks_of(state, item.id), terminal=terminal, streamed=streamed
+                item,
+                phase,
+                looks_of(state, tool_call_id(item.id)),
+                terminal=terminal,
+                streamed=streamed,
             )
         case models.FileChangeThreadItem():
-            return file_change_call(item, phase, looks_of(state, item.id))
+            return file_change_call(item, phase, looks_of(state, tool_call_id(item.id)))
         case models.McpToolCallThreadItem():
             return mcp_call(item, phase)
         case models.DynamicToolCallThreadItem():
@@ -96,7 +101,7 @@ def looks_kept(item: ToolItem, looks: Looks) -> Looks:
 
 def id_of(item: ToolItem) -> str:
     """The id of its tool call."""
-    return unknown_item_id(item) if isinstance(item, UnknownVariant) else item.id
+    return tool_call_id(unknown_item_id(item) if isinstance(item, UnknownVariant) else item.id)
 
 
 def status_of(item: models.ThreadItem) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.mapping.calls.call import Call, Ending, Phase, ending, structured
+from codex_acp.mapping.events.session_events import tool_call_id
 from codex_acp.mapping.prompt.content_blocks import (
     json_content,
     mcp_content,
@@ -39,7 +40,7 @@ def mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
     if item.error is not None:
         content.append(code_content(item.error.message, heading="Error:"))
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title=f"{inline(item.server)}: {inline(item.tool)}",
         kind="read" if item.read_only_hint else "other",
         status=end.status,
@@ -66,7 +67,7 @@ def dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
     content = arguments_content(item.arguments)
     content += [output_content(part) for part in item.content_items or ()]
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title=_tool_name(item.namespace, item.tool),
         kind="other",
         status=end.status,
@@ -91,7 +92,7 @@ def function_output_call(item: models.FunctionCallOutputThreadItem, phase: Phase
     else:
         content = [output_content(part) for part in output]
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title=_tool_name(item.namespace, item.name),
         kind="other",
         status=end.status,

@@ -50,6 +50,9 @@ class OpenCall:
     pending: bool = False
     """Whether it was last said to wait for an approval."""
 
+    about: object = None
+    """Raw input of the announcement, of a call that only an approval announced."""
+
     asked: bool = False
     """Whether an approval was asked for, which may have shown other content in place of this."""
 

@@ -12,6 +12,7 @@ from codex_acp._json import text_at
 from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.call import Call, Ending, Phase, ending, structured
 from codex_acp.mapping.events.content import CallContent, ImageBlock, Location
+from codex_acp.mapping.events.session_events import tool_call_id
 from codex_acp.mapping.prompt.content_blocks import block_content, file_link, json_content, link
 from codex_acp.routing.content import text_content
 from codex_acp.routing.display import inline
@@ -43,7 +44,7 @@ def web_search_call(item: models.WebSearchThreadItem, phase: Phase) -> Call:
     end = ending(None, phase)
     results = item.results or []
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title=title,
         kind=kind,
         status=end.status,
@@ -57,7 +58,7 @@ def image_view_call(item: models.ImageViewThreadItem, phase: Phase) -> Call:
     """The model looks at an image file."""
     end = ending(None, phase)
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title=f"View image {inline(_base(item.path))}",
         kind="read",
         status=end.status,
@@ -77,7 +78,7 @@ def image_generation_call(item: _ImageGeneration, phase: Phase) -> Call:
     if item.failure is not None:
         content.append(text_content(_failure(item.failure)))
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title="Generate image",
         kind="other",
         status=end.status,
@@ -92,7 +93,7 @@ def sleep_call(item: models.SleepThreadItem, phase: Phase) -> Call:
     """The model waits."""
     end = ending(None, phase)
     return Call(
-        id=item.id,
+        id=tool_call_id(item.id),
         title=f"Wait {item.duration_ms / 1000:g} s",
         kind="other",
         status=end.status,
@@ -106,7 +107,7 @@ def unknown_call(item: UnknownVariant, phase: Phase) -> Call:
     whole = item.wire()
     end = ending(text_at(whole, "status"), phase)
     return Call(
-        id=unknown_item_id(item),
+        id=tool_call_id(unknown_item_id(item)),
         title=inline(str(whole.get("type"))),
         kind="other",
         status=end.status,

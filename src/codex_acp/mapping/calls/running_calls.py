@@ -16,7 +16,12 @@ from codex_acp.mapping.calls.item_calls import call_of, id_of, looks_kept, looks
 from codex_acp.mapping.calls.mcp_calls import arguments_content
 from codex_acp.mapping.calls.open_calls import OpenCall
 from codex_acp.mapping.calls.output import UPDATE_COST, WHOLE_LIMIT, size_of_text
-from codex_acp.mapping.events.session_events import SessionEvents, TerminalOutput, ToolCallChanged
+from codex_acp.mapping.events.session_events import (
+    SessionEvents,
+    TerminalOutput,
+    ToolCallChanged,
+    tool_call_id,
+)
 from codex_acp.mapping.prompt.content_blocks import output_block, size_of
 from codex_acp.routing.display import shortened, visible
 
@@ -55,27 +60,29 @@ def mcp_progress(
     state: SessionState, params: models.McpToolCallProgressNotification
 ) -> SessionEvents:
     """``item/mcpToolCall/progress``: a line in the server's words."""
-    open_call = state.open_calls.get(params.item_id)
+    call_id = tool_call_id(params.item_id)
+    open_call = _running(state, call_id)
     if open_call is None or not isinstance(open_call.item, models.McpToolCallThreadItem):
         return ()
     open_call.output.add(f"{shortened(visible(params.message), _PROGRESS_LINE)}\n")
-    return _send_if_due(state, params.item_id, open_call)
+    return _send_if_due(state, call_id, open_call)
 
 
 def patch_updated(
     state: SessionState, params: models.FileChangePatchUpdatedNotification
 ) -> SessionEvents:
     """``item/fileChange/patchUpdated``: the changes as far as they are written."""
-    open_call = state.open_calls.get(params.item_id)
+    call_id = tool_call_id(params.item_id)
+    open_call = _running(state, call_id)
     if open_call is None or not isinstance(open_call.item, models.FileChangeThreadItem):
         return ()
     item = open_call.item.model_copy(update={"changes": params.changes})
     open_call.item = item
     open_call.looks = {**looks_kept(item, state.looks), **open_call.looks}
-    open_call.content = file_change_call(item, "running", looks_of(state, item.id)).content
+    open_call.content = file_change_call(item, "running", looks_of(state, call_id)).content
     open_call.changes.earn(sum(len(change.diff) for change in item.changes) + UPDATE_COST)
     open_call.changes_cost = UPDATE_COST + size_of(open_call.content)
-    return _send_if_due(state, params.item_id, open_call)
+    return _send_if_due(state, call_id, open_call)
 
 
 def due(state: SessionState) -> float | None:
@@ -126,10 +133,11 @@ def content_now(state: SessionState, open_call: OpenCall) -> list[CallContent]:
 
 
 def more_output(
-    state: SessionState, call_id: str, text: str, *, typed: bool = False
+    state: SessionState, item_id: str, text: str, *, typed: bool = False
 ) -> SessionEvents:
     """A running command has said ``text``, or it was ``typed`` into it."""
-    open_call = state.open_calls.get(call_id)
+    call_id = tool_call_id(item_id)
+    open_call = _running(state, call_id)
     item = None if open_call is None else open_call.item
     if not text or open_call is None or not isinstance(item, models.CommandExecutionThreadItem):
         return ()
@@ -143,6 +151,11 @@ def more_output(
     # So much came that the client is given a new beginning: what it holds is bounded, too.
     too_much = not typed and output.size // WHOLE_LIMIT > before
     return (TerminalOutput(call_id, text, output.last() if too_much else None),)
+
+
+def _running(state: SessionState, call_id: str) -> OpenCall | None:
+    """Return what is remembered of a call; None if another item has taken the id of it."""
+    return None if call_id in state.shadowed else state.open_calls.get(call_id)
 
 
 def _in_terminal(state: SessionState, open_call: OpenCall) -> bool:

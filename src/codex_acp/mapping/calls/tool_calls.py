@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import text_at
 from codex_acp._record import replace
-from codex_acp.codex._generated.models import CommandExecutionThreadItem, FileChangeThreadItem
+from codex_acp.codex._generated.models import (
+    CommandExecutionThreadItem,
+    FileChangeThreadItem,
+    McpToolCallThreadItem,
+)
 from codex_acp.mapping.calls.call import UNFINISHED, Call, as_tool_call, as_update
 from codex_acp.mapping.calls.command_calls import ended_in_background, runs_on, terminal_state
 from codex_acp.mapping.calls.item_calls import call_of, id_of, last_phase
@@ -27,6 +32,7 @@ from codex_acp.mapping.events.session_events import (
 )
 from codex_acp.mapping.messages.lines import say
 from codex_acp.routing.content import text_content
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from codex_acp.mapping.state import SessionState
@@ -40,7 +46,8 @@ def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
     Of a file change that is being written, the latest diffs go out: the question shows no others.
     """
     call_id = call.id
-    open_call = state.open_calls.setdefault(call_id, OpenCall(content=call.content or ()))
+    announced = OpenCall(content=call.content or (), about=call.raw_input)
+    open_call = state.open_calls.setdefault(call_id, announced)
     was_pending, open_call.pending = open_call.pending, True
     open_call.asked = True
     if call_id not in state.announced:
@@ -52,6 +59,8 @@ def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
 
 def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
     """An item started. If an approval has announced it, the status is the approval's."""
+    if _is_another(state, item):
+        return ()
     is_open = id_of(item) in state.open_calls
     call = begin_item(state, item)
     announced = call.id in state.announced
@@ -64,13 +73,16 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
 
 def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     """An item completed: all of its tool call, but for diffs that the client has already."""
-    if isinstance(item, CommandExecutionThreadItem) and item.id in state.background:
-        del state.background[item.id]
+    call_id = id_of(item)
+    if isinstance(item, CommandExecutionThreadItem) and call_id in state.background:
+        del state.background[call_id]
         return _background_ended(state, item)
-    open_call = state.open_calls.get(id_of(item))
+    if _is_another(state, item):
+        return ()
+    open_call = state.open_calls.get(call_id)
     streamed = open_call.output.whole() if open_call is not None and open_call.output.size else None
     call = call_of(state, item, last_phase(item), streamed)
-    state.open_calls.pop(id_of(item), None)
+    state.open_calls.pop(call_id, None)
     if call.id in state.cancelled_calls and call.status == "failed":
         call = replace(call, status="cancelled")  # it failed of that
     terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
@@ -131,6 +143,7 @@ def close_open_calls(state: SessionState, *, goes_on: bool = False) -> SessionEv
     ``goes_on``: nobody has stopped it, so that a command which still runs does so from now on in
     the background.
     """
+    state.shadowed.clear()
     left = state.open_calls.items()
     told = [
         _in_background(state, open_call)
@@ -145,7 +158,38 @@ def close_open_calls(state: SessionState, *, goes_on: bool = False) -> SessionEv
 
 def still_runs(state: SessionState, item: CommandExecutionThreadItem) -> SessionEvents:
     """A command of an earlier turn that runs in the background, for a client that opens anew."""
-    return [*call_started(state, item), _in_background(state, state.open_calls.pop(item.id))]
+    return [*call_started(state, item), _in_background(state, state.open_calls.pop(id_of(item)))]
+
+
+def _is_another(state: SessionState, item: ToolItem) -> bool:
+    """Whether an item has the id of a tool call that a question shows, and is not what it shows.
+
+    A model chooses its ids. Nothing of that item is shown: the question fails closed, and so does
+    whatever bears its id until the turn is over.
+    """
+    call_id = id_of(item)
+    open_call = state.open_calls.get(call_id)
+    if open_call is not None and open_call.pending:
+        shown = open_call.item
+        if shown is None:
+            command = getattr(item, "command", None)
+            same = command is not None and text_at(open_call.about, "command") == command
+        else:
+            same = type(shown) is type(item) and _subject(shown) == _subject(item)
+        if not same:
+            state.shadowed.add(call_id)
+    return call_id in state.shadowed
+
+
+def _subject(item: ToolItem) -> tuple[object, ...]:
+    """Return what an item that can be asked about does: the same from its start to its end."""
+    if isinstance(item, CommandExecutionThreadItem):
+        return item.command, item.cwd
+    if isinstance(item, FileChangeThreadItem):
+        return (plain(item.changes),)
+    if isinstance(item, McpToolCallThreadItem):
+        return item.server, item.tool, plain(item.arguments)
+    return (type(item),)
 
 
 def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
@@ -155,9 +199,9 @@ def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
     """
     item = open_call.item
     assert isinstance(item, CommandExecutionThreadItem), "nothing else lives on"
-    state.background[item.id] = item
+    state.background[id_of(item)] = item
     if state.client.agent_terminals:
-        return ToolCallChanged(id=item.id, status="completed", stoppable=False)
+        return ToolCallChanged(id=id_of(item), status="completed", stoppable=False)
     streamed = open_call.output.whole() if open_call.output.size else None
     call = call_of(state, item, "running", streamed)
     line = text_content(runs_on(item))
@@ -172,10 +216,11 @@ def _background_ended(state: SessionState, item: CommandExecutionThreadItem) -> 
     """
     if not state.client.agent_terminals:
         return say(state, *ended_in_background(item))
-    ended = ToolCallChanged(id=item.id, terminal=terminal_state(item, ended=True), stoppable=False)
+    call_id, terminal = id_of(item), terminal_state(item, ended=True)
+    ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
     if item.aggregated_output is None:
         return (ended,)
-    return (TerminalOutput(item.id, "", whole_text(item.aggregated_output)), ended)
+    return (TerminalOutput(call_id, "", whole_text(item.aggregated_output)), ended)
 
 
 def _has_diffs(open_call: OpenCall, call: Call) -> bool:

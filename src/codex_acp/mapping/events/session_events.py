@@ -19,6 +19,29 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block, CallContent, Location
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
+DERIVED: Final = "codex-acp:"
+"""How the id of a tool call begins that is more than the id of an item."""
+
+
+def tool_call_id(item_id: str, part: str | None = None, child: str | None = None) -> str:
+    """Return the id of an item's tool call: no item of another thread, and no other part, has it.
+
+    An item of the session's own thread keeps its id. A model chooses that, so one that could be
+    taken for the id of a ``part`` or of a sub-agent, ``child``, is derived as well. The item's id
+    stands last and as it is; what stands before it holds no colon of its own.
+    """
+    if part is None and child is None and not item_id.startswith(DERIVED):
+        return item_id
+    if child is None:
+        kind = "item" if part is None else "part"
+    else:
+        kind = "agent" if part is None else "agent-part"
+    above = [
+        each.replace("%", "%25").replace(":", "%3A") for each in (child, part) if each is not None
+    ]
+    return DERIVED + ":".join([kind, *above, item_id])
+
+
 CallKind: TypeAlias = Literal[
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
 ]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.mapping.events.session_events import CompactionChanged, SessionEvents
+from codex_acp.mapping.events.session_events import (
+    CompactionChanged,
+    SessionEvents,
+    tool_call_id,
+)
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ContextCompactionThreadItem
@@ -13,18 +17,20 @@ if TYPE_CHECKING:
 
 def compaction_started(state: SessionState, item: ContextCompactionThreadItem) -> SessionEvents:
     """A compaction begins."""
-    if item.id in state.open_compactions:
+    compaction_id = tool_call_id(item.id)
+    if compaction_id in state.open_compactions:
         return ()
-    state.open_compactions.append(item.id)
-    return (CompactionChanged(item.id, "in_progress", known=False),)
+    state.open_compactions.append(compaction_id)
+    return (CompactionChanged(compaction_id, "in_progress", known=False),)
 
 
 def compaction_completed(state: SessionState, item: ContextCompactionThreadItem) -> SessionEvents:
     """A compaction is done; one that was not seen to begin (a replay) is told whole."""
-    known = item.id in state.open_compactions
+    compaction_id = tool_call_id(item.id)
+    known = compaction_id in state.open_compactions
     if known:
-        state.open_compactions.remove(item.id)
-    return (CompactionChanged(item.id, "completed", known=known),)
+        state.open_compactions.remove(compaction_id)
+    return (CompactionChanged(compaction_id, "completed", known=known),)
 
 
 def close_compactions(state: SessionState) -> SessionEvents:

@@ -14,6 +14,7 @@ from codex_acp.mapping.events.session_events import (
     ToolCallAnnounced,
     ToolCallChanged,
     UserMessage,
+    tool_call_id,
 )
 from codex_acp.routing.display import shortened, visible
 
@@ -58,7 +59,7 @@ def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
     """Those that an item of this thread names, as far as it knows of them."""
     if not isinstance(item, dict):
         return
-    call_id, kind = _text(item.get("id")) or "", item.get("type")
+    call_id, kind = tool_call_id(_text(item.get("id")) or ""), item.get("type")
     if kind == "collabAgentToolCall":
         receivers = item.get("receiverThreadIds")
         started = item.get("tool") == "spawnAgent"
