@@ -112,6 +112,22 @@ async def test_3_2_the_answer_comes_with_the_end_of_the_turn_and_the_end_wins() 
         assert await bench.answer() == DECLINED
 
 
+async def test_3_2_a_grant_for_a_turn_that_is_over_is_refused_though_the_question_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(policy_runner.PolicyRunner, "_withdraw_what_is_over", lambda _: None)
+    asked = Asked()
+    async with PolicyBench(ask(asked), ask_command()) as bench:
+        with anyio.fail_after(60):
+            await asked.called.wait()
+        bench.server.play(*turn_completed())
+        await bench.synced()
+        asked.release.set()
+        assert await bench.answer() == DECLINED
+        (told,) = bench.refused
+        assert "its turn is over" in told.reason
+
+
 async def test_3_2_a_request_that_was_resolved_before_it_could_be_asked_is_refused() -> None:
     asked = Asked()
     asked.release.set()

@@ -121,6 +121,53 @@ def test_a_sub_agent_is_below_the_session_that_started_it_whoever_names_it() -> 
     assert not registry.owned("bob", "child")
 
 
+class _AtRest:
+    """An open session that nobody shows and that does nothing."""
+
+    def __init__(self, owner: str, *, busy: bool = False, shown: bool = False) -> None:
+        self.owner = owner
+        self.busy = busy
+        self.client = object() if shown else None
+
+
+class _Ending(Registry):
+    """Notes which sessions it ends."""
+
+    def __init__(self, limits: Limits, **sessions: _AtRest) -> None:
+        super().__init__(lambda _: None, Owners(TWO), limits)
+        self.sessions = cast("dict[str, NetworkSession]", dict(sessions))
+
+    async def end(self, session: NetworkSession) -> None:
+        self.sessions = {name: each for name, each in self.sessions.items() if each is not session}
+
+
+async def test_only_an_owners_own_sessions_at_rest_make_room_for_one_that_has_its_share() -> None:
+    bobs, alices = _AtRest("bob"), _AtRest("alice")
+    registry = _Ending(Limits(sessions=4), b1=bobs, b2=bobs, a1=alices, a2=_AtRest("alice"))
+    async with registry.room("alice"):
+        assert sorted(registry.sessions) == ["a2", "b1", "b2"]
+    busy = _AtRest("alice", busy=True)
+    shown = _AtRest("alice", shown=True)
+    registry = _Ending(Limits(sessions=4), b1=bobs, a1=busy, a2=shown)
+    with pytest.raises(RpcError, match="2 sessions of yours are open"):
+        async with registry.room("alice"):
+            pass
+    assert sorted(registry.sessions) == ["a1", "a2", "b1"]
+
+
+async def test_who_has_more_than_a_share_makes_room_for_who_has_less_and_nobody_else_does() -> None:
+    bobs = {f"b{number}": _AtRest("bob") for number in range(3)}
+    registry = _Ending(Limits(sessions=4), a1=_AtRest("alice"), **bobs)
+    async with registry.room("alice"):
+        assert sorted(registry.sessions) == ["a1", "b1", "b2"]
+    registry = _Ending(Limits(sessions=4), a1=_AtRest("alice"), c1=_AtRest("carol"), **bobs)
+    registry.sessions.pop("b2")
+    with pytest.raises(RpcError, match="4 sessions are open on this server"):
+        async with registry.room("alice"):
+            pass
+    assert len(registry.sessions) == 4
+
+
 def test_a_connection_is_held_to_its_token_as_the_file_has_it_now() -> None:
     known = [Token("alice", b"a", 100.0)]
     tokens = Tokens(lambda: tuple(known), clock=lambda: 50.0)

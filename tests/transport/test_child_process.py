@@ -81,6 +81,11 @@ def python(program: str) -> tuple[ChildProcess, Events]:
     return child, events
 
 
+def let_it_end(child: ChildProcess) -> None:
+    """Wait for the child's end while the loop stands still, so that it sees all of it at once."""
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+
 async def closed_in_time(child: ChildProcess) -> float:
     start = time.monotonic()
     with anyio.fail_after(WAIT):
@@ -238,6 +243,41 @@ async def test_a_grandchild_that_holds_stdout_does_not_hide_the_end() -> None:
     assert events.data == b"last words\n"
     await child.aclose()
     assert len(events.ends) == 1
+
+
+WRITES_MUCH = """
+import fcntl, os
+fcntl.fcntl({number}, fcntl.F_SETPIPE_SZ, 1024 * 1024)
+os.write({number}, b"x" * 300_000 + b"\\nthe last words")
+"""
+"""More than one read takes, all of it in the pipe when the child ends."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has pipes of a chosen size")
+async def test_all_that_a_pipe_holds_comes_before_the_end_that_is_told_in_the_same_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(child_module, "END_GRACE_SECONDS", 0.0)
+    program = SPAWN_GRANDCHILD.format(program=STUBBORN, session=False, stdout="None")
+    child, events = python(program + WRITES_MUCH.format(number=1) + "os._exit(4)")
+    child.pause_reading()
+    let_it_end(child)
+    child.resume_reading()
+    error = await events.until_closed()
+    assert isinstance(error, ProcessExited)
+    assert len(events.data) == 300_015
+    assert events.data.endswith(b"the last words")
+    await child.aclose()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has pipes of a chosen size")
+async def test_the_last_words_on_stderr_are_told_however_much_came_before_them() -> None:
+    child, events = python(WRITES_MUCH.format(number=2) + "os._exit(4)")
+    let_it_end(child)
+    error = await events.until_closed()
+    assert isinstance(error, ProcessExited)
+    assert error.stderr_tail.endswith("the last words")
+    await child.aclose()
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stdin"])
