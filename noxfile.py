@@ -178,6 +178,26 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session
+def chaos(session: nox.Session) -> None:
+    """A random client and a random Codex, what one saw compared with what the other said:
+    -- [--seed S] [--count N] [--minutes 5]."""
+    session.run(shared(session), "-m", "tests.soak", "chaos", *session.posargs)
+
+
+@nox.session(name="network-chaos")
+def network_chaos(session: nox.Session) -> None:
+    """The same with several clients of two owners, who come, take over and leave."""
+    session.run(shared(session), "-m", "tests.soak", "network-chaos", *session.posargs)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Plant some forty faults, one at a time, in a copy of the tree; name those that no test
+    notices: -- [NAME...] [--workers 2]."""
+    session.run(shared(session), "-m", "tests.mutants", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """ruff: rules and format."""
     python = shared(session)

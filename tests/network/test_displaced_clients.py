@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from codex_acp.adapter.network.network_session import NetworkSession
-from codex_acp.mapping.events.session_events import SessionEvent, StateChanged
+from codex_acp.mapping.events.session_events import (
+    SessionEvent,
+    StateChanged,
+    ToolCallAnnounced,
+)
 
 
 class Shown:
@@ -18,8 +23,11 @@ class Shown:
     def __init__(self) -> None:
         self.outflow = self
         self.heard: list[StateChanged] = []
+        self.shown: list[SessionEvent] = []
+        self.features = None
 
     def send(self, _session_id: str, event: SessionEvent) -> None:
+        self.shown.append(event)
         if isinstance(event, StateChanged):
             self.heard.append(event)
 
@@ -32,9 +40,28 @@ async def test_who_lost_a_session_often_hears_of_its_end_once(
 ) -> None:
     monkeypatch.setattr(NetworkSession, "busy", True)
     one, other = Shown(), Shown()
-    session = NetworkSession("me", cast("Any", None), cast("Any", one), kept=False)
+    agent = SimpleNamespace(parts=(SimpleNamespace(open_session=lambda _: None),))
+    session = NetworkSession("me", cast("Any", agent), cast("Any", one), kept=False)
     for client in (other, one) * 3:
         session.taken_by(cast("Any", client))
         session.client = cast("Any", client)
     session.send("", StateChanged("idle", background=()))
     assert (len(one.heard), len(other.heard)) == (1, 1)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(kept: bool) -> None:
+    turn = SimpleNamespace(turn=object(), busy=True, sub_agents=(), shown_to=lambda _: None)
+    opened = SimpleNamespace(session=turn)
+    agent = SimpleNamespace(parts=(SimpleNamespace(open_session=lambda _: opened),))
+    one, other = Shown(), Shown()
+    session = NetworkSession("me", cast("Any", agent), cast("Any", one), kept=kept)
+    announced = ToolCallAnnounced(id="call", title="Run: ls", status="in_progress")
+    session.send("", announced)
+    mark = session.mark()
+    session.taken_by(cast("Any", other))
+    session.show_to(cast("Any", other), mark)
+    assert other.shown == [announced]
+    session.taken_by(cast("Any", one))
+    session.show_to(cast("Any", one), None)
+    assert one.shown.count(announced) == 2

@@ -1,6 +1,7 @@
-"""``python -m tests.soak [KIND] --minutes 5 [--seed S]``: prints what was done, and how it ended.
+"""``python -m tests.soak [KIND] --minutes 5 [--seed S] [--count N]``: prints what was done.
 
-Without a KIND see `tests.soak.soak`; ``chaos`` and ``network-chaos`` are `tests.soak.chaos`.
+Without a KIND see `tests.soak.soak`; ``chaos`` and ``network-chaos`` are `tests.soak.chaos`, which
+tries seed after seed, at most N of them.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("kind", nargs="?", choices=["mixed", *CHAOS], default="mixed")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--count", type=int, default=None)
     options = parser.parse_args(arguments)
     seed = random.randrange(10**6) if options.seed is None else options.seed
     if options.kind in CHAOS:
-        return chaos(CHAOS[options.kind], seed, 60 * options.minutes)
+        return chaos(CHAOS[options.kind], seed, 60 * options.minutes, options.count)
     soak = Soak(seed)
     out = sys.stdout.write
     out(f"seed {seed}\n")
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(wrong is not None)
 
 
-def chaos(kind: type[Chaos], seed: int, seconds: float) -> int:
+def chaos(kind: type[Chaos], seed: int, seconds: float, count: int | None = None) -> int:
     """Run seed after seed; at the first that fails its shortest trace is printed."""
     out, counts, until = sys.stdout.write, Counter[str](), time.monotonic() + seconds
     first = seed
@@ -61,7 +63,7 @@ def chaos(kind: type[Chaos], seed: int, seconds: float) -> int:
             out(f"\nseed {seed}, {shown.steps} steps of the client\n")
             return 1
         seed += 1
-        if time.monotonic() > until:
+        if time.monotonic() > until or seed - first == count:
             break
     for name, count in sorted(counts.items()):
         out(f"{count:>9} {name}\n")

@@ -50,6 +50,8 @@ class StreamRules:
         self._sessions: set[str] = set()
         self._calls: dict[tuple[str, str], str] = {}
         """Session and tool call → status."""
+        self._displaced: set[str] = set()
+        """Sessions that another connection has shown: a prompt's echo may be there."""
         self._above: dict[str, str] = {}
         """Session of a sub-agent → the one above it."""
 
@@ -95,13 +97,20 @@ class StreamRules:
                 case "elicitation/create":
                     self._elicitation(session, params.get("toolCallId"))
 
+    def displaced(self, session: str, *, shown: bool = False) -> None:
+        """Another connection shows a session from now on, or did for a moment: ``shown``."""
+        self._displaced.add(session)
+        if not shown:
+            self._forget_calls(session)
+            self._of_v2(session).state = None
+
     def _answered(self, asked: Json, result: object) -> None:
         method, session = asked["method"], _session_of(asked)
         if method in _MAKES and isinstance(result, dict):
             self._sessions.add(result["sessionId"])
         elif method in _OPENS:
             for each in [session, *(s for s in self._above if self._top(s) == session)]:
-                self._of_v2(each).replay(begins=False)
+                self._of_v2(each).replay(begins=self._is_opening(each))  # another may go on
             if result is not None:
                 self._sessions.add(session)
         elif method in _ENDS and result is not None:
@@ -110,8 +119,10 @@ class StreamRules:
                 self._forget_calls(each)
                 self._above.pop(each)
             self._forget_calls(session)
+            self._of_v2(session).replay(begins=self._is_opening(session))
         elif method == "session/prompt" and self.version != 1:
-            if isinstance(result, dict):
+            elsewhere = session in self._displaced or self._is_opening(session)
+            if isinstance(result, dict) and not elsewhere:
                 self._of_v2(session).taken(result["messageId"])
         elif method == "session/prompt":
             self._prompt_answered(session)

@@ -102,7 +102,7 @@ class SessionRules:
             self.problems += [f"3.5: somebody is still asked about {each}" for each in self._asked]
             if self.state not in ("idle", None) and "stopReason" not in update:
                 self.problems.append("4.4: work has ended without a reason")
-        if update["state"] == "requires_action" and self.state == "idle":
+        if update["state"] == "requires_action" and self.state == "idle" and not self._replays:
             self.problems.append("what does not run requires an action")
         self.state = update["state"]
         self._background |= {each["terminalId"] for each in update.get("background") or ()}
@@ -112,7 +112,8 @@ class SessionRules:
         known = self._calls.get(call_id)
         if known is None and not {"title", "status"} <= update.keys():
             self.problems.append(f"4.1: {call_id} was never announced: {update}")
-        if update.get("status") == "in_progress" and call_id in self._asked:
+        runs = update.get("status") == "in_progress"
+        if runs and call_id in self._asked and not self._replays:
             self.problems.append(f"4.1: {call_id} is in progress while it is asked for")
         before, now = self.status(call_id), update.get("status")
         stays = before == "cancelled" or (before in FINAL and not begins_anew(update))

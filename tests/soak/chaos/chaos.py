@@ -20,6 +20,7 @@ from codex_acp.errors import LaunchError
 from codex_acp.transport.child import ChildProcess
 from codex_acp.transport.memory import memory_pair
 from tests.adapter.test_early_turn import SlowLoad
+from tests.soak.chaos.comparison import differences
 from tests.soak.chaos.random_client import RandomClient
 from tests.soak.chaos.random_codex import RandomCodex
 from tests.soak.chaos.virtual_time import VirtualTimeLoop
@@ -66,7 +67,7 @@ class Chaos:
         self.world = World(seed, steps)
         self._version = kind.choice([1, 2])
         errors, deaths = kind.choice([0, 0, 0.03, 0.1]), kind.choice([0, 0, 0.03])
-        self.world.chances = Chances(errors, deaths)
+        self.world.chances = Chances(errors, deaths, kind.random() < 0.3)
         self._early = kind.random() < 0.4
         self._deaths = 0
 
@@ -118,6 +119,7 @@ class Chaos:
             self.world.trace.append("Codex dies")
             self.world.counts["deaths of Codex"] += 1
             codex.dead = True
+            self.world.spoken.die(self.world.now, codex.running.values())
             await codex.link.aclose()
 
     async def _settle(self, client: RandomClient) -> None:
@@ -128,6 +130,7 @@ class Chaos:
             client.cancel(session_id)
         client.flush()
         await asyncio.sleep(200)
+        self.world.until = self.world.now
         for session_id in dict.fromkeys(client.sessions + client.left):
             client.request("session/close", sessionId=session_id)
         client.flush()
@@ -147,20 +150,7 @@ class Chaos:
                 world.fail(f"{method} was cancelled, and nobody wanted it")
         if world.codexes and not world.codexes[-1].dead:
             check_codex(world, world.codexes[-1])
-        if not self._deaths:
-            self._check_text(client)
-
-    def _check_text(self, client: RandomClient) -> None:
-        for session_id in set(client.sessions) - client.touched:
-            turns = [turn for turn, thread in self.world.turns.items() if thread == session_id]
-            said = [piece for turn in turns for piece in self.world.pieces.get(turn, [])]
-            heard = client.text.get(session_id, "")
-            where = -1
-            for piece in said:
-                where = heard.find(piece, where + 1)
-                if where < 0 or heard.count(piece) != 1:
-                    self.world.fail(f"{piece!r} of {session_id} is not there once, in order")
-                    return
+        check_client(world, client)
 
 
 def run_in_no_time(world: World, work: Coroutine[Any, Any, None]) -> None:
@@ -184,6 +174,13 @@ async def nothing_left(world: World, *clients: RandomClient) -> None:
     left = asyncio.all_tasks() - {asyncio.current_task()}
     if left:
         world.fail(f"tasks are left: {sorted(map(repr, left))[:3]}")
+
+
+def check_client(world: World, client: RandomClient, *others: RandomClient) -> None:
+    """Compare what it saw with what Codex said, and hold it to the rules of a stream."""
+    seen = [each.seen for each in (client, *others)]
+    world.wrong += differences(world.spoken, client.seen, world.until, seen)
+    world.wrong += client.rules.problems
 
 
 def check_codex(world: World, codex: RandomCodex) -> None:

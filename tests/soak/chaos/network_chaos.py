@@ -10,6 +10,7 @@ from random import Random
 
 from codex_acp.adapter.network.hub import Hub
 from codex_acp.adapter.network.limits import Limits
+from codex_acp.adapter.network.network_session import TAKEN_OVER
 from codex_acp.adapter.network.owners import Owners
 from codex_acp.adapter.network.tokens import Token, Tokens
 from codex_acp.adapter.side_tasks import SideTasks
@@ -20,6 +21,7 @@ from tests.soak.chaos.chaos import (
     STEPS,
     Chaos,
     RandomServer,
+    check_client,
     check_codex,
     nothing_left,
     run_in_no_time,
@@ -48,7 +50,12 @@ class OwnedClient(RandomClient):
         if "method" in message and self.owners.get(session_id, self.owner) != self.owner:
             self.world.fail(f"{self.owner} hears of another's session: {message}")
         super().take(message)
+        if TAKEN_OVER.title in str(message.get("params")):
+            self.rules.displaced(session_id)
         method, params = self.asked.get(message.get("id", 0), ("", {}))
+        if "error" in message and method in ("session/load", "session/resume"):
+            # It is given back to whoever showed it, where a prompt behind this request goes on.
+            self.rules.displaced(params["sessionId"], shown=True)
         if "method" in message or "result" not in message:
             return
         if method in ("session/new", "session/fork"):
@@ -57,6 +64,11 @@ class OwnedClient(RandomClient):
         owner = self.owners.get(params.get("sessionId", ""), self.owner)
         if owner != self.owner and not ends_anyhow:
             self.world.fail(f"{self.owner} may do {method} in another's session: {message}")
+
+    def upset(self, session_id: str, what: str) -> None:
+        """See `RandomClient.upset`: what is asked of another owner's session changes nothing."""
+        if self.owners.get(session_id, self.owner) == self.owner:
+            super().upset(session_id, what)
 
     def act(self) -> None:
         self.sessions = [
@@ -77,8 +89,9 @@ class NetworkChaos(Chaos):
     def __init__(self, seed: int, steps: int = STEPS) -> None:
         super().__init__(seed, steps)
         kind = Random(seed ^ 0xABC)
-        self.world.chances = Chances(kind.choice([0, 0, 0.05]))
-        self._keep = kind.choice([0, 30])
+        self.world.chances = Chances(kind.choice([0, 0, 0.05]), calm=kind.random() < 0.3)
+        self._keep = self.world.spoken.keep = kind.choice([0, 30])
+        self.world.spoken.journal = True
         self._clients: list[OwnedClient] = []
         self._owners: dict[str, str] = {}
         self._side, tokens = SideTasks(), Tokens(lambda: TOKENS)
@@ -135,8 +148,18 @@ class NetworkChaos(Chaos):
         await self._side.aclose()
         await nothing_left(self.world, *self._clients)
 
+    def _shown_by(self, session_id: str) -> OwnedClient:
+        """Return the client that has opened a session last."""
+        return max(
+            (client for client in self._clients if session_id in client.seen.views),
+            key=lambda client: client.seen.views[session_id][-1].began,
+        )
+
     async def _leave(self, client: OwnedClient) -> None:
         client.left_us = True
+        for session_id in client.seen.views:
+            if self._shown_by(session_id) is client:
+                client.upset(session_id, "left")
         self.world.counts["left"] += 1
         self.world.trace.append(f"client {self._clients.index(client)} leaves")
         await client.link.aclose()
@@ -149,6 +172,7 @@ class NetworkChaos(Chaos):
                 client.cancel(session_id)
             client.flush()
         await asyncio.sleep(200)
+        self.world.until = self.world.now
         for client in self._there():
             for request_id, (method, params) in client.asked.items():
                 # A prompt is its connection's that showed the session when it ended.
@@ -161,6 +185,8 @@ class NetworkChaos(Chaos):
         if self._hub.registry.sessions or self._hub.connections:
             left = list(self._hub.registry.sessions)
             self.world.fail(f"the hub has {left} and {self._hub.connections}")
+        for client in self._clients:
+            check_client(self.world, client, *self._clients)
         for codex in self.world.codexes:
             if not codex.dead:
                 check_codex(self.world, codex)

@@ -9,7 +9,10 @@ from typing import Any
 
 from codex_acp.testing.app_server_defaults import default_result, turn_object
 from codex_acp.transport.memory import MemoryLink
+from tests.soak.chaos.comparison import Answer, Turn, prompt_mark
 from tests.soak.chaos.world import End, Json, World
+
+ITEMS_PER_PAGE = 3
 
 
 class _Refusal(Exception):
@@ -24,10 +27,11 @@ class RandomCodex(End):
         self.running: dict[str, str] = {}
         self.asked: dict[int, str] = {}
         self.replies: Counter[int] = Counter()
+        self._marks: dict[int, str] = {}
+        """The mark of each question."""
         self._waiting: dict[int, tuple[str, asyncio.Future[Json]]] = {}
         self._steers: dict[str, list[Json]] = {}
-        self._given_up: set[str] = set()
-        """Turns that go on behind an interrupt: their prompts have ended, nobody is shown more."""
+        self._begun: set[str] = set()
         self._locks: dict[str, asyncio.Lock] = {}
         self._methods: dict[str, Callable[[Json], Json]] = {
             "thread/start": self._start,
@@ -38,7 +42,7 @@ class RandomCodex(End):
             "thread/archive": lambda params: self._move(params, archived=True),
             "thread/unarchive": lambda params: self._move(params, archived=False),
             "thread/turns/list": self._turns,
-            "thread/items/list": lambda _params: {"data": [], "nextCursor": None},
+            "thread/items/list": self._items,
             "thread/list": lambda _params: {"data": [], "nextCursor": None},
             "thread/backgroundTerminals/list": lambda _params: {"data": []},
             "thread/compact/start": self._compact,
@@ -61,6 +65,9 @@ class RandomCodex(End):
             self.world.fail(f"an answer to what Codex did not ask: {message}")
         elif self.replies[request_id] > 1:
             self.world.fail(f"a second answer to {self.asked[request_id]}: {message}")
+        mark = self._marks.get(request_id)
+        if mark is not None:
+            self.world.spoken.replies[mark] = Answer(self.world.now, message)
         _turn, answer = self._waiting.pop(request_id, ("", None))
         if answer is not None and not answer.done():
             answer.set_result(message)
@@ -71,6 +78,9 @@ class RandomCodex(End):
             self.write(message)
 
     def notify(self, method: str, **params: Any) -> None:
+        turn = self.world.spoken.turns.get(params.get("turnId", ""))
+        if turn is not None and turn.given_up and turn.thread not in self.loaded:
+            return  # the session was closed: nobody follows the thread
         self.tell({"method": method, "params": params})
 
     # Requests.
@@ -114,6 +124,8 @@ class RandomCodex(End):
         result["thread"]["id"] = result["thread"]["sessionId"] = thread_id
         if thread_id in self.running:
             result["thread"]["status"] = {"type": "active", "activeFlags": []}
+        if self.world.history.get(thread_id):
+            result["itemsBackwardsCursor"] = str(len(self.world.history[thread_id]) - 1)
         return dict(result)
 
     def _new_thread(self) -> str:
@@ -125,8 +137,10 @@ class RandomCodex(End):
         return self._opened("thread/start", params, self._new_thread())
 
     def _fork(self, params: Json) -> Json:
-        self._must_exist(params)
-        return self._opened("thread/resume", params, self._new_thread())
+        source, copy = self._must_exist(params), self._new_thread()
+        self.world.history[copy] = list(self.world.history.get(source, []))
+        self.world.spoken.fork(source, copy)
+        return self._opened("thread/resume", params, copy)
 
     def _resume(self, params: Json) -> Json:
         thread_id, loaded = self._must_exist(params), set(self.loaded)
@@ -157,7 +171,18 @@ class RandomCodex(End):
 
     def _turns(self, params: Json) -> Json:
         turn_id = self.running.get(params["threadId"])
-        return {"data": [turn_object(turn_id)] if turn_id else [], "nextCursor": None}
+        stored = self.world.history.get(params["threadId"], [])
+        items = [item for of, item in stored if of == turn_id]
+        data = [{**turn_object(turn_id), "items": items}] if turn_id else []
+        return {"data": data, "nextCursor": None}
+
+    def _items(self, params: Json) -> Json:
+        stored = self.world.history.get(params["threadId"], [])
+        begin = int(params.get("cursor") or 0)
+        limit = 1 if params["sortDirection"] == "desc" else ITEMS_PER_PAGE
+        page = stored[begin : begin + limit]
+        more = str(begin + limit) if begin + limit < len(stored) else None
+        return {"data": [{"turnId": of, "item": item} for of, item in page], "nextCursor": more}
 
     # Turns.
 
@@ -169,8 +194,8 @@ class RandomCodex(End):
         return {}
 
     def _new_turn(self, thread_id: str) -> str:
-        turn_id = f"turn-{len(self.world.turns) + 1}"
-        self.world.turns[turn_id] = thread_id
+        turn_id = f"turn-{len(self.world.spoken.turns) + 1}"
+        self.world.spoken.turns[turn_id] = Turn(thread_id)
         self.running[thread_id] = turn_id
         return turn_id
 
@@ -181,7 +206,8 @@ class RandomCodex(End):
         if thread_id in self.running:  # as Codex does: it is a steer
             self._steers.setdefault(thread_id, []).append(params)
         else:
-            self._new_turn(thread_id)
+            turn_id = self._new_turn(thread_id)
+            self.world.spoken.begin(turn_id, prompt_mark(params))
         return {"turn": turn_object(self.running[thread_id])}
 
     def _turn_steer(self, params: Json) -> Json:
@@ -198,16 +224,18 @@ class RandomCodex(End):
         if self.random.random() >= 0.05:
             asyncio.get_running_loop().call_soon(self._end, thread_id, turn_id, "interrupted")
         else:
-            self._given_up.add(turn_id)
+            self.world.spoken.turns[turn_id].given_up = True
         return {}
 
     async def _begin(self, params: Json) -> None:
         thread_id = params["threadId"]
         turn_id = self.running.get(thread_id)
-        if turn_id is None or turn_id in self.world.pieces:
+        if turn_id is None or turn_id in self._begun:
             return
-        self.world.pieces[turn_id] = []
+        self._begun.add(turn_id)
         await asyncio.sleep(self.world.delay())
+        if not self._runs(thread_id, turn_id):
+            return
         self.notify("turn/started", threadId=thread_id, turn=turn_object(turn_id))
         self.spawn(self._run(thread_id, turn_id, params))
 
@@ -215,6 +243,8 @@ class RandomCodex(End):
         if self.running.get(thread_id) != turn_id:
             return
         del self.running[thread_id]
+        turn = self.world.spoken.turns[turn_id]
+        turn.ended, turn.status = self.world.now, status
         self.notify("turn/completed", threadId=thread_id, turn=turn_object(turn_id, status))
         for request_id, (of, answer) in self._waiting.items():
             if of == turn_id:
@@ -227,7 +257,8 @@ class RandomCodex(End):
 
     async def _run(self, thread_id: str, turn_id: str, params: Json) -> None:
         self._user_message(thread_id, turn_id, "u", params)
-        for step in range(self.random.randint(0, 5)):
+        compacts = not self.world.spoken.turns[turn_id].prompt
+        for step in range(0 if compacts else self.random.randint(0, 5)):
             await asyncio.sleep(self.world.delay())
             for number, steer in enumerate(self._steers.pop(thread_id, [])):
                 self._user_message(thread_id, turn_id, f"s{step}.{number}", steer)
@@ -240,6 +271,9 @@ class RandomCodex(End):
         self._end(thread_id, turn_id, self.random.choice(["completed"] * 4 + ["failed"]))
 
     def _item(self, which: str, thread_id: str, turn_id: str, item: Json) -> None:
+        if which == "completed" and not self.dead:
+            self.world.history.setdefault(thread_id, []).append((turn_id, item))
+            self.world.spoken.done[item["id"]] = self.world.now, item.get("status", "")
         at = {"startedAtMs" if which == "started" else "completedAtMs": 1}
         self.notify(f"item/{which}", threadId=thread_id, turnId=turn_id, item=item, **at)
 
@@ -254,25 +288,31 @@ class RandomCodex(End):
     async def _step(self, thread_id: str, turn_id: str, item_id: str) -> None:
         kind = self.random.random()
         at = {"threadId": thread_id, "turnId": turn_id}
-        if kind < 0.5:
+        if kind < 0.08:
+            mark = f"<{item_id}!>"
+            self._say("plan", turn_id, item_id, mark)
+            plan = [{"step": mark, "status": self.random.choice(["pending", "completed"])}]
+            self.notify("turn/plan/updated", **at, explanation=None, plan=plan)
+        elif kind < 0.5:
             await self._speak(thread_id, turn_id, item_id)
         elif kind < 0.75:
             await self._command(thread_id, turn_id, item_id)
         elif kind < 0.85:
             schema = {"type": "object", "properties": {"a": {"type": "string"}}}
             params = {
-                **at, "serverName": "n", "mode": "form", "_meta": None, "message": "m",
+                **at, "serverName": "n", "mode": "form", "_meta": None, "message": f"<{item_id}?>",
                 "requestedSchema": schema,
             }  # fmt: skip
-            await self._ask("mcpServer/elicitation/request", params)
+            await self._ask("mcpServer/elicitation/request", params, item_id)
         elif kind < 0.95:
             option = {"label": "R", "description": "r"}
             question = {
-                "id": "c", "header": "h", "question": "q?", "isOther": True, "isSecret": False,
-                "options": [option],
+                "id": "c", "header": "h", "question": f"<{item_id}?>", "isOther": True,
+                "isSecret": False, "options": [option],
             }  # fmt: skip
             form: Json = {**at, "itemId": item_id, "questions": [question], "isBlocking": False}
-            await self._ask("item/tool/requestUserInput", {**form, "autoResolutionMs": None})
+            form["autoResolutionMs"] = None
+            await self._ask("item/tool/requestUserInput", form, item_id)
         else:
             await asyncio.sleep(self.random.choice([1, 20]))
 
@@ -284,8 +324,7 @@ class RandomCodex(End):
             name = f"{item_id}.{number}"
             piece = f"<{name}>" if self.random.random() < 0.7 else f'<\u2028"\\\n{name} \xe9>'
             pieces.append(piece)
-            if turn_id not in self._given_up:
-                self.world.pieces[turn_id].append(piece)
+            self._say("text", turn_id, item_id, piece)
             about = {"threadId": thread_id, "turnId": turn_id, "itemId": item_id}
             self.notify("item/agentMessage/delta", **about, delta=piece)
             if self.random.random() < 0.3:
@@ -301,13 +340,14 @@ class RandomCodex(End):
             "processId": None, "source": "agent", "status": "inProgress", "commandActions": [],
             "aggregatedOutput": None, "exitCode": None, "durationMs": None,
         }  # fmt: skip
+        self._say("call", turn_id, item_id, f"<{item_id}>")
         self._item("started", thread_id, turn_id, item)
         params = {
             "kind": "command", "threadId": thread_id, "turnId": turn_id, "itemId": item_id,
             "startedAtMs": 1, "environmentId": "local", "reason": None, "command": command,
             "cwd": "/w", "commandActions": [], "availableDecisions": ["accept", "cancel"],
         }  # fmt: skip
-        reply = await self._ask("item/commandExecution/requestApproval", params)
+        reply = await self._ask("item/commandExecution/requestApproval", params, item_id)
         accepted = (reply.get("result") or {}).get("decision") == "accept"
         self.world.counts["commands allowed" if accepted else "commands refused"] += 1
         if accepted and command not in self.world.allowed:
@@ -316,8 +356,14 @@ class RandomCodex(End):
         if self.running.get(thread_id) == turn_id:
             self._item("completed", thread_id, turn_id, {**item, "status": status, "exitCode": 0})
 
-    async def _ask(self, method: str, params: Json) -> Json:
+    def _say(self, kind: str, turn_id: str, item_id: str, mark: str) -> None:
+        if not self.dead:
+            self.world.spoken.say(self.world.now, kind, turn_id, item_id, mark)
+
+    async def _ask(self, method: str, params: Json, item_id: str) -> Json:
         request_id = len(self.asked)
+        self._marks[request_id] = f"<{item_id}?>"
+        self._say("question", params["turnId"], item_id, f"<{item_id}?>")
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self.asked[request_id] = method
         self._waiting[request_id] = params["turnId"], answer

@@ -1,4 +1,4 @@
-"""A few seeds; ``python -m tests.soak chaos --minutes 5`` tries as many as there is time for."""
+"""A few seeds; ``nox -s chaos -- --minutes 5`` tries as many as there is time for."""
 
 from __future__ import annotations
 

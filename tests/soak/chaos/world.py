@@ -12,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from codex_acp.transport.memory import MemoryLink
+from tests.soak.chaos.comparison import Spoken
 
 if TYPE_CHECKING:
     from tests.soak.chaos.random_codex import RandomCodex
@@ -30,6 +31,8 @@ class Chances:
     """That Codex refuses a request."""
     deaths: float = 0.0
     """That Codex dies after a step of the client."""
+    calm: bool = False
+    """Whether nobody closes, loads or gives up anything: all that was said must be there."""
 
 
 class World:
@@ -45,14 +48,22 @@ class World:
         self.codexes: list[RandomCodex] = []
         self.threads: dict[str, bool] = {}
         """Stored threads, and whether they are archived."""
-        self.turns: dict[str, str] = {}
-        """Turn → its thread."""
-        self.pieces: dict[str, list[str]] = {}
-        """Turn → what its agent said."""
+        self.history: dict[str, list[tuple[str, Json]]] = {}
+        """Thread → its stored items, each with its turn."""
+        self.spoken = Spoken()
+        self.until = 0.0
+        """When all that runs has ended, and the end of everything has not begun."""
+        self.prompts = 0
+        """How many prompts there were, of all clients."""
         self.allowed: set[str] = set()
         """Commands that a client has allowed."""
         self.errors_over = False
         self.over = False
+
+    @property
+    def now(self) -> float:
+        """Seconds on the virtual clock."""
+        return asyncio.get_running_loop().time()
 
     def fail(self, what: str) -> None:
         self.wrong.append(what)

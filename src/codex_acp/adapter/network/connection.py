@@ -273,7 +273,7 @@ class NetworkConnection:
             await history.run(
                 opened.codex,
                 None,
-                kept=lambda turn: session.kept and turn in (running | session.turn_ids),
+                kept=lambda turn: turn in (running | session.turn_ids),
             )
             history.end(None)
         session.show_to(self.client, mark)

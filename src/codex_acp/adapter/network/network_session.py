@@ -110,7 +110,7 @@ class NetworkSession:
 
     def send(self, session_id: str, event: SessionEvent) -> None:
         client = self.client
-        if self.kept and not self.has_below(session_id):  # Codex has a sub-agent's history
+        if not self.has_below(session_id):  # Codex has a sub-agent's history
             turn = self._turn
             if isinstance(event, _STATES):
                 self._states[type(event)] = event
@@ -137,7 +137,7 @@ class NetworkSession:
         """See `Outgoing`; what was heard of a turn that is over need not be kept."""
         if self.client is not None:
             self.client.outflow.flush()
-            if self.kept and self._turn is None:
+            if self._turn is None:
                 self._journal.clear()
 
     async def drained(self) -> None:
