@@ -90,7 +90,7 @@ async def test_an_end_in_mid_turn_waits_for_no_codex_and_asks_it_nothing_more() 
         client.send({"id": 3, "method": "session/prompt", "params": params})
         await client.sent("session/update")
         scope.cancel()  # as SIGTERM does
-        await asyncio.wait({task}, timeout=5)
+        await asyncio.wait({task}, timeout=60)
 
         assert task.done(), "Codex ends no turn, and holds the adapter up"
         assert (await client.reply(3))["error"]["code"] == -32800

@@ -94,7 +94,7 @@ async def test_a_plain_function_runs_in_a_thread_and_the_reader_goes_on() -> Non
     def clock(_request: CurrentTimeRead) -> CurrentTimeReadResponse:
         where.append(threading.get_ident())
         called.set()
-        release.wait(10)
+        release.wait(60)
         return CurrentTimeReadResponse(current_time_at=7)
 
     async with asked(clients) as server:

@@ -274,7 +274,7 @@ async def test_6_2_a_callback_that_blocks_holds_up_nobody() -> None:
     release = threading.Event()
 
     def blocks(_asked: ApprovalQuestion) -> Once:
-        release.wait(10)
+        release.wait(60)
         return Once()
 
     decision = await ask(blocks, timeout=NO_TIME).decide(question(command()))

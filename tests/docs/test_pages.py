@@ -157,8 +157,8 @@ def test_a_file_that_a_contributor_is_sent_to_is_there() -> None:
 
 def test_every_session_of_nox_is_named_and_there() -> None:
     text = (DOCS / "contributing.md").read_text().partition("\n## Sessions of nox\n")[2]
-    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| [a-z]", text, re.MULTILINE)
-    named = {name for row in rows for name in re.findall(r"\w+", row)}
+    rows = re.findall(r"^\| (`[\w-]+`(?:, `[\w-]+`)*) \| [a-z]", text, re.MULTILINE)
+    named = {name.replace("-", "_") for row in rows for name in re.findall(r"[\w-]+", row)}
     there = set(re.findall(r"\ndef (\w+)\(session: nox.Session", NOXFILE))
     assert there - {"shared", "schema_fixtures"} == named
 

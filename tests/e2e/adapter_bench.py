@@ -40,7 +40,7 @@ from tests.support.adapter_tap import AdapterTap
 COMMAND = str(Path(sysconfig.get_path("scripts")) / "codex-acp-sdk")
 """The command as it is installed."""
 
-WAIT = 30.0
+WAIT = 120.0
 """Seconds; a turn takes a tenth of one, on a busy machine a few."""
 
 

@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 from tests.e2e.spawned_adapter import SpawnedAdapter
 from tests.support.adapter_tap import AdapterTap
 
-WAIT = 30.0
+WAIT = 120.0
 """Seconds; what is waited for takes a second, on a busy machine a few."""
 
 POLL = 0.005

@@ -89,7 +89,7 @@ async def test_a_review_is_cancelled() -> None:
             running.start("/review look closely")
             await bench.wait_for_gate("never")
             bench.cancel(session)
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await running.all_ended(1)
 
         assert running.ended == {"/review look closely": "cancelled"}
@@ -111,7 +111,7 @@ async def test_a_cancel_ends_the_turn_and_all_of_its_prompts() -> None:
             running.start("second")
             await bench.wait_for_text(session, "Go on. ")
             bench.cancel(session)
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await running.all_ended(2)
 
         assert running.ended == {"first": "cancelled", "second": "cancelled"}

@@ -15,7 +15,7 @@ from codex_acp.runtime import AgentRuntime, Update, kind_of
 from tests.runtime.scripted_agent_v2 import ScriptedAgentV2
 
 Json = dict[str, Any]
-WAIT = 20.0
+WAIT = 60.0
 
 
 def text(words: str) -> Json:

@@ -20,7 +20,7 @@ from codex_acp.acp.types import (
 from codex_acp.runtime import AgentRuntime, AgentSpec
 from tests.runtime.scripted_agent import ScriptedAgent
 
-WAIT = 20.0
+WAIT = 60.0
 
 
 @pytest.mark.parametrize("how", ["new", "load", "resume"])

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Self
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 """Bound of every wait: a start of the real binary takes a second, on a busy machine several."""
 
 Message = dict[str, Any]
@@ -61,7 +61,7 @@ class CodexDriver:
         with suppress(BrokenPipeError):
             self._stdin.close()
         try:
-            self._child.wait(10)
+            self._child.wait(60)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()

@@ -31,7 +31,7 @@ from codex_acp.testing import (
 )
 from tests.testing.codex_driver import CodexDriver
 
-BOUND = 20.0
+BOUND = 60.0
 """Seconds; every process here ends in a fraction of one."""
 
 

@@ -25,7 +25,7 @@ def post(model: ScriptedModel, body: object = None, path: str = "/responses") ->
 
 
 def connected(model: ScriptedModel) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection(urlsplit(model.base_url).netloc, timeout=20)
+    return http.client.HTTPConnection(urlsplit(model.base_url).netloc, timeout=60)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_gate_holds_back_what_comes_after_it() -> None:
         model.wait_for_gate("go")
         assert answers == []
         model.open("go")
-        caller.join(20)
+        caller.join(60)
         assert '"delta":"after"' in answers[0][1]
 
 

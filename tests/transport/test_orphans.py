@@ -16,16 +16,19 @@ from codex_acp.transport.spawning import start_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of orphans")
 
-WAIT = 30.0
+WAIT = 60.0
 
 PROGRAM = """
-import asyncio, json, os, subprocess, sys, time
+import asyncio, json, os, signal, subprocess, sys, time
 from codex_acp.transport.child import spawn
 from codex_acp.transport.orphans import adopt_orphans, is_orphan_here, sparing
 from codex_acp.transport.process_table import read_processes
 
+def own(seconds):
+    return f"{seconds}.{os.getpid():010d}"  # of this run alone, and as long to sleep
+
 def below(seconds):
-    name = f"sleep {seconds}".encode()
+    name = f"sleep {own(seconds)}".encode()
     found = []
     for pid, info in read_processes().items():
         try:
@@ -38,13 +41,13 @@ def below(seconds):
     return found
 
 async def until(found):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not found():
         assert time.monotonic() < end
         await asyncio.sleep(0.02)
 
 def daemon(seconds):
-    return f"env -i setsid /bin/sh -c 'sleep {seconds} <&- >&- 2>&- &'"
+    return f"env -i setsid /bin/sh -c 'sleep {own(seconds)} <&- >&- 2>&- &'"
 
 def agent(words):
     return spawn(["/bin/sh", "-c", words + "; exec cat"])
@@ -56,7 +59,7 @@ class Nobody:
 async def main():
     told = {}
     assert adopt_orphans(asyncio.get_running_loop())
-    own = subprocess.Popen(["/bin/sh", "-c", "exit 7"])
+    child = subprocess.Popen(["/bin/sh", "-c", "exit 7"])
     group = subprocess.Popen(["sleep", "4001"])
     with sparing():
         browser = subprocess.Popen(["sleep", "4002"], start_new_session=True)
@@ -67,13 +70,14 @@ async def main():
     told["stays while another tree is open"] = len(below(4003))
     await first.aclose()
     told["goes with the last tree"] = len(below(4003))
-    third = agent(daemon(0.2))
+    third = agent(daemon(4004))
     third.start(Nobody())
-    await until(lambda: below(0.2))
-    await until(lambda: not below(0.2))
+    await until(lambda: below(4004))
+    os.kill(*below(4004), signal.SIGKILL)
+    await until(lambda: not below(4004))
     await until(lambda: not any(i.dead and is_orphan_here(i) for i in read_processes().values()))
     await third.aclose()
-    told["own status"] = own.wait()
+    told["own status"] = child.wait()
     told["own child lives"] = group.poll() is None
     told["browser lives"] = browser.poll() is None
     group.kill(), browser.kill(), group.wait(), browser.wait()
