@@ -162,15 +162,16 @@ async def test_3_2_file_changes_that_were_patched_meanwhile_are_refused(changed:
 
 async def test_1_4_two_questions_are_answered_in_any_order() -> None:
     first, second = Asked(), Asked()
-    both = iter([first, second])
 
     async def one_each(question: ApprovalQuestion) -> Grant | None:
-        return await next(both)(question)
+        asked = first if question.arguments["command"] == "one" else second
+        return await asked(question)
 
     two = ask_command("two", itemId="j")
     async with PolicyBench(ask(one_each), ask_command("one"), two) as bench:
         with anyio.fail_after(60):
             await second.called.wait()
+            await first.called.wait()
         second.release.set()
         await bench.server.wait_for(lambda: len(bench.server.player.answers) == 1)
         assert bench.server.player.answers[0].id == 1
