@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -235,12 +236,13 @@ def test_it_reads_as_git_does(text: str, tmp_path_factory: pytest.TempPathFactor
     command = ["git", "config", "--list", "-z", "--file", str(file)]
     said = subprocess.run(command, capture_output=True, check=False)
     try:
-        ours = [(name, value and value.split()) for name, value in parse(text.encode())]
+        entries = parse(text.encode())
     except ValueError:
         assert said.returncode != 0
         return
     assert said.returncode == 0, said.stderr
     theirs = [entry.partition("\n") for entry in said.stdout.decode().split("\0")[:-1]]
+    ours = [(name, None if value is None else value.split()) for name, value in entries]
     assert ours == [(name, value.split() if equals else None) for name, equals, value in theirs]
 
 
@@ -293,4 +295,40 @@ def test_submodules_of_an_index(tmp_path: Path, version: str, kind: str) -> None
         git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{blank},{name}")
     git(tmp_path, "update-index", "--index-version", version)
     index = (tmp_path / ".git/index").read_bytes()
-    assert sorted(submodules(index, 20 if kind == "sha1" else 32)) == sorted(names)
+    found = submodules(index, 20 if kind == "sha1" else 32)
+    assert sorted(found) == sorted((name, False) for name in names)
+
+
+def _read_otherwise() -> dict[str, bytes]:
+    """Return what git takes for other entries than a reader who ends a name at its first NUL."""
+    entry = struct.pack(">24xI32xH3s1x", 0o100644, 3, b"abc")
+    head = struct.pack(">4sII", b"DIRC", 2, 1)
+    longer = struct.pack(">24xI32xH5s5x", 0o100644, 5, b"a\0bcd")
+    more = struct.pack(">24xI32xH3s1x", 0o100644, 0x4003, b"abc")
+    split = struct.pack(">24xI32xH2x", 0o160000, 0)
+    table = struct.pack(">4s4I", b"IEOT", 12, 1, 20, 1)
+    return {
+        "a longer name": head + longer,
+        "flags of another version": head + more,
+        "a name in another file": head + split,
+        "another place": head + entry + table,
+        "two tables": head + entry + table.replace(b"\x14", b"\x0c") + table,
+        "an end": head + entry[:30],
+    }
+
+
+@pytest.mark.parametrize("data", _read_otherwise().values(), ids=_read_otherwise())
+@pytest.mark.attack("repository")
+def test_7_1b_what_git_could_read_otherwise_is_not_read(data: bytes) -> None:
+    with pytest.raises(ValueError, match="it is"):
+        list(submodules(data + bytes(20), 20))
+
+
+def test_an_index_that_several_threads_read_is_an_ordinary_one(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "config", "index.threads", "4")
+    names = "".join(f"100644 {'1' * 40}\tf{number:07}\n" for number in range(20_001))
+    command = ["git", "update-index", "--index-info"]
+    subprocess.run(command, cwd=tmp_path, input=names.encode(), check=True)
+    assert b"IEOT" in (tmp_path / ".git/index").read_bytes()
+    assert not look(str(tmp_path)).programs

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha1
 from pathlib import Path
 from typing import Final
 
@@ -186,6 +188,87 @@ def a_submodule_in_a_split_index(it: Planted) -> Path:
     return path
 
 
+def a_submodule_of_an_odd_mode(it: Planted) -> Path:
+    """Git looks at some of its bits alone."""
+    path = a_submodule(it)
+    index = path / ".git/index"
+    index.write_bytes(index.read_bytes().replace(b"\0\0\xe0\0", b"\0\0\xe0\1"))
+    return path
+
+
+def a_submodule_in_a_directory_that_the_index_leaves_out(it: Planted) -> Path:
+    """It stands in an object of git only, which git reads since the directory is there."""
+    path = a_submodule(it)
+    it.add("[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = true\n")
+    (path / ".git/info/sparse-checkout").write_text("/*\n!/*/\n")
+    kept = _entries(path)
+    left_out = git(path, "rev-parse", "HEAD:a folder").strip()
+    entries = [
+        kept[".gitattributes"],
+        _entry(0o40000, left_out, b"a folder/", 0x4000),
+        kept["f.txt"],
+    ]
+    _write_index(path, 3, entries, b"sdir" + bytes(4))
+    return path
+
+
+def a_submodule_in_a_part_of_the_index_that_a_table_names(it: Planted) -> Path:
+    """Git begins there when it reads an index with several threads."""
+    path = a_submodule(it)
+    it.add("[index]\n\tthreads = 4\n")
+    kept = _entries(path)
+    entries = [kept[".gitattributes"], kept["f.txt"], kept["f.txt"].replace(b"f.txt", b"g.txt")]
+    hidden = kept["a folder/inner"]
+    begin = 12 + sum(map(len, entries))
+    blocks = [(12, 1), (begin + 8, 1), (12 + len(entries[0]), 1)]
+    table = struct.pack(">I6I", 1, *(number for block in blocks for number in block))
+    parts = [(b"ZZZZ", hidden), (b"IEOT", table)]
+    heads = [name + struct.pack(">I", len(part)) for name, part in parts]
+    end = struct.pack(">4sII", b"EOIE", 24, begin) + sha1(b"".join(heads)).digest()
+    more = b"".join(head + part for head, (_, part) in zip(heads, parts, strict=True))
+    _write_index(path, 2, entries, more + end)
+    return path
+
+
+def a_git_file_that_ends_early(it: Planted) -> Path:
+    """Git takes it for a text of C."""
+    a_git_file(it)
+    (it.path / ".git").write_text("gitdir: hidden\0 and more\n")
+    return it.path
+
+
+def a_submodule_and_the_format_of_another_repository(it: Planted) -> Path:
+    """Git takes the format from the configuration itself, not from what that includes."""
+    path = a_submodule(it)
+    (it.path / "more").write_text("[extensions]\n\tobjectFormat = sha256\n")
+    it.add("[include]\n\tpath = ../more\n")
+    index = path / ".git/index"
+    index.write_bytes(index.read_bytes()[:-20] + bytes(20))
+    return path
+
+
+def _entry(mode: int, name_of_object: str, path: bytes, more_flags: int = 0) -> bytes:
+    flags = [len(path)] if not more_flags else [0x4000 | len(path), more_flags]
+    entry = struct.pack(">6II3I", *[0] * 6, mode, *[0] * 3)
+    entry += bytes.fromhex(name_of_object) + struct.pack(f">{len(flags)}H", *flags) + path
+    return entry + bytes(8 - len(entry) % 8)
+
+
+def _entries(path: Path) -> dict[str, bytes]:
+    """Return the entries of its index as they stand there, without what was known of the files."""
+    found = {}
+    for line in git(path, "ls-files", "-s").splitlines():
+        about, name = line.split("\t")
+        mode, name_of_object, _ = about.split()
+        found[name] = _entry(int(mode, 8), name_of_object, name.encode())
+    return found
+
+
+def _write_index(path: Path, version: int, entries: Sequence[bytes], more: bytes) -> None:
+    data = struct.pack(">4sII", b"DIRC", version, len(entries)) + b"".join(entries) + more
+    (path / ".git/index").write_bytes(data + sha1(data).digest())
+
+
 def a_remote_that_git_fetches_from_by_itself(it: Planted) -> Path:
     it.add(
         "[extensions]\n\tpartialClone = origin\n"
@@ -239,6 +322,9 @@ WAYS: Final[Mapping[str, Callable[[Planted], Path]]] = {
         a_configuration_of_the_work_tree, a_linked_work_tree, a_git_file, a_link_for_git,
         a_folder_inside, a_git_directory_that_is_none_in_between, a_submodule,
         a_submodule_in_an_index_of_version_4, a_submodule_in_a_split_index,
+        a_submodule_of_an_odd_mode, a_submodule_in_a_directory_that_the_index_leaves_out,
+        a_submodule_in_a_part_of_the_index_that_a_table_names, a_git_file_that_ends_early,
+        a_submodule_and_the_format_of_another_repository,
         a_remote_that_git_fetches_from_by_itself, a_remote_by_ssh, a_remote_that_is_a_program,
         another_url_in_place_of_the_remotes,
     )

@@ -12,6 +12,7 @@ Source: git-config(1), gitattributes(5), gitremote-helpers(7), gitformat-index(5
 from __future__ import annotations
 
 import re
+from struct import Struct, iter_unpack
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -219,41 +220,74 @@ def _is_program(section: str, sub: str, key: str, value: str) -> bool:
 
 # The index.
 
+_KIND: Final = 0o170000
+"""Bits of a mode that say what an entry is; git looks at no others for that."""
 _GITLINK: Final = 0o160000
+_DIRECTORY: Final = 0o040000
 _FIXED: Final = 40
 """Bytes of an entry before its object's name; its mode is at 24."""
+_NAME_LENGTH: Final = 0xFFF
+"""Bits of an entry's flags that have the length of its name, or this for all that is longer."""
+_MORE_FLAGS: Final = 0x4000
+_NO_INDEX: Final = "it is no index as git writes it"
 
 
-def may_have_submodules(index: bytes) -> bool:
-    """Whether it may name any: for nearly every repository this is enough."""
-    return _GITLINK.to_bytes(4, "big") in index
+def submodules(index: bytes, hash_bytes: int) -> Iterator[tuple[str, bool]]:
+    """Yield the paths of the sub-modules, and of directories whose files the index leaves out.
+
+    True for such a directory: git reads its files, and sub-modules, from objects if it is there.
+    Raises ValueError for what is no index, and for what git could read otherwise than this: it
+    takes the length of a name from the flags, and the places of entries from a table.
+    """
+    for mode, name in _entries(index, hash_bytes):
+        kind = mode & _KIND
+        if kind in (_GITLINK, _DIRECTORY):
+            if not name:  # it stands in another file, beside an entry of any kind
+                raise ValueError("it is split, and changes a sub-module")
+            yield name.decode("utf-8", "surrogateescape"), kind == _DIRECTORY
 
 
-def submodules(index: bytes, hash_bytes: int) -> Iterator[str]:
-    """Yield the paths of the sub-modules. Raises ValueError for what is no index."""
+def _entries(index: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yield mode and name of each entry. Raises ValueError as `submodules`."""
     version, count = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:12], "big")
     if index[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("it is no index of git")
+    head = Struct(f">24xI12x{hash_bytes}xH")
     at, name = 12, b""
-    for _ in range(count):
-        mode = int.from_bytes(index[at + 24 : at + 28], "big")
-        flags = at + _FIXED + hash_bytes
-        more = version > 2 and int.from_bytes(index[flags : flags + 1], "big") & 0x40
-        begin = flags + (4 if more else 2)
-        if version == 4:
-            cut, begin = _offset(index, begin)
-            if cut > len(name):
-                raise ValueError("it is no index of git")
-            name = name[: len(name) - cut]
-        else:
-            name = b""
-        end = index.find(b"\0", begin)
-        if end < 0:
-            raise ValueError("it is no index of git")
-        name += index[begin:end]
-        if mode == _GITLINK:
-            yield name.decode("utf-8", "surrogateescape")
-        at = end + 1 if version == 4 else at + ((end - at) // 8 + 1) * 8
+    for start, entries in _blocks(index, count):
+        if start != at:
+            raise ValueError(_NO_INDEX)
+        for number in range(entries):
+            begin = at + head.size
+            mode, flags = head.unpack_from(index, at) if begin <= len(index) else (0, 0)
+            if flags & _MORE_FLAGS and version > 2:
+                begin += 2
+            kept = b""
+            if version == 4:
+                cut, begin = _offset(index, begin)
+                if cut > len(name) or (number == 0 and cut < len(name)):
+                    raise ValueError(_NO_INDEX)
+                kept = name[: len(name) - cut]
+            end = index.find(b"\0", begin)
+            name = kept + index[begin:end]
+            read = min(len(name), _NAME_LENGTH) | (flags & _MORE_FLAGS if version > 2 else 0)
+            if end < 0 or read != flags & (_NAME_LENGTH | _MORE_FLAGS):
+                raise ValueError(_NO_INDEX)
+            yield mode, name
+            at = end + 1 if version == 4 else at + ((end - at) // 8 + 1) * 8
+
+
+def _blocks(index: bytes, count: int) -> list[tuple[int, int]]:
+    """Return where git may begin to read entries, and how many there (`index.threads`)."""
+    tables, found = [[(12, count)]], -1
+    while (found := index.find(b"IEOT", found + 1)) >= 0:
+        size, version = (int.from_bytes(index[found + n : found + n + 4], "big") for n in (4, 8))
+        table = index[found + 12 : found + 8 + size]
+        if version == 1 and found + 8 + size <= len(index) and len(table) >= 8:
+            tables.append(list(iter_unpack(">II", table[: len(table) // 8 * 8])))
+    if any(table != tables[-1] or sum(n for _, n in table) != count for table in tables[1:]):
+        raise ValueError(_NO_INDEX)
+    return tables[-1]
 
 
 def _offset(data: bytes, at: int) -> tuple[int, int]:

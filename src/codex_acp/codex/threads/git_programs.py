@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from codex_acp.codex.threads.git_config import (
     GitProgram,
     includes,
-    may_have_submodules,
     parse,
     programs,
     submodules,
@@ -88,8 +87,8 @@ async def look_within(
     try:
         async with asyncio.timeout(LOOK_SECONDS):
             return await in_thread(lambda: look(directory))
-    except (TimeoutError, OSError, MemoryError) as error:
-        why = "it cannot be read in time" if isinstance(error, TimeoutError) else str(error)
+    except Exception as error:  # noqa: BLE001 - what could not be looked at could name any
+        why = "it cannot be read in time" if isinstance(error, TimeoutError) else repr(error)
         git = os.path.join(directory, ".git")  # noqa: PTH118
         return Look((GitProgram(git, "", why),), ((directory, ()),))  # which never holds
 
@@ -181,20 +180,22 @@ class _Reader:
     def _repository(self, git: str, tree: str) -> None:
         common = self._common(git)
         files: list[tuple[str, Entries]] = []
-        for path in dict.fromkeys(
-            os.path.join(folder, name)  # noqa: PTH118
-            for folder, name in ((common, "config"), (git, "config.worktree"))
-        ):
+        first = os.path.join(common, "config")  # noqa: PTH118
+        for path in (first, os.path.join(git, "config.worktree")):  # noqa: PTH118
             self._config(path, files)
         self._found += programs(files)
         entries = [entry for _, found in files for entry in found]
-        hash_bytes = 32 if "sha256" in values(entries, "extensions.objectformat") else 20
+        own = [entry for path, found in files[:1] if path == first for entry in found]
+        formats = [*values(own, "extensions.objectformat")]  # git heeds no other file, and the last
+        hash_bytes = 32 if formats[-1:] == ["sha256"] else 20
         trees = [tree, *(os.path.join(git, each) for each in values(entries, "core.worktree"))]  # noqa: PTH118
-        for path in self._submodules(git, hash_bytes):
+        for path, left_out in self._submodules(git, hash_bytes):
             for root in trees:
                 below = os.path.join(root, path)  # noqa: PTH118
-                inside = self._git_of(below)
-                if inside is not None:
+                if left_out:
+                    if self._place(below) is not None:
+                        self._unreadable(below, "the index leaves it out, yet it is there")
+                elif (inside := self._git_of(below)) is not None:
                     self._todo.append((inside, below))
 
     def _config(self, path: str, files: list[tuple[str, Entries]], depth: int = 0) -> None:
@@ -218,10 +219,10 @@ class _Reader:
                 where = os.path.join(os.path.dirname(path), os.path.expanduser(included))  # noqa: PTH111, PTH118, PTH120
                 self._config(where, files, depth + 1)
 
-    def _submodules(self, git: str, hash_bytes: int) -> list[str]:
-        """Return the paths of its sub-modules, of which git looks at each, too."""
+    def _submodules(self, git: str, hash_bytes: int) -> list[tuple[str, bool]]:
+        """Return the paths that git looks at, too, as `submodules` does."""
         index = os.path.join(git, "index")  # noqa: PTH118
-        found: list[str] = []
+        found: list[tuple[str, bool]] = []
         data = self._read(index, MAX_INDEX_BYTES)
         if data is None:
             return found
@@ -230,7 +231,7 @@ class _Reader:
             names += self._shared(git)
         for path in names:
             more = data if path is index else self._read(path, MAX_INDEX_BYTES)
-            if more is not None and may_have_submodules(more):
+            if more is not None:
                 try:
                     found += submodules(more, hash_bytes)
                 except ValueError as error:
@@ -268,7 +269,9 @@ class _Reader:
     def _line(self, path: str) -> str | None:
         """Return what a small file says; None if it is none, or not there."""
         data = self._read(path, MAX_LINE_BYTES)
-        return None if data is None else os.fsdecode(data).rstrip("\r\n")
+        if data is None:
+            return None
+        return os.fsdecode(data.rstrip(b"\r\n").partition(b"\0")[0])  # git takes it as a text of C
 
     def _read(self, path: str, most: int, *, cut: bool = False) -> bytes | None:
         """Return the bytes of a file, None without one, or if it cannot be read, which is noted."""
