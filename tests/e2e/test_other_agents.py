@@ -136,3 +136,17 @@ def test_3_9c_a_models_own_sub_agents_are_reached_also_by_a_later_process() -> N
         bench.prompt(END)
         assert "previous_status" in outputs(bench)["close_agent"]
         assert refusals(bench) == []
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize("version", [1, 2])
+def test_3_9c_a_session_that_was_closed_from_elsewhere_says_so_and_is_opened_again(
+    version: int,
+) -> None:
+    no_hooks: dict[str, TomlValue] = {"features": {"hooks": False}}
+    with a_victim(version, config=no_hooks) as (bench, victim, made):
+        bench.prompt(END)
+        bench.wait(victim, lambda u: "closed this session's thread" in json.dumps(u))
+        assert "its model reached for another session" in json.dumps(bench.updates())
+        bench.prompt_in(victim, MAKES)
+        assert made.exists()  # with its own rights, as its person has chosen

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
+from codex_acp._json import text_at
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Commands, Says, StartsTurn
 from codex_acp.adapter.prompts.host import NotTaken, PromptDone, Speech, TurnWork
@@ -81,6 +82,8 @@ class Session:
         """Asks before a turn whether git may run what the directory names. Raises RpcError."""
         self.lost: str | None = None
         """Why nothing can be asked of Codex any more; None: it can."""
+        self.on_unloaded: Callable[[], None] = lambda: None
+        """Called when Codex says that it has the thread loaded no more."""
         self._stopping = False
         self._codex = codex
         self._on_cancel = on_cancel
@@ -366,6 +369,8 @@ class Session:
 
     def heard(self, method: str, params: JsonValue) -> None:
         TURN_EVENTS[method](self.prompts, params)
+        if method == "thread/closed" or text_at(params, "status", "type") == "notLoaded":
+            self.on_unloaded()
 
     def tell(self, told: events.SessionEvents) -> None:
         for event in told:

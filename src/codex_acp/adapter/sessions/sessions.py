@@ -9,7 +9,7 @@ that it was opened on, see `Sessions.move`. Must not know ACP's methods.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import list_at
 from codex_acp._record import record
@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     from codex_acp.mapping.state import SessionState
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
+
+CLOSED_BY_CODEX: Final = (
+    "Codex has closed this session's thread, as the model of another session can have it do. "
+    "What ran in it was ended; the next prompt opens it again."
+)
 
 
 class _Connection:
@@ -354,6 +359,7 @@ class Sessions:
         session.ensure_git_consent = lambda: self.ensure_git_consent(
             opened.codex, str(opened.params["cwd"]), session_id
         )
+        session.on_unloaded = lambda: self._unloaded(opened)
         if self._on_known is not None:
             self._on_known(session, opened)
         if opened.early is not None:  # before it hears of the turn
@@ -361,6 +367,12 @@ class Sessions:
         held, opened.held, opened.state, opened.early = opened.held, None, None, None
         session.follow(held)
         return session
+
+    def _unloaded(self, opened: OpenSession) -> None:
+        """Have a session's thread resumed before it is used; this side has not let go of it."""
+        if not opened.unloaded and opened.session is not None:
+            opened.unloaded = True
+            opened.session.say(CLOSED_BY_CODEX)
 
     def _on_cancel(self, session_id: str, connection: _Connection) -> Callable[[], None]:
         def cancelled() -> None:
