@@ -166,6 +166,22 @@ def attacks(session: nox.Session) -> None:
 
 
 @nox.session
+def explore(session: nox.Session) -> None:
+    """Every order of events around a session: a million states of each world, some 20 minutes."""
+    env = {"CODEX_ACP_STATES": "1000000"}
+    session.run(
+        shared(session),
+        "-m",
+        "pytest",
+        "-n",
+        "auto",
+        "tests/adapter/session",
+        *session.posargs,
+        env=env,
+    )
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Mutated lines on both sides, counted: -- --seconds 60 [--seed S] [--replay FILE]."""
     session.run(shared(session), "-m", "tests.fuzz", *session.posargs)

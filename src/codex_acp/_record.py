@@ -52,7 +52,7 @@ def replace(value: T, **changes: Any) -> T:
 
 def _made(cls: type[T], *, frozen: bool, kw_only: bool, eq: bool) -> type[T]:
     namespace = dict(cls.__dict__)
-    annotations = namespace["__annotations__"]
+    annotations = namespace.get("__annotations__", {})
     names = tuple(annotations)
     defaults = {name: namespace.pop(name) for name in names if name in namespace}
     for left_over in ("__dict__", "__weakref__"):
@@ -119,7 +119,7 @@ def _init(
             known[f"_{name}_default"] = default
             params.append(f"{name}=_{name}_default")
         steps.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
-    exec(f"def __init__({', '.join(params)}):\n  " + "\n  ".join(steps), known)
+    exec(f"def __init__({', '.join(params)}):\n  " + "\n  ".join(steps or ["pass"]), known)
     init = known["__init__"]
     init.__annotations__ = {**annotations, "return": None}
     return cast("object", init)

@@ -9,10 +9,12 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 import anyio
+import pytest
 
 from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
+from codex_acp.adapter.session import driver
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.testing import AppServerScript, Entry, Notify, RawLine, ScriptedAppServer
 from codex_acp.testing.app_server_defaults import turn_object
@@ -30,6 +32,11 @@ WAIT = 60.0
 def turn_note(method: str, turn_id: str, status: str = "inProgress") -> Notify:
     """``turn/started`` or ``turn/completed`` of a turn that the script names itself."""
     return Notify(method, {"threadId": THREAD, "turn": turn_object(turn_id, status)})
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
+    """Let timers of the sessions that are opened from now on run for other ``seconds``."""
+    monkeypatch.setattr(driver, "TIMINGS", driver.TIMINGS._replace(**seconds))
 
 
 class MemoryBench:

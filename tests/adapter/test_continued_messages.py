@@ -16,6 +16,7 @@ from pydantic_core import to_json
 
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
+from codex_acp.adapter.session import driver
 from codex_acp.codex.connection.continuations import Continuations
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.jsonrpc.message import JsonValue
@@ -257,7 +258,7 @@ async def test_nothing_of_a_turn_is_shown_that_was_given_up(tmp_path: Path) -> N
     async with bench(tmp_path) as made:
         *_, before = await made.play([delta("a"), delta("a"), delta("b")])
         cancel: JsonValue = {"sessionId": SESSIONS[0]}
-        with patch("codex_acp.adapter.prompts.turn_end.CANCEL_SECONDS", 0.0):
+        with patch.object(driver, "TIMINGS", driver.TIMINGS._replace(cancel=0.0)):
             made.client.send({"method": "session/cancel", "params": cancel})
             await made.client.reply(SESSIONS[0])
         after = await made.play([delta("c"), delta("d"), delta("e", session=SESSIONS[1])])

@@ -265,7 +265,8 @@ async def test_a_prompt_behind_it_is_steered_into_its_turn(version: int) -> None
 @IN_BOTH
 async def test_a_cancel_takes_back_a_prompt_that_could_not_be_asked_for_early(version: int) -> None:
     ahead = SlowLoad()
-    async with MemoryBench(*INTERRUPTED, ahead=ahead, version=version) as bench:
+    unbegun = [Expect("turn/start"), Expect("turn/interrupt"), *turn_completed("interrupted")]
+    async with MemoryBench(*unbegun, ahead=ahead, version=version) as bench:
         bench.start_prompt()
         bench.start_prompt("p2", "second")
         await bench.asked_codex("turn/start")

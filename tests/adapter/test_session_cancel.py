@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from codex_acp.adapter.prompts import turn_end
 from codex_acp.testing import (
     Expect,
     RawLine,
@@ -16,14 +15,14 @@ from codex_acp.testing import (
     turn_completed,
     turn_started,
 )
-from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
+from tests.adapter.memory_bench import THREAD, MemoryBench, hurry, turn_note
 
 TOO_EARLY = {"code": -32600, "message": "no active turn to interrupt"}
 
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_end, "CANCEL_SECONDS", 0.05)
+    hurry(monkeypatch, cancel=0.05)
 
 
 async def test_a_cancel_while_the_turn_runs_interrupts_it() -> None:

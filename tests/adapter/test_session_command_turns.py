@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from codex_acp.testing import Entry, Expect, agent_message, turn_completed, turn_started
+from codex_acp.testing import Entry, Expect, Notify, agent_message, turn_completed, turn_started
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 
 SERVERS = Expect("mcpServerStatus/list", result={"data": [], "nextCursor": None})
 BEGUN = [Expect("turn/start"), *turn_started()]
+
+
+def compacts(turn_id: str) -> Notify:
+    """Codex says that a turn compacts the thread."""
+    item = {"type": "contextCompaction", "id": f"compaction of {turn_id}"}
+    params = {"threadId": THREAD, "turnId": turn_id, "item": item, "startedAtMs": 1}
+    return Notify("item/started", params)
+
+
 COMPACTED: list[Entry] = [
     Expect("thread/compact/start"),
     turn_note("turn/started", "compaction"),
+    compacts("compaction"),
     turn_note("turn/completed", "compaction", "completed"),
 ]
 
@@ -20,6 +30,24 @@ async def test_a_command_whose_call_tells_no_turn_ends_with_the_turn_that_it_beg
 
         assert await bench.end_of() == "end_turn"
         assert await bench.asked_codex("thread/compact/start") == [{"threadId": THREAD}]
+
+
+async def test_a_compaction_takes_no_turn_that_codex_begins_by_itself_for_its_own() -> None:
+    begun = [
+        turn_note("turn/started", "another"),
+        turn_note("turn/completed", "another", "completed"),
+    ]
+    async with MemoryBench(Expect("thread/compact/start"), *begun) as bench:
+        bench.start_prompt(text="/compact")
+        await bench.asked_codex("thread/compact/start")
+        await bench.client.settle()
+        assert not [m for m in bench.client.messages if m.get("id") == "p1"]
+        bench.server.play(
+            turn_note("turn/started", "compaction"),
+            compacts("compaction"),
+            turn_note("turn/completed", "compaction", "completed"),
+        )
+        assert await bench.end_of() == "end_turn"
 
 
 async def test_such_a_turn_can_be_cancelled() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from codex_acp.adapter.prompts import turn_end
 from codex_acp.testing import (
     Entry,
     Expect,
@@ -15,7 +14,7 @@ from codex_acp.testing import (
     turn_completed,
     turn_started,
 )
-from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
+from tests.adapter.memory_bench import THREAD, MemoryBench, hurry, turn_note
 
 IGNORED: list[Entry] = [
     Expect("turn/start"),
@@ -27,14 +26,14 @@ IGNORED: list[Entry] = [
 
 @pytest.fixture(autouse=True)
 def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_end, "CANCEL_SECONDS", 0.05)
-    monkeypatch.setattr(turn_end, "INTERRUPT_AGAIN_SECONDS", 0.05)
+    hurry(monkeypatch, cancel=0.05)
+    hurry(monkeypatch, free=0.05)
 
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """For what is to end in good time: the first one to list commands loads their models."""
-    monkeypatch.setattr(turn_end, "CANCEL_SECONDS", 5.0)
+    hurry(monkeypatch, cancel=5.0)
 
 
 async def give_up(bench: MemoryBench) -> None:
@@ -171,8 +170,8 @@ async def test_a_command_that_cannot_be_ended_is_told() -> None:
 async def test_a_codex_that_cannot_end_commands_does_not_hold_the_prompt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turn_end, "CANCEL_SECONDS", 5.0)
-    monkeypatch.setattr(turn_end, "CLEAN_UP_SECONDS", 0.05)
+    hurry(monkeypatch, cancel=5.0)
+    hurry(monkeypatch, clean_up=0.05)
     running = command_approval("make")[0]
     async with MemoryBench(
         Expect("turn/start"),

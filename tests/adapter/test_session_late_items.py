@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from codex_acp.adapter.prompts import turn_end
 from codex_acp.testing import (
     Entry,
     Expect,
@@ -16,7 +15,7 @@ from codex_acp.testing import (
     turn_completed,
     turn_started,
 )
-from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
+from tests.adapter.memory_bench import THREAD, MemoryBench, hurry, turn_note
 
 
 def item(method: str, status: str, turn_id: str = "turn-1") -> Notify:
@@ -89,7 +88,7 @@ async def test_4_2_nor_is_one_of_a_turn_that_was_cancelled_while_its_command_end
 async def test_4_2_nor_is_one_of_a_turn_that_was_given_up_and_then_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turn_end, "CANCEL_SECONDS", 0.05)
+    hurry(monkeypatch, cancel=0.05)
     async with MemoryBench(*TURN, STARTED, Expect("turn/interrupt", silent=True)) as bench:
         bench.start_prompt("p1")
         await bench.client.sent("session/update")

@@ -7,13 +7,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import anyio
 import pytest
 
-from codex_acp.adapter.prompts import turn_end
-from codex_acp.adapter.prompts.run import PromptRun
-from codex_acp.adapter.prompts.turn_calls import TurnCalls
-from codex_acp.adapter.prompts.turn_end import TurnEnd
 from codex_acp.adapter.sessions.sessions import CLOSED_BY_CODEX
 from codex_acp.testing import (
     Entry,
@@ -25,7 +20,7 @@ from codex_acp.testing import (
     turn_started,
 )
 from codex_acp.testing.app_server_defaults import default_result, turn_object
-from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
+from tests.adapter.memory_bench import THREAD, MemoryBench, hurry, turn_note
 
 BEGUN: list[Entry] = [Expect("turn/start"), *turn_started()]
 LIST = "thread/turns/list"
@@ -34,14 +29,14 @@ NOT_FOUND = {"code": -32601, "message": "there is no such method"}
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_end, "LOST_SECONDS", 0.02)
-    monkeypatch.setattr(turn_end, "LOST_ANSWER_SECONDS", 0.02)
+    hurry(monkeypatch, stopped=0.02)
+    hurry(monkeypatch, answer=0.02)
 
 
 @pytest.fixture
 def silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn is silent after no time at all."""
-    monkeypatch.setattr(turn_end, "SILENCE_SECONDS", 0.02)
+    hurry(monkeypatch, silence=0.02)
 
 
 def status(kind: str) -> Notify:
@@ -141,7 +136,7 @@ async def test_4_3_a_turn_that_ended_in_silence_is_settled_as_codex_says() -> No
 async def test_4_3_a_codex_that_answers_nothing_any_more_ends_the_prompt_with_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turn_end, "LOOK_UP_SECONDS", 0.05)
+    hurry(monkeypatch, look_up=0.05)
     async with MemoryBench(*BEGUN, *[Expect(LIST, silent=True)] * 3) as bench:
         error = await bench.prompt()
 
@@ -149,28 +144,42 @@ async def test_4_3_a_codex_that_answers_nothing_any_more_ends_the_prompt_with_an
         assert "no answer" in error["message"]
 
 
-@pytest.mark.usefixtures("silence")
-@pytest.mark.parametrize("waits", [True, False])
-async def test_a_turn_that_waits_for_a_person_is_not_asked_about(waits: bool) -> None:
-    class Calls:
-        asks_person = waits
-
-    spawned: list[object] = []
-    end = TurnEnd(cast("TurnCalls", Calls()), spawned.append, spawned.append)
-    end.watch(PromptRun())
-    with anyio.move_on_after(0.1):  # five times the silence
-        while not spawned:
-            await anyio.lowlevel.checkpoint()
-    end.watch(None)
-
-    assert bool(spawned) is not waits
-
-
 async def test_4_3_a_lost_answer_of_turn_start_does_not_hold_the_prompt() -> None:
     begun: list[Entry] = [Expect("turn/start", silent=True), turn_note("turn/started", "mine")]
     ended = turn_note("turn/completed", "mine", "completed")
-    async with MemoryBench(*begun, ended) as bench:
+    message = {
+        "type": "userMessage", "id": "u", "content": [],
+        "clientId": "${turn/start:clientUserMessageId}",
+    }  # fmt: skip
+    known = turns({**turn_object("mine", "completed"), "items": [message]})
+    async with MemoryBench(*begun, ended, known) as bench:
         assert await bench.prompt() == "end_turn"
+
+
+async def test_4_3_a_turn_that_codex_began_by_itself_is_not_taken_for_one_that_was_asked_for() -> (
+    None
+):
+    foreign = [
+        turn_note("turn/started", "theirs"),
+        turn_note("turn/completed", "theirs", "completed"),
+    ]
+    said = {"threadId": THREAD, "turnId": "mine", "itemId": "m", "delta": "Mine."}
+    theirs = turns({**turn_object("theirs", "completed"), "items": []})
+    async with MemoryBench(Expect("turn/start", silent=True), *foreign, theirs) as bench:
+        bench.start_prompt()
+        await bench.asked_codex(LIST)
+        mine = {"threadId": THREAD, "turnId": "mine", "startedAtMs": 1, "item": {
+            "type": "userMessage", "id": "u", "content": [],
+            "clientId": "${turn/start:clientUserMessageId}",
+        }}  # fmt: skip
+        bench.server.play(
+            turn_note("turn/started", "mine"),
+            Notify("item/started", mine),
+            Notify("item/agentMessage/delta", said),
+            turn_note("turn/completed", "mine", "completed"),
+        )
+        assert await bench.end_of() == "end_turn"
+        assert bench.said() == "Mine."
 
 
 async def test_4_3_our_own_message_tells_the_turn_whose_answer_is_lost() -> None:

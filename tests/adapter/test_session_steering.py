@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.adapter.prompts import queue, turn_calls
+from codex_acp.adapter.session import driver
 from codex_acp.testing import (
     Entry,
     Exit,
@@ -21,7 +21,7 @@ from codex_acp.testing import (
     turn_completed,
     turn_started,
 )
-from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
+from tests.adapter.memory_bench import THREAD, MemoryBench, hurry, turn_note
 
 REVIEW = {
     "code": -32600,
@@ -167,7 +167,7 @@ async def test_a_codex_that_does_not_repeat_our_ids_is_believed_to_have_read_the
 async def test_a_steered_message_without_an_answer_ends_with_the_turn_that_read_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turn_calls, "STEER_SECONDS", 0.05)
+    hurry(monkeypatch, steer=0.05)
     silent = [Expect("turn/steer", silent=True), message_read("turn/steer"), *turn_completed()]
     async with MemoryBench(*BEGUN, *silent) as bench:
         bench.start_prompt("p1")
@@ -280,7 +280,7 @@ async def test_a_waiting_prompt_that_is_given_up_never_reaches_codex() -> None:
 async def test_more_prompts_than_a_person_sends_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(queue, "MAX_PROMPTS", 2)
+    monkeypatch.setattr(driver, "MAX_PROMPTS", 2)
     async with MemoryBench(*BEGUN, *STEERED) as bench:
         bench.start_prompt("p1")
         bench.start_prompt("p2")

@@ -74,17 +74,13 @@ class _Clock:
 @contextmanager
 def _still(clock: _Clock) -> Iterator[None]:
     """The adapter's sources of time and chance, in the test's hand."""
-    messages, others, spoken = count(1), count(1), count(1)
+    messages, others = count(1), count(1)
     with (
         patch("codex_acp.adapter.sessions.session.monotonic", clock),
         patch("codex_acp.adapter.sessions.shown_thread.monotonic", clock),
         patch(
-            "codex_acp.adapter.prompts.prompts.uuid4",
+            "codex_acp.adapter.session.driver.uuid4",
             lambda: SimpleNamespace(hex=f"message-{next(messages)}"),
-        ),
-        patch(
-            "codex_acp.adapter.prompts.queue.uuid4",
-            lambda: SimpleNamespace(hex=f"spoken-{next(spoken)}"),
         ),
         patch(
             "codex_acp.adapter.sessions.session.uuid4",

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.logins import Logins
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
-    from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.server.app_server import AppServer
+    from codex_acp.adapter.session.driver import PromptDone
     from codex_acp.adapter.sessions.archive import SessionArchive
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.session import Session

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         SetProvider,
         SetTitle,
     )
-    from codex_acp.adapter.prompts.host import PromptDone
+    from codex_acp.adapter.session.driver import PromptDone
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.agent.auth_methods import LoginWays
     from codex_acp.mapping.config.options import Option

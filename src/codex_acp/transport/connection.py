@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
 
     Late: TypeAlias = Callable[[JsonValue], None] | None
+    OnOutcome: TypeAlias = Callable[["Outcome"], None]
+    """Called once with what became of a request, never before the call that sent it returns."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +67,8 @@ _NOT_STARTED = "the connection was not started; call start() first"
 Direction: TypeAlias = Literal["received", "sent"]
 """Which way a tapped line went."""
 
-_Outcome: TypeAlias = Response | PeerError | TransportError
+Outcome: TypeAlias = Response | PeerError | TransportError
+"""The reply to a request, or why there is none."""
 
 
 TOLD_ONE_BY_ONE = 10
@@ -121,7 +124,7 @@ class Connection:
         self._framer = LineFramer(line_limit)
         self.outbox = Outbox(link)
         """What is to be written, and whether the peer is slower than this side."""
-        self._outgoing: OutgoingCalls[tuple[str, asyncio.Future[_Outcome], Late]]
+        self._outgoing: OutgoingCalls[tuple[str, OnOutcome]]
         self._outgoing = OutgoingCalls(cancel_method)
         self._incoming = IncomingRequests()
         self.continuation: Continuation | None = None
@@ -163,27 +166,58 @@ class Connection:
         is or gets closed. When cancelled, a late answer is dropped, the id is not used again,
         and the peer is told if it has a method for that.
         """
-        self._must_be_open()
-        future: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
-        request_id = self._outgoing.open((method, future, late))
-        line = encode_request(request_id, method, params, version=self._version)
-        if not written:
-            self.send(line)
-        elif self.on_line is not None:
-            self.on_line("sent", line)
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def settled(outcome: Outcome) -> None:
+            if not future.done():
+                future.set_result(outcome)
+            elif late is not None and isinstance(outcome, Response):
+                late(outcome.result)  # it was cancelled, perhaps in this very iteration
+
+        request_id = self.post(method, params, settled, written=written)
         try:
             outcome = await future
         except asyncio.CancelledError:
-            told = self._outgoing.abandon(request_id, keep=late is not None)
-            if told is not None:
-                self.notify(told.method, encode_json(told.params))
-            elif late and not future.cancelled() and isinstance(got := future.result(), Response):
+            self.abandon(request_id, keep=late is not None)
+            if late and not future.cancelled() and isinstance(got := future.result(), Response):
                 late(got.result)  # it came in this very iteration
             raise
         if isinstance(outcome, Response):
             return outcome.result
         # One TransportError is shared by all calls it fails: their traces must not pile up.
         raise outcome.with_traceback(None)
+
+    def post(
+        self,
+        method: str,
+        params: EncodedJson | None,
+        on_outcome: OnOutcome,
+        *,
+        written: bool = False,
+    ) -> int:
+        """Send a request at once and return its id.
+
+        ``on_outcome`` is called where the reply stands among the peer's other messages, or when the
+        connection closes; what it raises is logged. Raises TransportError if the connection is
+        closed already.
+        """
+        self._must_be_open()
+        request_id = self._outgoing.open((method, on_outcome))
+        line = encode_request(request_id, method, params, version=self._version)
+        if not written:
+            self.send(line)
+        elif self.on_line is not None:
+            self.on_line("sent", line)
+        return request_id
+
+    def abandon(self, request_id: int, *, keep: bool = False) -> None:
+        """Wait no longer for a reply; the peer is told if it has a method for that.
+
+        ``keep``: the reply still reaches ``on_outcome``, so the peer is not told.
+        """
+        told = self._outgoing.abandon(request_id, keep=keep)
+        if told is not None:
+            self.notify(told.method, encode_json(told.params))
 
     def notify(self, method: str, params: EncodedJson | None) -> bool:
         """Send a notification; False if the connection is closed."""
@@ -393,20 +427,23 @@ class Connection:
                     logger, "%s answered id %r, which is not open", self.name, request_id
                 )
             return
-        method, future, late = found
-        if future.done():  # cancelled, perhaps in this very iteration
-            if late is not None and isinstance(message, Response):
-                late(message.result)
-            return
+        method, on_outcome = found
         match message:
             case Response() | LineTooLong():
-                future.set_result(message)
+                self._report(on_outcome, message)
             case ErrorResponse(error=error):
-                future.set_result(ErrorReply(method, error.code, error.message, error.data))
+                reply = ErrorReply(method, error.code, error.message, error.data)
+                self._report(on_outcome, reply)
             case Malformed(reason=reason):
-                future.set_result(InvalidPayload(f"the answer to {method}", (reason,)))
+                self._report(on_outcome, InvalidPayload(f"the answer to {method}", (reason,)))
             case _:
                 assert_never(message)
+
+    def _report(self, on_outcome: OnOutcome, outcome: Outcome) -> None:
+        try:
+            on_outcome(outcome)
+        except Exception:
+            logger.exception("a reply of %s was not handled", self.name)
 
     def _close(self, error: TransportError | None, why: TransportError) -> None:
         """Close once; what was sent before this goes to the link, which may still take it."""
@@ -417,9 +454,8 @@ class Connection:
         self.why_closed = why
         self.outbox.close(why)
         self._incoming.close()
-        for _method, future, _late in self._outgoing.close():
-            if not future.done():
-                future.set_result(why)
+        for _method, on_outcome in self._outgoing.close():
+            self._report(on_outcome, why)
         if self._handler is not None:
             try:
                 self._handler.on_closed(error)

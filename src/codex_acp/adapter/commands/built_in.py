@@ -57,7 +57,7 @@ class CommandRuns:
             "review": self._review,
             "review-branch": self._review_branch,
             "review-commit": self._review_commit,
-            "compact": lambda _: StartsTurn(self._compact),
+            "compact": lambda _: self._compact(),
             "plan": self._plan,
             "init": lambda _: self.turn([models.TextUserInput(text=INIT_PROMPT)], ()),
             "goal": self._goal,
@@ -83,12 +83,7 @@ class CommandRuns:
     ) -> StartsTurn:
         """A message to the model, with the skills that it names, after what is done ``first``."""
         inputs += [models.SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
-
-        async def start() -> str:
-            params = models.TurnStartParams(thread_id=self._session_id, input=inputs)
-            return (await self._codex().turn_start(params)).turn.id
-
-        return StartsTurn(start, inputs, first)
+        return StartsTurn("turn/start", None, inputs, first)
 
     def _review(self, what: str) -> StartsTurn:
         if what:
@@ -106,15 +101,12 @@ class CommandRuns:
         return self._reviews(models.CommitReviewTarget(sha=sha))
 
     def _reviews(self, target: models.ReviewTarget) -> StartsTurn:
-        async def start() -> str:
-            params = models.ReviewStartParams(thread_id=self._session_id, target=target)
-            return (await self._codex().review_start(params)).turn.id
+        params = models.ReviewStartParams(thread_id=self._session_id, target=target)
+        return StartsTurn("review/start", params)
 
-        return StartsTurn(start)
-
-    async def _compact(self) -> None:
+    def _compact(self) -> StartsTurn:
         params = models.ThreadCompactStartParams(thread_id=self._session_id)
-        await self._codex().thread_compact_start(params)
+        return StartsTurn("thread/compact/start", params)
 
     def _goal(self, arguments: str) -> Says:
         thread_id = self._session_id

@@ -15,21 +15,24 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.prompt.reports import Fact
+    from codex_acp.wire.model import WireModel
 
 
 class StartsTurn(NamedTuple):
     """A command that Codex runs as a turn which another method than ``turn/start`` begins."""
 
-    start: Callable[[], Awaitable[str | None]]
-    """Begins the turn; its id. None where the answer does not tell it (``thread/compact/start``):
-    then it is the next turn of the thread that starts. Raises as every call to Codex, or RpcError.
-    """
+    method: str
+    """The call that begins the turn. The answer of ``thread/compact/start`` does not name it: it is
+    the next turn that compacts the thread."""
+    params: WireModel | None = None
+    """Of that call; None for a message to the model."""
     message: list[UserInput] | None = None
     """The same as a message to the model, if it is one: then ``turn/start`` sends it, or, while a
-    turn runs, ``turn/steer``, and ``start`` is not called. None: it waits for that turn's end.
+    turn runs, ``turn/steer``. None: it waits for that turn's end.
     """
     first: Callable[[], Awaitable[object]] | None = None
-    """What is done before that message is sent. Raises as ``start``."""
+    """What is done before that message is sent. Raises as every call to Codex, or
+    RpcError."""
 
 
 class Says(NamedTuple):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.adapter.network.registry import Registry
     from codex_acp.adapter.network.tokens import Token, Tokens
-    from codex_acp.adapter.prompts.host import PromptDone
+    from codex_acp.adapter.session.driver import PromptDone
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.events.content import Block

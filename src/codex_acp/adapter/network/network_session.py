@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import anyio
 
 from codex_acp.adapter.network.journal import Journal
-from codex_acp.adapter.prompts.host import PromptDone
+from codex_acp.adapter.session.driver import PromptDone
 from codex_acp.errors import ConnectionClosed, RpcError, TransportError
 from codex_acp.mapping.events.session_events import (
     CommandsChanged,

@@ -6,17 +6,16 @@ the prompt runs as every other one. Loads no model.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.mapping.prompt.simple import simple_turn_params
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codex_acp.adapter.prompts.queue import QueuedPrompt
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.content import TextBlock
@@ -40,18 +39,29 @@ class EarlyTurn:
         """What Codex calls the message."""
         self.written = codex.link.offered if isinstance(codex.link, ChildProcess) else None
         """How much was written to this Codex before; see `TurnCalls.written`."""
+        self._prompt: str | None = None
+        self._reply: tuple[JsonValue | CodexAcpError] | None = None
+        self._on_reply: Callable[[JsonValue | CodexAcpError], None] | None = None
+        self.abandon: Callable[[], None] = _nothing
+        """Waits no longer for the answer."""
         params = simple_turn_params(thread_id, message, self.message_id)
-        self._asked = asyncio.ensure_future(codex.call_raw("turn/start", params))
-        self._asked.add_done_callback(_seen)
-        self._prompt: QueuedPrompt | None = None
+        try:
+            self.abandon = codex.post("turn/start", params, self._answered)
+        except TransportError as error:
+            self._answered(error)
 
-    async def start(self) -> str:
-        """The turn's id. Raises as every call."""
-        result = self._codex.decode_result("turn/start", await self._asked)
-        turn_id: str = result.turn.id
-        return turn_id
+    def when_answered(self, on_reply: Callable[[JsonValue | CodexAcpError], None]) -> None:
+        """Call ``on_reply`` with the answer of ``turn/start``, at once if it has come."""
+        self._on_reply = on_reply
+        if self._reply is not None:
+            on_reply(*self._reply)
 
-    def placed(self, prompt: QueuedPrompt) -> None:
+    def _answered(self, reply: JsonValue | CodexAcpError) -> None:
+        self._reply = (reply,)
+        if self._on_reply is not None:
+            self._on_reply(reply)
+
+    def placed(self, prompt: str) -> None:
         """The session is known: the prompt has its place among those of the session."""
         self._prompt = prompt
 
@@ -60,13 +70,11 @@ class EarlyTurn:
         """Whether the prompt has begun and nobody waits for it yet."""
         return self._prompt is not None
 
-    def taken(self) -> QueuedPrompt | None:
-        """That place, once: a prompt that is run again is asked for anew."""
+    def taken(self) -> str | None:
+        """Return that prompt, once: one that is run again is asked for anew."""
         prompt, self._prompt = self._prompt, None
         return prompt
 
 
-def _seen(asked: asyncio.Task[JsonValue]) -> None:
-    """Nobody may be left whom the error is for."""
-    if not asked.cancelled():
-        asked.exception()
+def _nothing() -> None:
+    """Do nothing: nothing was asked."""

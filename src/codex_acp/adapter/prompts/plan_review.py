@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from codex_acp.adapter.cancel_scope import CancelScope
-from codex_acp.adapter.prompts.host import PromptDone
 from codex_acp.adapter.prompts.turn_calls import start_refused
+from codex_acp.adapter.session.driver import PromptDone
 from codex_acp.adapter.sessions.prompt_message import refused
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.events.content import TextBlock

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
-    from codex_acp.adapter.prompts.host import PromptDone
+    from codex_acp.adapter.session.driver import PromptDone
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.events.content import Block, TextBlock

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codex_acp.adapter.prompts.host import NothingRuns
+from codex_acp.adapter.session.driver import NothingRuns
 from codex_acp.errors import InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED, JsonValue
 
@@ -63,7 +63,7 @@ async def answer_steering(
     except asyncio.CancelledError:  # the request was given up: nothing of it is sent later
         scope.cancel()
         raise
-    joined = running is not None and session.prompts.turn is running
+    joined = running is not None and session.prompts.turn == running
     return {"outcome": "injected" if joined else "startedNewTurn"}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from codex_acp._json import object_at
 from codex_acp.adapter.refused_calls import refused_call
@@ -29,9 +29,11 @@ from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.wire.model import WireModel
 
 logger = logging.getLogger(__name__)
 
@@ -76,24 +78,38 @@ class TurnCalls:
             and link.taken <= since
         )
 
-    async def start(self, message: list[models.UserInput], message_id: str) -> str:
-        """Begin a turn; its id. Raises as every call."""
-        params = models.TurnStartParams(
+    def post(
+        self,
+        method: str,
+        params: WireModel | JsonValue,
+        on_reply: Callable[[JsonValue | CodexAcpError], None],
+    ) -> Callable[[], None]:
+        """Send a call of the thread at once; see `AppServerConnection.post`."""
+        return self.codex.post(method, params, on_reply)
+
+    def start_params(self, message: list[models.UserInput], message_id: str) -> WireModel:
+        """Return the params of the ``turn/start`` that begins a turn with ``message``."""
+        return models.TurnStartParams(
             thread_id=self._thread_id, input=message, client_user_message_id=message_id
         )
-        return (await self.codex.turn_start(params)).turn.id
 
-    async def steer(self, turn_id: str, message: list[models.UserInput], message_id: str) -> bool:
-        """Add a message to the running turn; whether Codex took it.
-
-        Also true when it did not say so in time: then the turn shows whether it did.
-        """
-        params = models.TurnSteerParams(
+    def steer_params(
+        self, turn_id: str, message: list[models.UserInput], message_id: str
+    ) -> models.TurnSteerParams:
+        """Return the params of the ``turn/steer`` that adds ``message`` to a running turn."""
+        return models.TurnSteerParams(
             thread_id=self._thread_id,
             expected_turn_id=turn_id,
             input=message,
             client_user_message_id=message_id,
         )
+
+    async def steer(self, turn_id: str, message: list[models.UserInput], message_id: str) -> bool:
+        """Add a message to the running turn; return whether Codex took it.
+
+        Also true when it did not say so in time: then the turn shows whether it did.
+        """
+        params = self.steer_params(turn_id, message, message_id)
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(STEER_SECONDS):
@@ -102,6 +118,10 @@ class TurnCalls:
             logger.info("thread %s: a message was not steered: %s", self._thread_id, error)
             return False
         return True
+
+    def interrupt_params(self, turn_id: str) -> JsonValue:
+        """Return the params of ``turn/interrupt``."""
+        return {"threadId": self._thread_id, "turnId": turn_id}
 
     async def interrupt(self, turn_id: str) -> bool:
         """Whether Codex took the interrupt; not while it has not started the turn."""
@@ -119,21 +139,27 @@ class TurnCalls:
             async with asyncio.timeout(INTERRUPT_SECONDS):
                 await self.interrupt(turn_id)
 
-    async def look_up(self, turn_ids: Collection[str]) -> models.Turn | None:
-        """A turn as Codex knows it now; with no id the newest; None if it is not to be found.
+    async def look_up(
+        self, turn_ids: Collection[str], message_id: str | None
+    ) -> tuple[models.Turn | None, bool | None]:
+        """Return a turn as Codex knows it now, None if it is not to be found, and whether
+        ``message_id`` began it.
 
-        Raises as every call.
+        With no ids it is the turn with that message, else the newest one, of which None says that
+        nothing tells which message began it. Raises as every call.
         """
-        turns = await self._newest_turns()
-        return next((turn for turn in turns if not turn_ids or turn.id in turn_ids), None)
+        turns = await self._newest_turns("full" if not turn_ids else "notLoaded")
+        if turn_ids:
+            return next((turn for turn in turns if turn.id in turn_ids), None), True
+        for turn in turns:
+            if message_id in _messages_of(turn):
+                return turn, True
+        newest = next(iter(turns), None)
+        return newest, None if newest is None or not _messages_of(newest) else False
 
-    async def _newest_turns(self) -> list[models.Turn]:
-
+    async def _newest_turns(self, view: Literal["notLoaded", "full"]) -> list[models.Turn]:
         params = models.ThreadTurnsListParams(
-            thread_id=self._thread_id,
-            limit=LOOK_BACK,
-            sort_direction="desc",
-            items_view="notLoaded",
+            thread_id=self._thread_id, limit=LOOK_BACK, sort_direction="desc", items_view=view
         )
         try:
             return list((await self.codex.thread_turns_list(params)).data)
@@ -178,6 +204,12 @@ class TurnCalls:
 
         params = models.ThreadBackgroundTerminalsListParams(thread_id=self._thread_id)
         return await all_pages(self.codex.thread_background_terminals_list, params)
+
+
+def _messages_of(turn: models.Turn) -> list[str]:
+    """The ids of the client's messages that Codex has read into a turn."""
+    items = (item for item in turn.items if isinstance(item, models.UserMessageThreadItem))
+    return [item.client_id for item in items if item.client_id is not None]
 
 
 def start_refused(error: CodexAcpError) -> PromptFailure:

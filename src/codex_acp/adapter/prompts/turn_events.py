@@ -12,7 +12,7 @@ from codex_acp._json import object_at, text_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codex_acp.adapter.prompts.prompts import Prompts
+    from codex_acp.adapter.session.driver import Prompts
     from codex_acp.jsonrpc.message import JsonValue
 
 _STOPPED: Final = frozenset({"idle", "systemError", "notLoaded"})
@@ -44,6 +44,9 @@ def _item_started(prompts: Prompts, params: JsonValue) -> None:
         message_id = text_at(item, "clientId")
         if message_id is not None and turn_id is not None:
             prompts.message_read(message_id, turn_id)
+    elif item.get("type") == "contextCompaction":
+        if turn_id is not None:
+            prompts.compaction_began(turn_id)
     elif item.get("type") == "commandExecution":
         item_id = text_at(item, "id")
         if item_id is not None:

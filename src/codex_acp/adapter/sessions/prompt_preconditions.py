@@ -14,7 +14,7 @@ from codex_acp.adapter.cancel_scope import CancelScope
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.adapter.prompts.host import PromptDone
+    from codex_acp.adapter.session.driver import PromptDone
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
 
@@ -47,8 +47,8 @@ class PromptPreconditions:
 
         One of which a Codex that has just ended had read nothing is run once more, on the next.
         """
-        from codex_acp.adapter.prompts.host import NotTaken, PromptDone
-        from codex_acp.adapter.prompts.prompts import CANCELLED
+        from codex_acp.adapter.session.driver import NotTaken, PromptDone
+        from codex_acp.adapter.session.machine import CANCELLED
 
         tries = 0
         while begun or await self.for_prompt(session_id):

@@ -13,11 +13,10 @@ from uuid import uuid4
 from codex_acp._json import text_at
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Commands, Says, StartsTurn
-from codex_acp.adapter.prompts.host import NotTaken, PromptDone, Speech, TurnWork
 from codex_acp.adapter.prompts.plan_review import PlanReview
-from codex_acp.adapter.prompts.prompts import Prompts
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
+from codex_acp.adapter.session.driver import LocalReply, NotTaken, PromptDone, Prompts, TurnWork
 from codex_acp.adapter.sessions.activity import SessionActivity, stop_command
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
-    from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.adapter.server.held_notifications import HeldNotifications
+    from codex_acp.adapter.session.events import EndTurn
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -137,7 +136,7 @@ class Session:
             raise unknown_session(self.id)
         if self.lost is not None and (early is None or not early.has_place):
             raise NotTaken(INTERNAL_ERROR, self.lost, {"reason": AGENT_LOST})
-        end, usage, untaken = await self.prompts.run(
+        end, usage, unread = await self.prompts.run(
             lambda: self._work(prompt),
             lambda taken: self._inserted(taken, prompt, when_inserted),
             joins=joins,
@@ -145,14 +144,14 @@ class Session:
         )
         self._outflow.flush()
         if isinstance(end, PromptFailure):
-            raise (NotTaken if untaken else RpcError)(end.code, end.message, end.data)
+            raise (NotTaken if unread else RpcError)(end.code, end.message, end.data)
         done = await self.plan_review.follow(PromptDone(end, usage))
         self._outflow.flush()
         return done
 
-    def cancel(self) -> None:
+    def cancel(self, *, closing: bool = False) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
-        self.prompts.cancel()
+        self.prompts.cancel(closing=closing)
         self.plan_review.cancel()
         if self.prompts.turn is None:  # a sub-agent may have outlived the prompt
             self.prompt_cancelled()
@@ -188,12 +187,13 @@ class Session:
         """
         self._stopping = True
         try:
-            self.cancel()
+            self.cancel(closing=True)
             await self.plan_review.settled()
             await self.prompts.settled()
             await self.sub_agents.settled()
         except BaseException:
             self._stopping = False
+            self.prompts.reopened()
             raise
 
     def detach(self) -> None:
@@ -215,8 +215,9 @@ class Session:
         self.sub_agents.move(codex)
         self._on_cancel = on_cancel
         self.lost = None
+        self.prompts.moved()
 
-    async def _work(self, prompt: Sequence[Block]) -> TurnWork | Speech:
+    async def _work(self, prompt: Sequence[Block]) -> TurnWork | LocalReply:
         """What a prompt comes to. Raises RpcError; nothing has happened then."""
         command = None if self.commands is None else await self.commands.find(prompt)
         message: list[UserInput] | None
@@ -224,20 +225,23 @@ class Session:
             case Says():
                 if command.starts_turns:
                     await self._git_consent()
-                return Speech(lambda: self._speak(command))
+                return LocalReply(lambda: self._speak(command))
             case StartsTurn():
                 await self._git_consent()
                 message = command.message
                 if command.first is not None:
                     await command.first()
-                if message is None:
-                    return TurnWork(lambda _: command.start(), None)
+                if command.params is not None:
+                    own = command.params
+                    return TurnWork(command.method, lambda _: own, None)
+                assert message is not None, "a command without params is a message"
             case None:
                 await self._git_consent()
                 message = await prompt_message(self._codex, self.id, prompt)
             case _:
                 assert_never(command)
-        return TurnWork(lambda message_id: self._calls.start(message, message_id), message)
+        content = message
+        return TurnWork("turn/start", lambda mid: self._calls.start_params(content, mid), content)
 
     async def _git_consent(self) -> None:
         if self.ensure_git_consent is not None:
@@ -301,15 +305,22 @@ class Session:
     def rests(self, end: PromptEnd) -> None:
         self.activity.ends(end)
 
-    def turn_over(self, run: PromptRun, end: PromptEnd, *, goes_on: bool) -> None:
-        """Nothing stays open, and the person learns why it has ended."""
+    def turn_over(self, turn: EndTurn) -> dict[str, JsonValue] | None:
+        """Leave nothing open, and tell the person why it has ended."""
+        end = turn.end
         self.thread.close_open()
         if isinstance(end, PromptStop) and end.message:
-            self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
-        run.usage = turn_usage(self._used_before, self._state.total_usage)
-        if not goes_on and not self.plan_review.takes(end, self._state.proposed_plan):
-            self.activity.ends(end, run.usage)
+            self._outflow.send(self.id, TextChunk(f"{turn.turn}-end", end.message))
+        usage = turn_usage(self._used_before, self._state.total_usage)
+        reviewed = (
+            turn.for_prompt
+            and not turn.goes_on
+            and self.plan_review.takes(end, self._state.proposed_plan)
+        )
+        if not turn.goes_on and not reviewed:
+            self.activity.ends(end, usage)
         self._outflow.flush()
+        return usage
 
     # What the routing of server requests asks and shows: see `SessionProtocol`.
 
@@ -324,7 +335,7 @@ class Session:
         """
         if turn_id is None:
             return False
-        if turn_id in self._stale or self.prompts.answered(turn_id):
+        if turn_id in self._stale or self.prompts.is_answered(turn_id):
             return True
         return bool(self._stale) and thread_id != self.id and not self.prompts.running
 
@@ -384,7 +395,7 @@ class Session:
         if turn_id in self._stale:
             self._of_stale_turn(method, params)
             return False
-        if not (method.startswith("item/") and self.prompts.answered(turn_id)):
+        if not (method.startswith("item/") and self.prompts.is_answered(turn_id)):
             return True
         item_id = item_of(params) if method == "item/completed" else None
         if item_id is None or tool_call_id(item_id) not in self._state.background:
@@ -394,7 +405,7 @@ class Session:
     def may_show_pieces(self, turn_id: str) -> bool:
         if turn_id in self._stale:
             return False
-        return turn_id not in self._answered or not self.prompts.answered(turn_id)
+        return turn_id not in self._answered or not self.prompts.is_answered(turn_id)
 
     def more_of(self, turn_id: str, message_id: str) -> Callable[[bytes], bool] | None:
         """See `ThreadOwner`: what sub-agents are told is no text."""

@@ -10,7 +10,7 @@ from codex_acp.errors import RpcError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.adapter.prompts.host import PromptDone
+    from codex_acp.adapter.session.driver import PromptDone
     from codex_acp.adapter.sessions.opener import OpeningResult
     from codex_acp.transcript.log import Transcript
 

@@ -189,9 +189,21 @@ class ShownThread:
         self._steps.put(self._take, method, params)
 
     def _take(self, method: str, params: JsonValue) -> None:
-        """Show what the table says, and have noted what it means for turns."""
-        if method in TURN_EVENTS:
-            self._owner.heard(method, params)
+        """Show what the table says, and have noted what it means for turns.
+
+        The end of an item counts when it was shown: a turn may wait for that.
+        """
+        if method == "item/completed":
+            try:
+                self._show(method, params)
+            finally:
+                self._owner.heard(method, params)
+        else:
+            if method in TURN_EVENTS:
+                self._owner.heard(method, params)
+            self._show(method, params)
+
+    def _show(self, method: str, params: JsonValue) -> None:
         row = ROWS.get(method)
         if row is None or not self._owner.may_show(method, params):
             return

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.server_requests import OpenRequest, RefusedRequest
+    from codex_acp.errors import CodexAcpError
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
@@ -207,6 +208,27 @@ class AppServerConnection(NotificationApi, CodexCalls):
 
         return await self._request(method, None if params is None else encode_json(params))
 
+    def post(
+        self,
+        method: str,
+        params: WireModel | JsonValue,
+        on_reply: Callable[[JsonValue | CodexAcpError], None],
+    ) -> Callable[[], None]:
+        """Send a call at once; return what gives it up.
+
+        ``on_reply`` is called once, with the result as plain JSON or the error, where the reply
+        stands among what the server sends (`call_raw` returns a moment later); never after the call
+        was given up. Raises TransportError if the connection is closed, MisuseError before the
+        handshake.
+        """
+        if not self._started and not self.closed:
+            raise MisuseError(NOT_CONNECTED)
+        from codex_acp.codex.connection.posted_call import PostedCall
+
+        call = PostedCall(self._connection, self._gate, method, on_reply)
+        call.send(_params_of(params, None))
+        return call.abandon
+
     async def drain(self) -> None:
         """Wait until the server has taken most of what was written. Raises TransportError."""
         await self._connection.drain()
@@ -312,6 +334,10 @@ def _params_of(params: WireModel | Any | None, model: str | None) -> EncodedJson
     if params is None:
         # The server wants the member even where the schema says that it is optional.
         return None if model is None else EncodedJson(b"{}")
+    if type(params) is dict:
+        from codex_acp.jsonrpc.encode import encode_json
+
+        return encode_json(params)
     from codex_acp.wire.codec import encode  # here: the handshake needs no model
 
     return encode(params)

@@ -1,0 +1,610 @@
+"""Drive the machine of a session: make events of what arrives, and carry out its effects.
+
+The only part with a loop. What an effect brings about at once (a call on a closed connection) is
+an event behind those that wait. Belongs to the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, assert_never
+from uuid import uuid4
+
+from codex_acp._json import text_at
+from codex_acp.adapter.cancel_scope import CancelScope
+from codex_acp.adapter.prompts.turn_calls import TurnCalls, codex_gone, start_refused
+from codex_acp.adapter.session import events as ev
+from codex_acp.adapter.session.machine import SessionMachine
+from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError, TransportError
+from codex_acp.jsonrpc.message import INVALID_REQUEST, JsonValue
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptStop, end_of_turn
+from codex_acp.transport.shielding import shielded
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from codex_acp.adapter.prompts.early_turn import EarlyTurn
+    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.codex._generated.models import UserInput
+    from codex_acp.wire.model import WireModel
+
+    OnReply: TypeAlias = Callable[[JsonValue | CodexAcpError], None]
+
+logger = logging.getLogger(__name__)
+
+MAX_PROMPTS: Final = 32
+"""Unanswered prompts of one session: more than a person types while a turn runs."""
+
+
+class Timings(NamedTuple):
+    """Seconds that each timer of a session runs."""
+
+    cancel: float = 10.0
+    """From a cancel to the end of the turn; then the prompt ends without it."""
+    clean_up: float = 3.0
+    """For ending the commands of an interrupted turn: well within the bound of a cancel."""
+    free: float = 2.0
+    """For the end of a turn that was given up, before the next one begins."""
+    answer: float = 5.0
+    """From ``turn/started`` to the answer of the call that began the turn: usually no time."""
+    silence: float = 60.0
+    """Without a notification of the thread: a model may think as long, so Codex is only asked."""
+    stopped: float = 2.0
+    """After Codex said that the thread is idle: the end of the turn comes in the same moment."""
+    look_up: float = 10.0
+    """For asking Codex about a turn; a healthy one answers within milliseconds."""
+    steer: float = 10.0
+    """A steered message is answered at once; after this it may or may not have been taken."""
+
+
+TIMINGS: Final = Timings()
+
+
+class TurnWork(NamedTuple):
+    """A prompt that runs as a turn: the call that begins it."""
+
+    method: str
+    params: Callable[[str], WireModel]
+    """Makes the params of the call for a message of this id."""
+    message: list[UserInput] | None
+    """The content that is steered into a running turn instead; None: a turn of its own."""
+
+
+class LocalReply(NamedTuple):
+    """A prompt that this side answers, without a turn."""
+
+    run: Callable[[], Awaitable[None]]
+
+
+class NotTaken(RpcError):
+    """A prompt that failed, and of which nothing has happened: it may be run once more."""
+
+
+class NothingRuns(RpcError):
+    """A message that was meant for a running turn alone, and there is none that could take it."""
+
+
+class PromptResult(NamedTuple):
+    """How a prompt has ended."""
+
+    end: PromptEnd
+    usage: dict[str, JsonValue] | None = None
+    """Of the turn that this prompt began; one that was steered into a turn has none of its own."""
+    unread: bool = False
+    """Whether it failed because Codex had ended before it read anything of it."""
+
+
+class PromptDone(NamedTuple):
+    """How a prompt has ended that has not failed."""
+
+    stop: PromptStop
+    usage: dict[str, JsonValue] | None = None
+    """Of the turn that it began."""
+
+
+class PromptHost(Protocol):
+    """The session, as far as its prompts need it."""
+
+    @property
+    def client_gone(self) -> bool:
+        """Whether nothing that is sent arrives any more."""
+
+    def message_named(self, message_id: str) -> None:
+        """A message of the client goes to Codex under this id."""
+
+    def prompt_cancelled(self) -> None:
+        """Settle what is asked of the person."""
+
+    def turn_begins(self) -> None:
+        """A turn is about to be asked for."""
+
+    def works(self) -> None:
+        """A turn has begun, for a prompt or by itself."""
+
+    def rests(self, end: PromptEnd) -> None:
+        """It is over."""
+
+    def turn_over(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None:
+        """Send what is still to be sent of a turn, whose prompts are answered after this.
+
+        Return the tokens that it has used, as ``Usage`` of ACP, if Codex told.
+        """
+
+    def say(self, text: str) -> None:
+        """One line for the person."""
+
+
+class _Waiting:
+    """A prompt that the client waits for."""
+
+    def __init__(self, when_inserted: Callable[[str], None] | None, message_id: str = "") -> None:
+        self.id = message_id or uuid4().hex
+        """The id of its message, however often Codex is given it."""
+        self.work: TurnWork | LocalReply | None = None
+        self.scope = CancelScope()
+        """Around the preparation of the prompt, or the command that answers it."""
+        self._when_inserted = when_inserted
+        self.outcome: asyncio.Future[PromptResult | None]
+        self.outcome = asyncio.get_running_loop().create_future()
+        """The result; None: its turn to be answered without Codex has come."""
+
+    def inserted(self) -> None:
+        """Tell, once, that it has its place among the messages of the session."""
+        told, self._when_inserted = self._when_inserted, None
+        if told is not None:
+            told(self.id)
+
+    def settle(self, outcome: PromptResult | Exception | None) -> None:
+        if self.outcome.done():
+            return
+        if isinstance(outcome, Exception):
+            self.outcome.set_exception(outcome)
+        else:
+            self.outcome.set_result(outcome)
+
+
+class Prompts:
+    """The prompts and the turn of one session. ``spawn`` starts a task that may outlive a
+    request."""
+
+    def __init__(
+        self, calls: TurnCalls, host: PromptHost, spawn: Spawn, timings: Timings | None = None
+    ) -> None:
+        self._calls = calls
+        self._host = host
+        self._spawn = spawn
+        self._timings = timings or TIMINGS
+        self.machine = SessionMachine()
+        self.stale, self.answered_turns = self.machine.stale, self.machine.answered
+        self.is_answered = self.machine.is_answered
+        self._waiting: dict[str, _Waiting] = {}
+        self._abandon: dict[int, Callable[[], None]] = {}
+        """Gives up the call of a number."""
+        self._written: dict[int, int | None] = {}
+        """How much had been written to Codex before the call that begins a turn, or steers."""
+        self._early: EarlyTurn | None = None
+        self._timers: dict[ev.Timer, asyncio.TimerHandle] = {}
+        self._heard = 0.0
+        self._events: deque[ev.Event] = deque()
+        self._handling = False
+        self._usage: dict[str, JsonValue] | None = None
+        self._settled: list[asyncio.Future[None]] = []
+
+    # What others may know.
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether the running turn was cancelled and has not ended."""
+        return self.machine.cancelled
+
+    @property
+    def busy(self) -> bool:
+        """Whether a prompt is not answered yet."""
+        return bool(self._waiting)
+
+    @property
+    def running(self) -> bool:
+        """Whether a prompt's turn runs."""
+        run = self.machine.run
+        return run is not None and run.starter is not None
+
+    @property
+    def turn(self) -> object | None:
+        """What runs: an equal object from its beginning to its end, None for nothing."""
+        run = self.machine.run
+        return self.machine.active if run is None else run.number
+
+    @property
+    def turn_ids(self) -> frozenset[str | None]:
+        """The names of what runs, as far as they are known."""
+        run = self.machine.run
+        return frozenset([self.machine.active, *(() if run is None else run.names)])
+
+    @property
+    def running_turn(self) -> str | None:
+        """The turn of the prompt that runs."""
+        run = self.machine.run
+        return None if run is None else run.turn
+
+    # What the client asks for.
+
+    async def run(
+        self,
+        prepare: Callable[[], Awaitable[TurnWork | LocalReply]],
+        when_inserted: Callable[[str], None] | None = None,
+        *,
+        joins: bool = False,
+        early: EarlyTurn | None = None,
+    ) -> PromptResult:
+        """Run one prompt to its end, behind those that came before it.
+
+        Takes its place in the order before anything else. ``when_inserted`` is called once, with
+        the message's id, when Codex has taken it. One that `begin` has begun has its place. Raises
+        RpcError if too many wait, and what ``prepare`` and a `LocalReply` raise; NothingRuns if it
+        ``joins`` a turn, and none takes it.
+        """
+        waiting = None if early is None else self._waiting.get(early.taken() or "")
+        if waiting is None:
+            waiting = self._enter(when_inserted)
+            self.handle(ev.Prompted(waiting.id, joins))
+        try:
+            with waiting.scope:
+                waiting.work = await prepare()
+            if waiting.work is not None:
+                self.handle(ev.Prepared(waiting.id, _kind(waiting.work)))
+            return await self._result(waiting)
+        finally:
+            del self._waiting[waiting.id]
+            self.handle(ev.Withdrawn(waiting.id))
+
+    def begin(self, early: EarlyTurn, when_inserted: Callable[[str], None]) -> None:
+        """Follow a turn that was asked for; `run` waits for its end. No prompt came before it."""
+        waiting = self._enter(when_inserted, early.message_id)
+        early.placed(waiting.id)
+        self._host.message_named(waiting.id)
+        call = self.machine.calls + 1
+        self._written[call] = early.written
+        self._abandon[call] = early.abandon
+        self.handle(ev.AskedEarly(waiting.id, call))
+        started = lambda reply: self._start_replied(call, "turn/start", reply)  # noqa: E731
+        early.when_answered(self._of_call(call, started))
+
+    def cancel(self, *, closing: bool = False) -> None:
+        """End the running turn, and take back the prompts that wait.
+
+        ``closing``: until `reopened` also end what Codex begins by itself.
+        """
+        self.handle(ev.Cancelled(closing))
+
+    def reopened(self) -> None:
+        """The session is not closed after all."""
+        self.handle(ev.Reopened())
+
+    def lost(self, error: TransportError | None) -> None:
+        """Codex is gone: nothing runs any more."""
+        unread = frozenset(
+            call for call, written in self._written.items() if self._calls.untaken(written)
+        )
+        self.handle(ev.Lost(codex_gone(error), unread))
+        self._abandon.clear()
+        self._written.clear()
+
+    def moved(self) -> None:
+        """The thread was resumed on another Codex."""
+        self.handle(ev.Moved())
+
+    async def settled(self) -> None:
+        """Wait until no prompt is open and no turn runs; bounded after a `cancel`."""
+        while self._waiting or self.machine.run is not None:
+            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._settled.append(changed)
+            await changed
+
+    def _enter(self, when_inserted: Callable[[str], None] | None, message_id: str = "") -> _Waiting:
+        """Give a prompt its place at the end. Raises RpcError -32600 if too many wait."""
+        if len(self._waiting) >= MAX_PROMPTS:
+            message = f"{MAX_PROMPTS} prompts of this session are not answered yet; wait for one"
+            raise RpcError(INVALID_REQUEST, message)
+        waiting = _Waiting(when_inserted, message_id)
+        self._waiting[waiting.id] = waiting
+        return waiting
+
+    async def _result(self, waiting: _Waiting) -> PromptResult:
+        while True:
+            try:
+                result = await shielded(waiting.outcome)
+            except asyncio.CancelledError:
+                await self._give_up(waiting)
+                raise
+            if result is not None:
+                return result
+            waiting.outcome = asyncio.get_running_loop().create_future()
+            assert isinstance(waiting.work, LocalReply), "it is answered without a turn"
+            waiting.scope = CancelScope()
+            with waiting.scope:
+                await waiting.work.run()
+            self.handle(ev.AnsweredLocally(waiting.id))
+
+    async def _give_up(self, waiting: _Waiting) -> None:
+        """The client's ``$/cancel_request``: the answer follows the end of a turn that it alone
+        waits for.
+
+        When the adapter itself ends there is no client any more: no interrupt then, or Codex would
+        end the shell of a command and leave us what it started as orphans.
+        """
+        if self._host.client_gone:
+            return
+        self.handle(ev.GivenUp(waiting.id))
+        if self.machine.find(waiting.id) is not None:
+            import anyio  # not before: a prompt begins without
+
+            with anyio.CancelScope(shield=True):
+                await waiting.outcome
+
+    # What Codex reports.
+
+    def heard(self) -> None:
+        """Note that something of the thread came: its turn is not silent."""
+        self._heard = monotonic()
+
+    def turn_began(self, turn_id: str, root_id: str | None) -> None:
+        """``turn/started``."""
+        self.handle(ev.TurnBegan(turn_id, root_id))
+
+    def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
+        """``turn/completed``, however it could be read."""
+        self.handle(ev.TurnEnded(turn_id, end))
+
+    def message_read(self, message_id: str, turn_id: str) -> None:
+        """Codex took a message of ours into a turn."""
+        self.handle(ev.MessageRead(message_id, turn_id))
+
+    def compaction_began(self, turn_id: str) -> None:
+        """A turn compacts the thread."""
+        self.handle(ev.CompactionBegan(turn_id))
+
+    def command_began(self, item_id: str) -> None:
+        """A command runs."""
+        self.handle(ev.CommandBegan(item_id))
+
+    def command_ended(self, item_id: str) -> None:
+        """It does not any more."""
+        self.handle(ev.CommandEnded(item_id))
+
+    def thread_stopped(self) -> None:
+        """Codex says that the thread is idle, broken or closed."""
+        self.handle(ev.ThreadStopped())
+
+    # Events and effects.
+
+    def handle(self, event: ev.Event) -> None:
+        """Have the machine handle an event, behind those whose effects are being carried out."""
+        self._events.append(event)
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while self._events:
+                for effect in self.machine.handle(self._events.popleft()):
+                    try:
+                        self._carry_out(effect)
+                    except Exception:
+                        logger.exception("%s was not carried out", type(effect).__name__)
+        finally:
+            self._handling = False
+        if self._settled and not self._waiting and self.machine.run is None:
+            settled, self._settled = self._settled, []
+            for each in settled:
+                if not each.done():
+                    each.set_result(None)
+
+    def _carry_out(self, effect: ev.Effect) -> None:
+        match effect:
+            case (
+                ev.Start() | ev.Steer() | ev.Interrupt() | ev.LookUp() | ev.StopCommands()
+                | ev.Abandon()
+            ):  # fmt: skip
+                self._call(effect)
+            case ev.Insert() | ev.AnswerLocally() | ev.Answer() | ev.RefuseToJoin():
+                self._tell_prompt(effect)
+            case ev.SetTimer(timer):
+                self._set_timer(timer)
+            case ev.ClearTimer(timer):
+                self._timers.pop(timer).cancel()
+            case _:
+                self._show(effect)
+
+    def _call(self, effect: ev.CallEffect) -> None:
+        match effect:
+            case ev.Start(call, prompt):
+                self._start(call, prompt)
+            case ev.Steer(call, prompt, turn):
+                self._steer(call, prompt, turn)
+            case ev.Interrupt(call, turn):
+                taken = lambda reply: self.handle(ev.Interrupted(call, _is_taken(reply)))  # noqa: E731
+                self._post(call, "turn/interrupt", self._calls.interrupt_params(turn), taken)
+            case ev.LookUp(call, turns, message):
+                self._spawn_call(call, lambda: self._look_up(call, turns, message))
+            case ev.StopCommands(call, items):
+                self._spawn_call(call, lambda: self._stop_commands(call, items))
+            case ev.Abandon(call):
+                self._written.pop(call, None)
+                self._abandon.pop(call, _nothing)()
+            case _:
+                assert_never(effect)
+
+    def _tell_prompt(self, effect: ev.PromptEffect) -> None:
+        waiting = self._waiting.get(effect.prompt)
+        if waiting is None:  # nobody waits for it
+            return
+        match effect:
+            case ev.Insert():
+                waiting.inserted()
+            case ev.AnswerLocally():
+                waiting.inserted()
+                waiting.settle(None)
+            case ev.Answer(_, end, began_turn, unread):
+                waiting.settle(PromptResult(end, self._usage if began_turn else None, unread))
+                waiting.scope.cancel()
+            case ev.RefuseToJoin():
+                message = "no turn runs that could take the message"
+                waiting.settle(NothingRuns(INVALID_REQUEST, message))
+            case _:
+                assert_never(effect)
+
+    def _show(self, effect: ev.ShownEffect) -> None:
+        match effect:
+            case ev.AskTurn():
+                self._host.turn_begins()
+            case ev.ShowWork():
+                self._host.works()
+            case ev.ShowRest(end):
+                self._host.rests(end)
+            case ev.EndTurn():
+                self._usage = None
+                self._usage = self._host.turn_over(effect)
+            case ev.SettleQuestions():
+                self._host.prompt_cancelled()
+            case ev.Warn(text):
+                logger.warning("%s", text)
+            case _:
+                assert_never(effect)
+
+    # Calls of Codex.
+
+    def _start(self, call: int, prompt: str) -> None:
+        waiting = self._waiting[prompt]
+        assert isinstance(waiting.work, TurnWork), "it runs as a turn"
+        work = waiting.work
+        self._host.message_named(prompt)
+        self._written[call] = self._calls.written
+        reply = lambda got: self._start_replied(call, work.method, got)  # noqa: E731
+        self._post(call, work.method, work.params(prompt), reply)
+
+    def _start_replied(self, call: int, method: str, reply: JsonValue | CodexAcpError) -> None:
+        self._written.pop(call, None)
+        turn = None if isinstance(reply, CodexAcpError) else text_at(reply, "turn", "id")
+        if turn is None and method in NAMES_TURN and not isinstance(reply, CodexAcpError):
+            reply = InvalidPayload(f"the result of {method}", ("turn.id: it is missing",))
+        if isinstance(reply, CodexAcpError):
+            self.handle(ev.Refused(call, start_refused(reply)))
+        else:
+            self.handle(ev.Started(call, turn))
+
+    def _steer(self, call: int, prompt: str, turn: str) -> None:
+        waiting = self._waiting[prompt]
+        assert isinstance(waiting.work, TurnWork), "it runs as a turn"
+        assert waiting.work.message is not None, "it can be steered"
+        self._host.message_named(prompt)
+        self._written[call] = self._calls.written
+        params = self._calls.steer_params(turn, waiting.work.message, prompt)
+
+        def replied(reply: JsonValue | CodexAcpError) -> None:
+            self._written.pop(call, None)
+            self.handle(ev.Steered(call, _is_taken(reply)))
+
+        self._post(call, "turn/steer", params, replied)
+
+    def _post(
+        self, call: int, method: str, params: WireModel | JsonValue, on_reply: OnReply
+    ) -> None:
+        try:
+            self._abandon[call] = self._calls.post(method, params, self._of_call(call, on_reply))
+        except TransportError as error:
+            self.lost(error)
+
+    def _of_call(self, call: int, on_reply: OnReply) -> OnReply:
+        """Return what handles the reply to a call.
+
+        The end of the connection is one event for all calls, behind what was read before it.
+        """
+
+        def replied(reply: JsonValue | CodexAcpError) -> None:
+            self._abandon.pop(call, None)
+            if isinstance(reply, TransportError):
+                asyncio.get_running_loop().call_soon(self.lost, reply)
+            else:
+                on_reply(reply)
+
+        return replied
+
+    def _spawn_call(self, call: int, work: Callable[[], Awaitable[None]]) -> None:
+        scope = CancelScope()
+        self._abandon[call] = scope.cancel
+
+        async def run() -> None:
+            with scope:
+                await work()
+            self._abandon.pop(call, None)
+
+        self._spawn(run)
+
+    async def _look_up(self, call: int, turns: tuple[str, ...], message: str | None) -> None:
+        try:
+            turn, ours = await self._calls.look_up(turns, message)
+        except TransportError:
+            return  # Codex is gone: that ends the prompt by itself
+        except CodexAcpError as error:
+            problem = f"Codex says nothing of the turn any more: {error}"
+            self.handle(ev.LookedUp(call, None, problem=problem))
+            return
+        if turn is None:
+            self.handle(ev.LookedUp(call, None))
+        else:
+            end = None if turn.status == "inProgress" else end_of_turn(turn, None)
+            self.handle(ev.LookedUp(call, turn.id, end, ours))
+
+    async def _stop_commands(self, call: int, items: frozenset[str]) -> None:
+        """End what an interrupt has left running, and say what could not be ended."""
+        ended: list[str] = []
+        try:
+            ended, left = await self._calls.end_commands(items)
+            for terminal in left:
+                self._host.say(f"Still running in the background: {terminal.command}")
+        except CodexAcpError as error:
+            logger.warning("the commands of a turn could not be ended: %s", error)
+            self._host.say("A command of this turn may still run in the background.")
+        self.handle(ev.CommandsStopped(call, frozenset(ended)))
+
+    # Timers.
+
+    def _set_timer(self, timer: ev.Timer, seconds: float | None = None) -> None:
+        old = self._timers.pop(timer, None)
+        if old is not None:
+            old.cancel()
+        if timer == "silence" and seconds is None:
+            self.heard()
+        delay: float = getattr(self._timings, timer) if seconds is None else seconds
+        self._timers[timer] = asyncio.get_running_loop().call_later(delay, self._due, timer)
+
+    def _due(self, timer: ev.Timer) -> None:
+        if timer == "silence":
+            left = self._heard + self._timings.silence - monotonic()
+            if left > 0:
+                self._set_timer(timer, left)
+                return
+        del self._timers[timer]
+        self.handle(ev.Due(timer, self._calls.asks_person))
+
+
+NAMES_TURN: Final = frozenset({"turn/start", "review/start"})
+"""Methods whose answer names the turn that they begin."""
+
+
+def _kind(work: TurnWork | LocalReply) -> ev.Kind:
+    if isinstance(work, LocalReply):
+        return "local"
+    return "turn" if work.message is None else "message"
+
+
+def _is_taken(reply: JsonValue | CodexAcpError) -> bool:
+    if isinstance(reply, CodexAcpError):
+        logger.info("Codex refused a call of a turn: %s", reply)
+    return not isinstance(reply, CodexAcpError)
+
+
+def _nothing() -> None:
+    """Do nothing: the call was answered."""

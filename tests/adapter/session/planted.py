@@ -1,0 +1,194 @@
+"""Faults to plant in a session's machine, one at a time: the exploration has to find each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Final, NamedTuple
+
+from codex_acp.adapter.session import machine
+from codex_acp.adapter.session.machine import SessionMachine
+from tests.adapter.session.world import NOTHING, Budget
+
+
+class Planted(NamedTuple):
+    """``old`` stands exactly once in the machine's file, and ``new`` in its place is the fault."""
+
+    name: str
+    old: str
+    new: str
+    budget: Budget
+    depth: int = 12
+
+
+_STEER: Final = Budget(pieces=0, cancels=0)
+_LOSS: Final = Budget(losses=1, pieces=0, cancels=0)
+_CANCEL: Final = Budget(prompts=1, pieces=1)
+_FOREIGN: Final = Budget(prompts=1, own_turns=1, pieces=1)
+
+PLANTED: Final = (
+    Planted(
+        "a steered message may go to the next Codex",
+        "            skipped = prompt.place.unread or prompt.place.call in unread\n",
+        "            skipped = True\n",
+        _LOSS,
+    ),
+    Planted(
+        "a message that Codex may have read may go to the next one",
+        "self._over(failure, unread=run.call in unread)",
+        "self._over(failure, unread=True)",
+        _LOSS,
+    ),
+    Planted(
+        "a steered message is forgotten when Codex is lost",
+        "        for prompt in steered:\n            assert",
+        "        for prompt in steered[1:]:\n            assert",
+        _LOSS,
+    ),
+    Planted(
+        "a message is steered twice",
+        "self._place(prompt, Steers(call, run.active))",
+        "self._place(prompt, Waits())",
+        _STEER,
+    ),
+    Planted(
+        "an unread message is answered with the turn's end",
+        "                case InTurn() if skipped:\n",
+        "                case InTurn() if skipped and not run:\n",
+        _STEER._replace(prompts=2),
+    ),
+    Planted(
+        "a cancel has no bound",
+        '        self._set("cancel")\n',
+        "",
+        _CANCEL,
+    ),
+    Planted(
+        "a cancel interrupts nothing and ends at once",
+        "                self.turn = Cancelling(run)\n                self._interrupt_run()\n",
+        "                self._over(CANCELLED)\n                return\n",
+        _CANCEL,
+    ),
+    Planted(
+        "a turn that begins behind its cancel's bound is shown",
+        "if any(late.begins for late in self.late_starts) and turn not in self.answered:",
+        "if False:",
+        _CANCEL._replace(mute=1),
+    ),
+    Planted(
+        "a late answer of turn/start is not noted",
+        "            if turn is not None and turn not in self.answered:\n",
+        "            if False:\n",
+        Budget(prompts=1, own_turns=1, pieces=1),
+        13,
+    ),
+    Planted(
+        "what comes behind the prompt's answer is shown",
+        "        self.answered.update(dict.fromkeys(name for name in run.names"
+        " if name not in self.stale))\n",
+        "",
+        Budget(prompts=1, cancels=0),
+    ),
+    Planted(
+        "a turn that Codex began by itself is taken for the one asked for",
+        "                if isinstance(self.turn, Starting):\n"
+        '                    self._set("answer")\n',
+        "                self._known(turn)\n",
+        _FOREIGN._replace(cancels=0),
+    ),
+    Planted(
+        "the turn that runs is forgotten when Codex is lost",
+        "        if run is not None:\n            self._over(failure,",
+        "        if run is None:\n            self._over(failure,",
+        _LOSS,
+    ),
+    Planted(
+        "a prompt waits for a Codex that is gone",
+        "        if self.gone is not None:\n",
+        "        if self.gone is not None and self.turn is None:\n",
+        _LOSS,
+    ),
+    Planted(
+        "a turn of Codex's own has no bound",
+        "            case Running():\n                self.turn = Cancelling(run)\n",
+        "            case Running() if run.starter:\n                self.turn = Cancelling(run)\n",
+        _FOREIGN._replace(prompts=0),
+    ),
+    Planted(
+        "the end of a turn answers its prompt twice",
+        "        self._out.append(ev.Answer(prompt_id, end, began_turn, unread))\n",
+        "        self._out += [ev.Answer(prompt_id, end, began_turn, unread)] * 2\n",
+        Budget(prompts=1),
+    ),
+    Planted(
+        "a refused turn leaves its prompt open",
+        "            self._set_run(replace(run, call=None))\n            self._over(failure)\n",
+        "            self._set_run(replace(run, call=None))\n            self.turn = Idle()\n",
+        Budget(prompts=1, refusals=1),
+    ),
+    Planted(
+        "an end that came before the answer is forgotten",
+        "            if ended == turn:\n                self._turn_ended(turn, end)\n",
+        "            if ended == turn:\n",
+        Budget(prompts=1, cancels=0, mute=1),
+    ),
+    Planted(
+        "the timer of the commands of an interrupted turn is lost",
+        '                    self._set("clean_up")\n',
+        '                    self._clear("cancel")\n',
+        Budget(prompts=1, commands=1, pieces=0),
+        14,
+    ),
+    Planted(
+        "an interrupt that Codex refused is never repeated",
+        "        if turn.tries < INTERRUPT_ATTEMPTS and (turn.tries == 0 or turn.run.started):\n",
+        "        if turn.tries < 0:\n",
+        Budget(prompts=1, pieces=0),
+    ),
+    Planted(
+        "prompts that wait are kept at a cancel",
+        "            if not isinstance(prompt.place, InTurn):\n                self._answer(",
+        "            if isinstance(prompt.place, Local):\n                self._answer(",
+        Budget(prompts=2, pieces=0),
+    ),
+    Planted(
+        "a prompt has its place told each time",
+        "        if not prompt.inserted:\n",
+        "        if prompt.id:\n",
+        Budget(prompts=1, cancels=0),
+    ),
+    Planted(
+        "a prompt that was given up is kept",
+        "        else:\n            self._leave(prompt_id)\n",
+        "",
+        Budget(prompts=2, give_ups=1, cancels=0, pieces=0),
+    ),
+    Planted(
+        "a close waits for a turn that Codex begins meanwhile",
+        "        if self.closing:\n            self._cancel_run(run)\n",
+        "",
+        Budget(prompts=1, own_turns=1, stops=1, cancels=0),
+    ),
+    Planted(
+        "an old look-up names the new turn",
+        "        self._forget_look_up()\n        number =",
+        "        number =",
+        Budget(prompts=1, own_turns=1, silences=1, cancels=0),
+    ),
+)
+
+
+def planted(fault: Planted) -> Callable[[], SessionMachine]:
+    """Return what makes a machine with the fault. Raises ValueError if its place is not found."""
+    assert machine.__file__ is not None
+    text = Path(machine.__file__).read_text(encoding="utf-8")
+    if text.count(fault.old) != 1:
+        raise ValueError(f"{fault.name}: its place stands {text.count(fault.old)} times")
+    module = ModuleType("planted_machine")
+    sys.modules[module.__name__] = module
+    exec(compile(text.replace(fault.old, fault.new), "planted", "exec"), vars(module))
+    vars(module)["NO_DATA"] = NOTHING
+    made: Callable[[], SessionMachine] = vars(module)["SessionMachine"]
+    return made

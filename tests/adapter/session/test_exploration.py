@@ -1,0 +1,47 @@
+"""Every order of events around a session, as far as time allows: `nox -s explore` goes further.
+
+What must hold in any order stands in `world`: each prompt is answered once, within a bound whatever
+Codex does; nothing of a turn is shown behind its answer; no message is given to Codex twice, nor to
+another Codex that one may have read; a close leaves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.adapter.session.explorer import explore
+from tests.adapter.session.planted import PLANTED, Planted, planted
+from tests.adapter.session.world import Budget
+
+MOST = int(os.environ.get("CODEX_ACP_STATES", "4000"))
+"""States of each exploration; a million take some minutes."""
+
+WORLDS = {
+    "everything": Budget(2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    "a Codex that does not tell what it has read": Budget(
+        2, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1
+    ),
+    "two prompts and a cancel": Budget(2, 1, 0, 0, 0, 2),
+    "losses": Budget(2, 1, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "turns that Codex begins by itself": Budget(2, 1, 0, 0, 0, 1, 0, 2, 1),
+    "lost ends and answers": Budget(1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 2, 1),
+    "a review and a command": Budget(2, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0),
+    "a prompt that is given up": Budget(2, 1, 2, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0),
+}
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("world", WORLDS)
+def test_3_10_no_order_of_events_breaks_what_holds_of_a_session(world: str) -> None:
+    found = explore(WORLDS[world], depth=40, most=MOST)
+
+    assert found.wrong is None, "\n".join([str(found.wrong), *found.trace])
+
+
+@pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: fault.name)
+def test_the_exploration_finds_a_fault_that_was_planted(fault: Planted) -> None:
+    found = explore(fault.budget, fault.depth, make=planted(fault))
+
+    assert found.wrong is not None, f"{found.states} states, and nobody noticed"

@@ -1,0 +1,512 @@
+"""The world around a session's machine: a client, a Codex and a clock, in any order.
+
+A world is a value: what may still happen, what has happened, and what may never be (`Wrong`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeAlias, cast
+
+from codex_acp.adapter.session import events as ev
+from codex_acp.adapter.session.driver import TIMINGS
+from codex_acp.adapter.session.machine import CANCELLED, DONE, SessionMachine
+from codex_acp.adapter.session.states import InTurn
+from codex_acp.mapping.session.stop_reasons import PromptFailure
+
+BOUND_SECONDS: Final = 15.0
+"""For a prompt to be answered behind a cancel, whatever Codex does."""
+
+NOTHING: Final = cast("dict[str, object]", ())
+"""No data, and a state with it can be kept in a set."""
+
+FAILED: Final = PromptFailure(-32603, "it failed", NOTHING)
+GONE: Final = PromptFailure(-32603, "Codex is gone", NOTHING)
+
+
+class Wrong(AssertionError):
+    """Something that must not be in any order of events."""
+
+
+class Budget(NamedTuple):
+    """How often each kind of thing may happen in one exploration."""
+
+    prompts: int = 2
+    cancels: int = 1
+    give_ups: int = 0
+    losses: int = 0
+    questions: int = 0
+    pieces: int = 1
+    refusals: int = 0
+    own_turns: int = 0
+    inner_turns: int = 0
+    reviews: int = 0
+    locals: int = 0
+    commands: int = 0
+    silences: int = 0
+    stops: int = 0
+    mute: int = 0
+    """1 for a Codex that does not tell which messages it has read."""
+
+
+class World(NamedTuple):
+    """One state of all that is around the machine."""
+
+    left: Budget
+    # Codex.
+    alive: bool = True
+    wire: tuple[ev.Effect, ...] = ()
+    """Calls that Codex has not taken up."""
+    running: str | None = None
+    inner: str | None = None
+    said: bool = False
+    """Whether ``turn/started`` was said of what runs."""
+    unread: tuple[str, ...] = ()
+    """Messages that Codex has taken and not read into its turn."""
+    steers: tuple[tuple[int, str], ...] = ()
+    """Calls among these that have added a message to a turn."""
+    replies: tuple[tuple[int, str], ...] = ()
+    """Calls that were taken up, with the turn that their replies name."""
+    interrupted: bool = False
+    runs_command: bool = False
+    turns: int = 0
+    ended: tuple[str, ...] = ()
+    silent: bool = False
+    """Whether Codex has not said something that it should."""
+    dead: frozenset[str] = frozenset()
+    """Turns of a Codex that is gone: nothing comes of them."""
+    ended_how: tuple[tuple[str, bool], ...] = ()
+    """Each turn that has ended, and whether by an interrupt."""
+    # The client.
+    sent: int = 0
+    kinds: tuple[tuple[str, ev.Kind], ...] = ()
+    unprepared: frozenset[str] = frozenset()
+    open: frozenset[str] = frozenset()
+    speaking: frozenset[str] = frozenset()
+    given_up: frozenset[str] = frozenset()
+    cancelled: frozenset[str] = frozenset()
+    """Prompts that were open when the client cancelled, or that it gave up."""
+    # What is true, whoever knows it.
+    belongs: tuple[tuple[str, str], ...] = ()
+    """Messages with the turn into which Codex took them."""
+    written: frozenset[str] = frozenset()
+    """Messages that a Codex which is gone may have read, though nobody knows."""
+    named: frozenset[str] = frozenset()
+    """Turns whose names the machine has been told."""
+    interrupts: frozenset[str] = frozenset()
+    """Turns that were to be interrupted."""
+    inserted: frozenset[str] = frozenset()
+    read: frozenset[str] = frozenset()
+    done: frozenset[str] = frozenset()
+    """Turns all of whose prompts are answered."""
+    abandoned: frozenset[int] = frozenset()
+
+
+Move: TypeAlias = tuple[str, "ev.Event | None", World]
+"""A name, what the machine is told, and the world behind the move but before its effects."""
+
+
+def _less(world: World, kind: str) -> Budget:
+    return world.left._replace(**{kind: getattr(world.left, kind) - 1})
+
+
+def moves(world: World, machine: SessionMachine) -> Iterator[Move]:
+    """Give all that can happen next."""
+    yield from _of_client(world)
+    for timer in sorted(machine.timers):
+        if timer != "silence":
+            yield f"timer {timer}", ev.Due(timer), world
+        elif world.left.silences:
+            yield "timer silence", ev.Due(timer), world._replace(left=_less(world, "silences"))
+    if not world.alive:
+        yield "moved to another Codex", ev.Moved(), world._replace(alive=True)
+        return
+    if world.left.losses:
+        yield from _losses(world)
+    yield from _calls(world)
+    yield from _turns(world)
+
+
+def _of_client(w: World) -> Iterator[Move]:
+    if w.left.prompts:
+        name = f"p{w.sent + 1}"
+        kinds: list[tuple[ev.Kind, Budget]] = [("message", _less(w, "prompts"))]
+        if w.left.reviews:
+            kinds.append(("turn", _less(w, "prompts")._replace(reviews=w.left.reviews - 1)))
+        if w.left.locals:
+            kinds.append(("local", _less(w, "prompts")._replace(locals=w.left.locals - 1)))
+        for kind, left in kinds:
+            after = w._replace(
+                left=left, sent=w.sent + 1, open=w.open | {name}, kinds=(*w.kinds, (name, kind)),
+                unprepared=w.unprepared | {name},
+            )  # fmt: skip
+            yield f"{kind} {name}", ev.Prompted(name), after
+    for name in sorted(w.unprepared & w.open):
+        kind = dict(w.kinds)[name]
+        yield (
+            f"{name} is prepared",
+            ev.Prepared(name, kind),
+            w._replace(unprepared=w.unprepared - {name}),
+        )
+        break  # in order, as they came: another order is another world of the same kind
+    for name in sorted(w.speaking & w.open):
+        yield f"{name} is answered locally", ev.AnsweredLocally(name), w
+    if w.left.cancels and (w.open or w.running):
+        yield (
+            "cancel",
+            ev.Cancelled(),
+            w._replace(left=_less(w, "cancels"), cancelled=w.cancelled | w.open),
+        )
+    if w.left.give_ups:
+        for name in sorted(w.open - w.given_up):
+            yield f"gives up {name}", ev.GivenUp(name), w._replace(
+                left=_less(w, "give_ups"), given_up=w.given_up | {name},
+                cancelled=w.cancelled | w.open,
+            )  # fmt: skip
+
+
+def _losses(w: World) -> Iterator[Move]:
+    after = w._replace(
+        left=_less(w, "losses"), alive=False, wire=(), running=None, inner=None, said=False,
+        unread=(), replies=(), interrupted=False, runs_command=False,
+        ended=(*w.ended, *([w.running] if w.running else [])),
+        dead=frozenset([*w.ended, *([w.running] if w.running else [])]),
+    )  # fmt: skip
+    waiting = [each for each in w.wire if isinstance(each, ev.Start | ev.Steer)]
+    reads = {
+        each.prompt
+        for each in waiting
+        if isinstance(each, ev.Start) or each.turn in (w.running, w.inner)
+    }
+    written = w.written | reads
+    yield "lost", ev.Lost(GONE), after._replace(written=written)
+    if waiting:
+        unread = frozenset(each.call for each in waiting)
+        yield "lost, and it had read nothing more", ev.Lost(GONE, unread), after
+
+
+def _calls(w: World) -> Iterator[Move]:
+    for index, call in enumerate(w.wire):
+        after = w._replace(wire=w.wire[:index] + w.wire[index + 1 :])
+        match call:
+            case ev.Start(number, prompt):
+                yield from _taken_start(w, after, number, prompt)
+            case ev.Steer(number, prompt, turn):
+                yield from _taken_steer(w, after, number, prompt, turn)
+            case ev.Interrupt(number, turn):
+                if turn in (w.running, w.inner) and w.said:
+                    yield (
+                        f"interrupt of {turn} taken",
+                        ev.Interrupted(number, taken=True),
+                        (after._replace(interrupted=True)),
+                    )
+                elif turn == w.running:
+                    yield f"interrupt of {turn} refused", ev.Interrupted(number, taken=False), after
+                # Codex never answers the interrupt of a turn that has ended.
+            case ev.LookUp(number, turns, message):
+                yield _looked_up(w, after, number, turns, message)
+            case ev.StopCommands(number, items):
+                yield "commands stopped", ev.CommandsStopped(number, items), after
+            case _:
+                raise AssertionError(call)
+    for index, (number, turn) in enumerate(w.replies):
+        after = w._replace(replies=w.replies[:index] + w.replies[index + 1 :])
+        if number in w.abandoned:
+            continue
+        yield (
+            f"answers call {number} with {turn}",
+            _answer_to(w, number, turn),
+            after._replace(named=w.named | {turn}),
+        )
+
+
+def _answer_to(w: World, number: int, turn: str) -> ev.Event:
+    steers = (call for call, _ in w.steers)
+    return ev.Steered(number, taken=True) if number in steers else ev.Started(number, turn)
+
+
+def _taken_start(w: World, after: World, number: int, prompt: str) -> Iterator[Move]:
+    if w.running is None:
+        turn = f"t{w.turns + 1}"
+        yield f"(takes {prompt} as {turn})", None, after._replace(
+            turns=w.turns + 1, running=turn, said=False, unread=(prompt,), interrupted=False,
+            replies=(*w.replies, (number, turn)), belongs=(*w.belongs, (prompt, turn)),
+            done=w.done if prompt in w.open else w.done | {turn},
+        )  # fmt: skip
+    elif dict(w.kinds)[prompt] == "message":  # Codex adds it to what runs
+        yield f"(adds {prompt} to {w.running})", None, after._replace(
+            unread=(*w.unread, prompt), replies=(*w.replies, (number, w.running)),
+            belongs=(*w.belongs, (prompt, w.running)),
+        )  # fmt: skip
+    if w.left.refusals and number not in w.abandoned:
+        left = _less(w, "refusals")
+        yield f"{prompt} refused", ev.Refused(number, FAILED), after._replace(left=left)
+
+
+def _taken_steer(w: World, after: World, number: int, prompt: str, turn: str) -> Iterator[Move]:
+    open_call = number not in w.abandoned
+    if turn in (w.running, w.inner):
+        assert w.running is not None
+        took = after._replace(unread=(*w.unread, prompt), belongs=(*w.belongs, (prompt, w.running)))
+        if open_call:
+            yield f"steer of {prompt} taken", ev.Steered(number, taken=True), took
+            later = (number, w.running)
+            yield (
+                f"(steer of {prompt} taken, answered later)",
+                None,
+                took._replace(replies=(*w.replies, later), steers=(*w.steers, later)),
+            )
+        else:
+            yield f"(steer of {prompt} taken, unanswered)", None, took
+    if (turn not in (w.running, w.inner) or w.left.refusals) and open_call:
+        left = w.left if turn not in (w.running, w.inner) else _less(w, "refusals")
+        yield (
+            f"steer of {prompt} refused",
+            ev.Steered(number, taken=False),
+            after._replace(left=left),
+        )
+
+
+def _looked_up(
+    w: World, after: World, number: int, turns: tuple[str, ...], message: str | None
+) -> Move:
+    turn = next((each for each in turns if each in (w.running, *w.ended)), None)
+    if not turns and message is not None:
+        turn = dict(w.belongs).get(message)
+    end = None
+    if turn is not None and turn != w.running:
+        end = CANCELLED if dict(w.ended_how).get(turn, False) else DONE
+    return f"look-up finds {turn}", ev.LookedUp(number, turn, end, ours=True), after
+
+
+def _turns(w: World) -> Iterator[Move]:
+    turn = w.running
+    if turn is None:
+        if w.left.own_turns:
+            turn = f"t{w.turns + 1}"
+            yield f"{turn} begins by itself", ev.TurnBegan(turn), w._replace(
+                left=_less(w, "own_turns"), turns=w.turns + 1, running=turn, said=True, unread=(),
+                interrupted=False,
+            )  # fmt: skip
+    elif not w.said:
+        yield f"{turn} begins", ev.TurnBegan(turn), w._replace(said=True)
+    else:
+        yield from _in_turn(w, turn)
+    if w.left.pieces and w.ended and w.ended[-1] not in w.dead:
+        late = w.ended[-1]
+        yield f"late piece of {late}", None, w._replace(left=_less(w, "pieces"))
+    if w.left.stops and turn is None:
+        yield "the thread is idle", ev.ThreadStopped(), w._replace(left=_less(w, "stops"))
+
+
+def _in_turn(w: World, turn: str) -> Iterator[Move]:
+    if w.left.inner_turns and w.inner is None and not w.interrupted:
+        inner = f"i{w.turns}"
+        yield (
+            f"{inner} begins inside",
+            ev.TurnBegan(inner, turn),
+            w._replace(left=_less(w, "inner_turns"), inner=inner),
+        )
+    starter = next((m for m, t in w.belongs if t == turn), None)
+    if w.unread and not w.interrupted and not w.left.mute:
+        message = w.unread[0]
+        yield (
+            f"{turn} reads {message}",
+            ev.MessageRead(message, turn),
+            w._replace(unread=w.unread[1:], read=w.read | {message}, named=w.named | {turn}),
+        )
+    if w.unread and not w.interrupted and w.left.mute:
+        read = w.read | {w.unread[0]}
+        yield f"({turn} reads {w.unread[0]})", None, w._replace(unread=w.unread[1:], read=read)
+    begun = w.interrupted or starter not in w.unread
+    if w.left.pieces and begun:
+        yield f"piece of {turn}", None, w._replace(left=_less(w, "pieces"))
+    if w.left.questions and begun and not w.interrupted:
+        yield f"{turn} asks", None, w._replace(left=_less(w, "questions"))
+    if w.left.commands and begun and not w.interrupted and not w.runs_command:
+        yield (
+            "a command begins",
+            ev.CommandBegan("c"),
+            w._replace(left=_less(w, "commands"), runs_command=True),
+        )
+    over = w._replace(
+        running=None, inner=None, said=False, unread=(), interrupted=False,
+        ended=(*w.ended, turn), ended_how=(*w.ended_how, (turn, w.interrupted)),
+    )  # fmt: skip
+    if w.interrupted:
+        yield f"{turn} is interrupted", ev.TurnEnded(turn, CANCELLED), over
+    elif begun:
+        if w.runs_command:
+            yield "the command ends", ev.CommandEnded("c"), w._replace(runs_command=False)
+        yield f"{turn} ends", ev.TurnEnded(turn, DONE), over
+        if w.left.stops:
+            yield f"{turn} ends, and nobody says so", None, over._replace(silent=True)
+        if w.left.refusals:
+            yield (
+                f"{turn} fails",
+                ev.TurnEnded(turn, FAILED),
+                over._replace(left=_less(w, "refusals")),
+            )
+
+
+def shown(machine: SessionMachine, turn: str) -> bool:
+    """Whether something of a turn is shown, as `Session.may_show` says."""
+    return turn not in machine.stale and not machine.is_answered(turn)
+
+
+def seen(world: World, machine: SessionMachine, label: str) -> None:
+    """Check a piece or a question of a turn. Raises Wrong if it is shown and must not be."""
+    turn = label.rsplit(maxsplit=1)[-1] if "piece" in label else label.split(maxsplit=1)[0]
+    if turn not in world.done or not shown(machine, turn):
+        return
+    run = machine.run
+    if run is not None and run.starter is not None and turn in run.names:
+        return  # Codex has added another prompt to it
+    if any(dict(world.belongs).get(prompt) == turn for prompt in world.open):
+        return
+    raise Wrong(f"something of {turn} is shown behind its answer")
+
+
+def react(w: World, effects: list[ev.Effect]) -> World:
+    """Let effects happen. Raises Wrong for one that must not."""
+    interrupts = {each.turn for each in effects if isinstance(each, ev.Interrupt)}
+    w = w._replace(interrupts=w.interrupts | interrupts)
+    for effect in effects:
+        match effect:
+            case ev.Start(prompt=prompt) | ev.Steer(prompt=prompt):
+                if prompt in w.read:
+                    raise Wrong(f"{prompt} is given to Codex twice")
+                if prompt not in w.open:
+                    raise Wrong(f"{prompt} is given to Codex, and nobody waits for it")
+                w = _written(w, effect)
+            case ev.Interrupt() | ev.LookUp() | ev.StopCommands():
+                w = _written(w, effect)
+            case ev.Abandon(call):
+                w = _abandoned(w, call)
+            case ev.Insert() | ev.AnswerLocally() | ev.Answer() | ev.RefuseToJoin():
+                w = _told(w, effect)
+            case _:
+                pass
+    return w
+
+
+def _written(w: World, call: ev.Effect) -> World:
+    return w._replace(wire=(*w.wire, call)) if w.alive else w
+
+
+def _abandoned(w: World, call: int) -> World:
+    """Codex still reads what was written; a look-up alone changes nothing there."""
+    rest = tuple(
+        each
+        for each in w.wire
+        if not (isinstance(each, ev.LookUp | ev.StopCommands) and each.call == call)
+    )
+    return w._replace(abandoned=w.abandoned | {call}, wire=rest)
+
+
+def _told(w: World, effect: ev.PromptEffect) -> World:
+    match effect:
+        case ev.Insert(prompt):
+            if prompt in w.inserted or prompt not in w.open:
+                raise Wrong(f"{prompt} is told twice to have its place")
+            return w._replace(inserted=w.inserted | {prompt})
+        case ev.AnswerLocally(prompt):
+            return w._replace(speaking=w.speaking | {prompt})
+        case ev.RefuseToJoin(prompt):
+            return w._replace(open=w.open - {prompt})
+        case ev.Answer():
+            return _answered(w, effect)
+
+
+def left(w: World, machine: SessionMachine) -> World:
+    """Forget the prompts that the client has given up. Raises Wrong if one waits, and for no turn's
+    end."""
+    for prompt in machine.prompts:
+        if prompt.id in w.given_up and not isinstance(prompt.place, InTurn):
+            raise Wrong(f"{prompt.id} was given up and is kept")
+    gone = frozenset(name for name in w.given_up & w.open if machine.find(name) is None)
+    return w._replace(open=w.open - gone)
+
+
+def _answered(w: World, answer: ev.Answer) -> World:
+    prompt = answer.prompt
+    if prompt not in w.open:
+        raise Wrong(f"{prompt} is answered twice")
+    turns = dict(w.belongs)
+    turn = turns.get(prompt)
+    unanswered = [
+        each
+        for each in w.wire
+        if isinstance(each, ev.Steer) and each.prompt == prompt and each.call in w.abandoned
+    ]
+    sure = prompt not in w.speaking and not unanswered
+    if answer.end == DONE and sure and turn not in w.ended:
+        raise Wrong(f"{prompt} reads end_turn, and its turn {turn} has not ended")
+    if answer.end == DONE and sure and prompt not in w.read and not w.left.mute:
+        raise Wrong(f"{prompt} reads end_turn, and Codex has not read it")
+    if answer.end == DONE and turn is not None and dict(w.ended_how).get(turn):
+        raise Wrong(f"{prompt} reads end_turn, and its turn {turn} was interrupted")
+    if (
+        answer.end == CANCELLED
+        and turn == w.running
+        and turn in w.named - w.interrupts
+        and (w.inner not in w.interrupts)
+    ):
+        raise Wrong(f"{prompt} reads cancelled, and nobody has interrupted {turn}")
+    if answer.unread and prompt in w.written:
+        raise Wrong(f"{prompt} would be given to another Codex, and one may have read it")
+    surely_unread = turn in dict(w.ended_how) and prompt not in w.read
+    if answer.unread and turn is not None and not surely_unread:
+        raise Wrong(f"{prompt} would be given to another Codex, and {turn} may have read it")
+    w = w._replace(open=w.open - {prompt})
+    if turn is not None and not any(turns.get(other) == turn for other in w.open):
+        w = w._replace(done=w.done | {turn})
+    return w
+
+
+def at_rest(w: World, machine: SessionMachine) -> None:
+    """Raise Wrong if a prompt is open though Codex has said and done all that it was to."""
+    busy = w.wire or w.running or [call for call, _ in w.replies if call not in w.abandoned]
+    waits = w.open - w.unprepared - w.speaking
+    if w.alive and waits and not busy and not w.silent and "free" not in machine.timers:
+        raise Wrong(f"left open, and nothing is to come: {sorted(waits)}")
+
+
+def after_a_loss(world: World) -> None:
+    """Raise Wrong if a prompt that could be answered waits for a Codex that is gone."""
+    waits = world.open - world.unprepared - world.speaking
+    if waits:
+        raise Wrong(f"left open behind a loss: {sorted(waits)}")
+
+
+def left_alone(world: World, machine: SessionMachine) -> float:
+    """Cancel, let only the clock go on, and return the seconds until all is answered.
+
+    Raises Wrong if it never is, or not within the bound, or if anything is left.
+    """
+    now = 0.0
+    due = {timer: getattr(TIMINGS, timer) for timer in machine.timers}
+    for name in sorted(world.unprepared & world.open):
+        machine.handle(ev.Withdrawn(name))
+        world = world._replace(open=world.open - {name})
+    event: ev.Event = ev.Cancelled(closing=True)
+    while True:
+        effects = machine.handle(event)
+        world = react(world, effects)
+        for effect in effects:
+            if isinstance(effect, ev.SetTimer):
+                due[effect.timer] = now + getattr(TIMINGS, effect.timer)
+            elif isinstance(effect, ev.ClearTimer):
+                del due[effect.timer]
+        if machine.run is None and not machine.prompts:
+            break
+        if not due:
+            raise Wrong(f"nothing would ever end {machine.turn}, {machine.prompts}")
+        timer = min(due, key=lambda each: due[each])
+        now = due.pop(timer)
+        event = ev.Due(timer)
+    if world.open:
+        raise Wrong(f"never answered: {sorted(world.open)}")
+    if now > BOUND_SECONDS:
+        raise Wrong(f"answered only {now:g} s behind a cancel")
+    return now
