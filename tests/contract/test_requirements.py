@@ -43,6 +43,7 @@ RULES = {
     "3.9": "A sub-agent's requests belong to the root session and to the child's own turn.",
     "3.9b": "A shown id is that of one item of one thread, and an asked card stays as asked.",
     "3.9c": "A session's model acts with its own session's rights.",
+    "3.10": "Nothing of a turn that is over is shown; no message goes to a second Codex.",
     "4.1": "A tool call is announced before its permission request, and not erased by it.",
     "4.2": "Updates keep Codex's order, and all of a turn come before its prompt response.",
     "4.3": "A prompt always returns.",
@@ -59,8 +60,8 @@ RULES = {
     "7.3": "While a question is open on our terminal nothing else is written; all of it is seen.",
 }
 
-_NUMBERED = re.compile(r"test_\d_\d[a-z]?(?:_and_\d_\d[a-z]?)*_")
-_EACH = re.compile(r"(\d)_(\d[a-z]?)")
+_NUMBERED = re.compile(r"test_\d_\d+[a-z]?(?:_and_\d_\d+[a-z]?)*_")
+_EACH = re.compile(r"(\d)_(\d+[a-z]?)")
 
 
 @functools.cache
@@ -81,7 +82,7 @@ def _numbered_tests() -> dict[str, list[str]]:
 
 
 def test_the_page_of_the_contract_has_every_rule_and_no_other() -> None:
-    assert re.findall(r"^\*\*(\d\.\d[a-z]?)\*\* ", PAGE.read_text(), re.M) == list(RULES)
+    assert re.findall(r"^\*\*(\d\.\d+[a-z]?)\*\* ", PAGE.read_text(), re.M) == list(RULES)
 
 
 @pytest.mark.parametrize("rule", sorted(RULES))

@@ -32,7 +32,7 @@ WORLDS = {
 }
 
 
-@pytest.mark.attack
+@pytest.mark.attack("app-server")
 @pytest.mark.parametrize("world", WORLDS)
 def test_3_10_no_order_of_events_breaks_what_holds_of_a_session(world: str) -> None:
     found = explore(WORLDS[world], depth=40, most=MOST)

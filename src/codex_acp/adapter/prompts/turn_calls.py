@@ -148,7 +148,7 @@ class TurnCalls:
         With no ids it is the turn with that message, else the newest one, of which None says that
         nothing tells which message began it. Raises as every call.
         """
-        turns = await self._newest_turns("full" if not turn_ids else "notLoaded")
+        turns = await self._newest_turns("summary" if not turn_ids else "notLoaded")
         if turn_ids:
             return next((turn for turn in turns if turn.id in turn_ids), None), True
         for turn in turns:
@@ -157,7 +157,7 @@ class TurnCalls:
         newest = next(iter(turns), None)
         return newest, None if newest is None or not _messages_of(newest) else False
 
-    async def _newest_turns(self, view: Literal["notLoaded", "full"]) -> list[models.Turn]:
+    async def _newest_turns(self, view: Literal["notLoaded", "summary"]) -> list[models.Turn]:
         params = models.ThreadTurnsListParams(
             thread_id=self._thread_id, limit=LOOK_BACK, sort_direction="desc", items_view=view
         )

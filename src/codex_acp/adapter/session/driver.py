@@ -414,8 +414,17 @@ class Prompts:
                 self._set_timer(timer)
             case ev.ClearTimer(timer):
                 self._timers.pop(timer).cancel()
-            case _:
+            case (
+                ev.AskTurn()
+                | ev.ShowWork()
+                | ev.ShowRest()
+                | ev.EndTurn()
+                | ev.SettleQuestions()
+                | ev.Warn()
+            ):
                 self._show(effect)
+            case _:
+                assert_never(effect)
 
     def _call(self, effect: ev.CallEffect) -> None:
         match effect:

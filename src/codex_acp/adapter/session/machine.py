@@ -151,8 +151,20 @@ class SessionMachine:
             case ev.Due(timer, asks_person):
                 self.timers -= {timer}
                 self._due(timer, asks_person=asks_person)
-            case _:
+            case (
+                ev.TurnBegan()
+                | ev.MessageRead()
+                | ev.CommandBegan()
+                | ev.CommandEnded()
+                | ev.CompactionBegan()
+                | ev.TurnEnded()
+                | ev.ThreadStopped()
+                | ev.Lost()
+                | ev.Moved()
+            ):
                 self._of_codex(event)
+            case _:
+                assert_never(event)
         while self._go_on():
             pass
         if self.turn == Idle(freed=True):
