@@ -70,7 +70,7 @@ def adapter(tmp_path: Path, codex: ScriptedCodex) -> Iterator[tuple[Adapter, str
             client.send("i", "initialize", {"protocolVersion": 1})
             client.reply("i")
             client.send("n", "session/new", {"cwd": str(tmp_path), "mcpServers": []})
-            yield client, client.reply("n")["result"]["sessionId"]
+            yield client, str(client.reply("n")["result"]["sessionId"])
         finally:
             killer.cancel()
             process.kill()
@@ -86,9 +86,10 @@ def test_3_10_a_steered_message_goes_to_no_second_codex(tmp_path: Path, end: Ent
         ends = {each: client.reply(each) for each in ("p1", "p2")}
 
     assert all("error" in answer for answer in ends.values())
+    received: list[Any] = list(codex.record().received)
     given = [
         message["params"]["input"][0]["text"]
-        for message in codex.record().received
+        for message in received
         if message.get("method") in ("turn/start", "turn/steer")
     ]
     assert given == ["one", "two"]
