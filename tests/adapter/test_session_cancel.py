@@ -7,11 +7,13 @@ import json
 import pytest
 
 from codex_acp.testing import (
+    AskClient,
     Expect,
     RawLine,
     agent_message,
     command_approval,
     file_change_approval,
+    form_elicitation,
     turn_completed,
     turn_started,
 )
@@ -239,3 +241,25 @@ async def test_a_request_cancelled_before_turn_start_is_answered_leaves_no_turn_
         bench.server.play(turn_note("turn/completed", "mine", "interrupted"))
 
         assert (await bench.end_of("p1"))["code"] == -32800
+
+
+@pytest.mark.attack("client")
+@pytest.mark.parametrize("end", ["session/cancel", "session/close"])
+async def test_2_5_a_form_answered_behind_a_cancel_in_one_write_is_not_passed_on(end: str) -> None:
+    form = form_elicitation("Who?", {"name": {"type": "string"}})
+    params = {"threadId": THREAD, "turnId": "turn-1", "serverName": "notes", "_meta": None, **form}
+    asks = AskClient("mcpServer/elicitation/request", params)
+    script = [Expect("turn/start"), *turn_started(), asks, Expect("turn/interrupt")]
+    able = {"elicitation": {"form": {}}}
+    async with MemoryBench(*script, capabilities=able) as bench:
+        bench.start_prompt()
+        asked = await bench.client.sent("elicitation/create")
+        answer = {"id": asked["id"], "result": {"action": "accept", "content": {"name": "me"}}}
+        ends = {"method": end, "params": {"sessionId": THREAD}}
+        bench.client.send(ends if end == "session/cancel" else {"id": "c", **ends}, answer)
+        await bench.server.wait_for(lambda: bool(bench.server.player.answers))
+        (replied,) = bench.server.player.answers
+        bench.server.play(*turn_completed("interrupted"))
+
+        assert replied.result == {"action": "cancel", "content": None, "_meta": None}
+        assert await bench.end_of() == "cancelled"

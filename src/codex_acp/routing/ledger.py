@@ -79,6 +79,14 @@ class LedgerEntry:
     acp_request_id: RequestId | None = None
     """The permission request that asks for it."""
 
+    def is_allowed_by(self, answer: Answer) -> bool:
+        """Return whether an answer chooses one of its options that allow."""
+        return isinstance(answer, Selected) and any(
+            choice.grant is not None and allows(choice.grant)
+            for choice in self.choices
+            if choice.option.option_id == answer.option_id
+        )
+
 
 class Settlement(NamedTuple):
     """An entry that is pending no more."""

@@ -75,7 +75,9 @@ class ElicitationRunner:
         try:
             with elicited.scope, anyio.move_on_after(_time_limit(routed)) as limit:
                 reply = await self._answer(elicited, elicitation_id)
-            if limit.cancelled_caught:
+            if elicited.by != "client":  # an answer in the same read came too late, or too early
+                reply = cancelled(routed.asked)
+            elif limit.cancelled_caught:
                 reply = declined(routed.asked, "nobody answered in the time that Codex waits")
         except BaseException:
             # Nobody waits any more, and no reply of ours is sent.

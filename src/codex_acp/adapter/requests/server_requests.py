@@ -336,8 +336,9 @@ class ServerRequestRunner:
         try:
             with asked.scope:
                 answer = await self._permission(entry)
-                routed = entry.route
-                looks = await self._look_at(routed.approval, routed.looks, routed.session_id)
+                if entry.is_allowed_by(answer):
+                    routed = entry.route
+                    looks = await self._look_at(routed.approval, routed.looks, routed.session_id)
             return asked.settlement or self._answered(entry, answer, looks)
         except BaseException:
             # Nobody waits any more: the client is gone, or this process ends.
