@@ -250,7 +250,7 @@ async def test_2_5_a_form_answered_behind_a_cancel_in_one_write_is_not_passed_on
     params = {"threadId": THREAD, "turnId": "turn-1", "serverName": "notes", "_meta": None, **form}
     asks = AskClient("mcpServer/elicitation/request", params)
     script = [Expect("turn/start"), *turn_started(), asks, Expect("turn/interrupt")]
-    able = {"elicitation": {"form": {}}}
+    able: dict[str, object] = {"elicitation": {"form": {}}}
     async with MemoryBench(*script, capabilities=able) as bench:
         bench.start_prompt()
         asked = await bench.client.sent("elicitation/create")

@@ -121,8 +121,7 @@ async def test_a_turn_that_codex_begins_by_itself_is_shown() -> None:
             item("item/started", "inProgress", "goal"),
             item("item/completed", "completed", "goal"),
         )
-        await bench.client.sent("session/update")
-        await bench.client.settle()
+        await bench.client.until(lambda: len(calls(bench, "p1")) == 2)
         assert [call["status"] for call in calls(bench, "p1")] == ["in_progress", "completed"]
 
 
