@@ -78,6 +78,16 @@ def test_a_text_is_read_again_when_the_file_has_changed(tmp_path: Path) -> None:
     assert read([str(file)], texts) == {}
 
 
+def test_3_8_a_text_is_read_again_whatever_time_a_program_gave_the_file(tmp_path: Path) -> None:
+    file, texts = tmp_path / "file", FileTexts()
+    file.write_text("harmless")
+    found = file.stat()
+    assert read([str(file)], texts) == {str(file): "harmless"}
+    file.write_text("harmful!")
+    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert read([str(file)], texts) == {str(file): "harmful!"}
+
+
 def test_a_text_keeps_its_line_ends(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"a\r\nb\rc\n")

@@ -83,6 +83,7 @@ def test_7_1b_the_first_prompt_asks_for_what_git_would_run(version: int) -> None
         assert it.program in call["title"]
         assert str(it.path) in call["title"]
         assert call["kind"] == "other"
+        assert "runs as it is by then" in call["content"][0]["content"]["text"]
         its.adapter.choose(asking, "reject_once")
         must_be_refused(its.adapter.answer(prompt), it)
         assert its.adapter.updates("tool_call_update", session)[-1]["status"] == "failed"

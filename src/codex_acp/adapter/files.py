@@ -35,7 +35,7 @@ class _Unreadable(Exception):
 class _Known(NamedTuple):
     """A text that was read, and what the file looked like then."""
 
-    signature: tuple[int, int, int]
+    signature: tuple[int, int, int, int]
     text: str
 
 
@@ -73,7 +73,7 @@ class FileTexts:
     def _text(self, path: str, limit: int) -> str:
         file, found = _opened(path, limit)
         try:
-            signature = (found.st_ino, found.st_mtime_ns, found.st_size)
+            signature = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
             known = self._known.get(path)
             if known is None or known.signature != signature:
                 known = self._known[path] = _Known(signature, _decoded(_content(file, limit)))

@@ -66,6 +66,8 @@ def programs_question(
             "Codex looks at this directory with git, outside of any sandbox. The configuration "
             "of git that came with the directory names programs, which run then, as you:\n\n"
             + "\n".join(lines)
+            + "\n\nYou agree to these words. A program that lies in this directory runs as it is "
+            "by then: whatever a session may write to it runs, too."
         )
     ]
     brings = [
@@ -81,7 +83,9 @@ def programs_question(
     )
     options = (
         PermissionOption(
-            RUN, "Yes, in this directory, until the agent ends or they change", "allow_always"
+            RUN,
+            "Yes, in this directory, until the agent ends or that configuration changes",
+            "allow_always",
         ),
         PermissionOption(REFUSE, "No, do nothing here", "reject_once"),
     )
