@@ -7,7 +7,9 @@ import shutil
 import struct
 import subprocess
 import time
+import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,11 @@ def a_configuration_of_100_megabytes(it: Planted) -> None:
     it.add("\n" * 100_000_000)
 
 
+def a_configuration_of_a_million_entries(it: Planted) -> None:
+    it.add("a\n" * 500_000)
+    (it.path / ".git/config.worktree").write_text("[a]\n" + "b\n" * 500_000)
+
+
 def includes_in_circles(it: Planted) -> None:
     it.add("[include]\n\tpath = config\n")
 
@@ -188,8 +195,9 @@ def what_is_no_index(it: Planted) -> None:
 
 
 BAD = (
-    a_configuration_of_100_megabytes, includes_in_circles, includes_that_multiply,
-    a_pipe_as_configuration, a_pipe_as_include, a_pipe_for_git, a_device_as_include,
+    a_configuration_of_100_megabytes, a_configuration_of_a_million_entries, includes_in_circles,
+    includes_that_multiply, a_pipe_as_configuration, a_pipe_as_include, a_pipe_for_git,
+    a_device_as_include,
     links_in_circles, a_path_that_each_process_sees_otherwise,
     a_link_that_each_process_sees_otherwise, what_is_no_configuration, what_is_no_index,
 )  # fmt: skip
@@ -206,6 +214,20 @@ def test_7_1b_what_cannot_be_read_is_told_as_a_program(
     assert time.monotonic() - began < 30
     assert found
     assert all(each.key == "" and each.value for each in found)
+
+
+@pytest.mark.attack("repository")
+@pytest.mark.parametrize("line", [b"#\n", b" ;\n", b"b\n", b'b=""""\n', b"b=\\t\\t\n", b"[a]\n"])
+def test_7_1b_no_configuration_takes_much_more_memory_than_its_size(line: bytes) -> None:
+    data = b"[a]\n" + line * (4_000_000 // len(line))
+    tracemalloc.start()
+    try:
+        with suppress(ValueError):
+            parse(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(data)
 
 
 def test_7_1b_names_that_are_not_utf_8(planted: Planted) -> None:

@@ -55,7 +55,7 @@ def refusal(directory: str, programs: Sequence[GitProgram], how: str) -> str:
     )
 
 
-_BLANK: Final = re.compile(r"(?:[ \t\n\r]+|[#;][^\n]*)*")
+_BLANK: Final = re.compile(r"(?:[ \t\n\r]++|[#;][^\n]*+)*+")
 _SECTION: Final = re.compile(r'\[(?!\])([A-Za-z0-9.-]*)(?:[ \t\r]+"((?:[^"\\\n]|\\[^\n])*)")?\]')
 _KEY: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
 _PIECE: Final = re.compile(r'[^\\"\n;#]+|\\(?:\n|\Z|[tbn"\\])|["\n;#]')
@@ -95,8 +95,15 @@ _HELPER: Final = re.compile(r"[A-Za-z0-9.+-]*::|(?!file://)[A-Za-z0-9.+-]+://")
 """One for which git runs ``git-remote-NAME``, if it is none of the others."""
 
 
-def parse(data: bytes) -> Entries:
-    """Read the entries of one file, without its includes. Raises ValueError where git stops."""
+MAX_ENTRIES: Final = 100_000
+"""Of all configuration files together; a branch has three."""
+
+
+def parse(data: bytes, most: int = MAX_ENTRIES) -> Entries:
+    """Read the entries of one file, without its includes.
+
+    Raises ValueError where git stops, and for more than ``most`` entries.
+    """
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     text = text.replace("\r\n", "\n")
     entries: Entries = []
@@ -121,6 +128,8 @@ def parse(data: bytes) -> Entries:
             raise ValueError(_where(text, at))
         name = f"{section}{key[1].lower()}".partition("\0")[0]  # git takes both as texts of C
         entries.append((name, value and value.partition("\0")[0]))
+        if len(entries) > most:
+            raise ValueError(f"it is too long: no more than {MAX_ENTRIES} entries are read")
 
 
 def _value(text: str, at: int) -> tuple[str, int]:

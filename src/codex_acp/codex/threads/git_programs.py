@@ -18,6 +18,7 @@ import stat
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp.codex.threads.git_config import (
+    MAX_ENTRIES,
     GitProgram,
     includes,
     parse,
@@ -113,7 +114,7 @@ class _Reader:
     def __init__(self) -> None:
         self._found: list[GitProgram] = []
         self._stamps: dict[str, Stamp] = {}
-        self._bytes_left = MAX_CONFIG_BYTES
+        self._bytes_left, self._entries_left = MAX_CONFIG_BYTES, MAX_ENTRIES
         self._todo: list[tuple[str, str]] = []
         self._seen: set[tuple[str, str]] = set()
 
@@ -205,10 +206,11 @@ class _Reader:
             return
         self._bytes_left -= len(data)
         try:
-            entries = parse(data)
+            entries = parse(data, self._entries_left)
         except ValueError as error:
             self._unreadable(path, str(error))
             return
+        self._entries_left -= len(entries)
         files.append((path, entries))
         for included in includes(entries):
             if depth == MAX_INCLUDES:
