@@ -58,6 +58,17 @@ def test_a_worktree_is_one_if_its_repository_says_so_too(tmp_path: Path) -> None
     assert not is_false_worktree(str(root)), "a submodule is trusted by itself"
 
 
+def test_a_git_file_that_ends_early_says_what_stands_before_its_end(tmp_path: Path) -> None:
+    real, root = tmp_path / "real", tmp_path / "other"
+    kept = real / ".git/worktrees/x"
+    kept.mkdir(parents=True)
+    root.mkdir()
+    (root / ".git").write_text(f"gitdir: {kept}\0 and more\n")
+    assert is_false_worktree(str(root)), "the repository does not know of it"
+    (kept / "gitdir").write_text(f"{root}/.git\0 and more\n")
+    assert not is_false_worktree(str(root))
+
+
 def test_a_false_worktree_is_untrusted_unless_somebody_has_decided(tmp_path: Path) -> None:
     root = str(tmp_path)
     (tmp_path / ".git").write_text("gitdir: /none/.git/worktrees/x\n")

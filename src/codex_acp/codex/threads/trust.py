@@ -123,7 +123,7 @@ def _line(path: str) -> str:
         return ""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            return file.read(LONGEST_LINE).strip()
+            return file.read(LONGEST_LINE).partition("\0")[0].strip()  # a text of C, to git
     except OSError:
         return ""
 
