@@ -28,12 +28,12 @@ CLAIMS: Final = "tests/routing/test_classify_claims.py tests/routing/test_classi
 IDS: Final = "tests/codex/test_action_ids.py"
 OWNERS: Final = "tests/network/test_owners.py"
 KEPT: Final = "tests/network/test_kept_sessions.py"
-DOOR: Final = "tests/network/test_websocket_server.py tests/network/test_http_server.py"
+DOOR: Final = "tests/attacks/test_network_attacks.py tests/attacks/test_http_attacks.py"
 JOURNAL: Final = "tests/network/test_journal.py"
 CHILD: Final = "tests/transport/test_child_process.py"
 SECRETS: Final = "tests/transcript"
 TURNS: Final = "tests/adapter/test_session_turns.py tests/adapter/test_session_cancel.py"
-LATE: Final = f"{TURNS} tests/adapter/test_session_late_items.py"
+LATE: Final = f"{TURNS} tests/adapter/test_session_given_up.py"
 FORMS: Final = "tests/acp/test_form_answers.py"
 FILES: Final = "tests/runtime/test_confined_files.py tests/runtime/test_roots.py"
 
@@ -62,8 +62,7 @@ MUTANTS: Final = (
         "running = self._items.is_running(question.thread_id, question.turn_id)",
         "running = True", "3.2: a policy allows in a turn that is over", POLICY),
     Mutant("policy-withdraw", "codex/approvals/policy_runner.py",
-        "        if open_.withdrawn.done():\n            return",
-        "        if False:\n            return",
+        "if not self.withdrawn.done():", "if False:",
         "3.2: what Codex settled itself is answered", POLICY),
     Mutant("policy-resolved-early", "codex/approvals/policy_runner.py",
         "if key in self._resolved_early:", "if False:",
@@ -96,8 +95,7 @@ MUTANTS: Final = (
     # The adapter.
     Mutant("stale-turn", "adapter/sessions/session.py",
         "if turn_id in self._stale or self.prompts.answered(turn_id):", "if False:",
-        "3.10: what belongs to a prompt that was answered is shown", f"{LATE} tests/adapter"
-        "/test_settled_by_codex.py " + CHAOS),
+        "3.10: what belongs to a prompt that was answered is shown", LATE),
     Mutant("failed-is-end", "mapping/session/stop_reasons.py",
         "return failure(turn.error or last_error)", 'return PromptStop("end_turn")',
         "4.4: a failed turn reads as end_turn", f"{TURNS} {CHAOS}"),
@@ -132,8 +130,7 @@ MUTANTS: Final = (
     Mutant("listed-owner", "adapter/network/connection.py",
         'mine = [each for each in found if owned(owner, text_at(each, "sessionId") or "")]',
         "mine = found",
-        "another owner's sessions are listed", "tests/network/test_archive_over_network.py"
-        " tests/network/test_websocket_server.py tests/network/test_http_server.py"),
+        "another owner's sessions are listed", OWNERS),
     Mutant("late-answer", "adapter/network/network_session.py",
         "        for scope in tuple(self._asking):\n            scope.cancel()", "        return",
         "the answer of a connection that was displaced settles a question", KEPT),
@@ -155,11 +152,10 @@ MUTANTS: Final = (
         "if any(origin not in self._origins for origin in origins):", "if False:",
         "a foreign page comes in", DOOR),
     Mutant("door-share", "adapter/network/door.py", "or self._open[owner] >= share", "",
-        "one owner uses up the connections of all", DOOR + " tests/network"
-        "/test_remote_troubles.py"),
+        "one owner uses up the connections of all", DOOR),
     Mutant("token-expired", "adapter/network/tokens.py",
         'return found if found.valid(self._clock()) else "an expired token"', "return found",
-        "a token is good for ever", DOOR + f" {OWNERS}"),
+        "a token is good for ever", DOOR),
     Mutant("token-watched", "adapter/network/tokens.py",
         "return any(each[:2] == token[:2] and each.valid(now) for each in tokens)", "return True",
         "a connection outlives its token", OWNERS),

@@ -7,10 +7,12 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.network.owners import Owners
@@ -18,6 +20,10 @@ from codex_acp.adapter.network.registry import Registry
 from codex_acp.adapter.network.tokens import Token, Tokens, no_token
 from codex_acp.errors import MisuseError, RpcError
 from tests.network.served import ALICE, BOB, served, several_tokens
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.adapter.dialects.requests import ListSessions
 
 TWO = Tokens(lambda: (Token("alice", b"a"), Token("bob", b"b")))
 
@@ -166,6 +172,22 @@ async def test_who_has_more_than_a_share_makes_room_for_who_has_less_and_nobody_
         async with registry.room("alice"):
             pass
     assert len(registry.sessions) == 4
+
+
+async def test_only_an_owners_own_sessions_are_listed(tmp_path: Path) -> None:
+    owners = Owners(TWO, str(tmp_path / "owners"))
+    for owner, session in (("alice", "hers"), ("bob", "his")):
+        owners.made(owner, session)
+
+    async def stored(_request: object) -> dict[str, object]:
+        return {"sessions": [{"sessionId": each} for each in ("hers", "his", "nobody's")]}
+
+    registry = Registry(lambda _: None, owners, Limits())
+    for owner, own in (("alice", "hers"), ("bob", "his")):
+        agent = SimpleNamespace(list_sessions=stored)
+        connection = NetworkConnection(registry, Token(owner, b""), cast("CodexAgent", agent))
+        listed = await connection.list_sessions(cast("ListSessions", None))
+        assert listed["sessions"] == [{"sessionId": own}]
 
 
 def test_a_connection_is_held_to_its_token_as_the_file_has_it_now() -> None:

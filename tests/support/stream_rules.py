@@ -50,6 +50,8 @@ class StreamRules:
         self._sessions: set[str] = set()
         self._calls: dict[tuple[str, str], str] = {}
         """Session and tool call → status."""
+        self._reopened: set[tuple[str, str]] = set()
+        """Tool calls that were open when their session was opened anew: announced once more."""
         self._displaced: set[str] = set()
         """Sessions that another connection has shown: a prompt's echo may be there."""
         self._above: dict[str, str] = {}
@@ -113,6 +115,8 @@ class StreamRules:
                 self._of_v2(each).replay(begins=self._is_opening(each))  # another may go on
             if result is not None:
                 self._sessions.add(session)
+                opened = {key for key, s in self._calls.items() if key[0] == session and s in _OPEN}
+                self._reopened |= opened
         elif method in _ENDS and result is not None:
             self._sessions.discard(session)
             for each in [s for s in self._above if self._top(s) == session]:
@@ -135,7 +139,7 @@ class StreamRules:
     def _prompt_answered(self, session: str) -> None:
         """One that waited behind another one may be answered while that one's calls still run."""
         others = (each for each in self._asked.values() if each["method"] == "session/prompt")
-        if any(_session_of(other) == session for other in others):
+        if self._is_opening(session) or any(_session_of(o) == session for o in others):
             return
         left = [key[1] for key, s in self._calls.items() if key[0] == session and s in _OPEN]
         if left:
@@ -157,7 +161,8 @@ class StreamRules:
         key = (session, update["toolCallId"])
         status = update.get("status")
         if kind == "tool_call":
-            if key in self._calls and not self._is_opening(self._top(session)):  # told again
+            again = key in self._reopened or self._is_opening(self._top(session))
+            if key in self._calls and not again:
                 self._wrong(f"announced twice: {update}")
             self._calls[key] = status or "pending"
         elif key not in self._calls:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, cast
@@ -180,9 +181,20 @@ def check_client(world: World, client: RandomClient, *others: RandomClient) -> N
     """Compare what it saw with what Codex said, and hold it to the rules of a stream."""
     seen = [each.seen for each in (client, *others)]
     world.wrong += differences(world.spoken, client.seen, world.until, seen)
-    # At a death the prompts are answered first, and what is asked is withdrawn right behind.
-    dead = bool(world.spoken.deaths)
-    world.wrong += [p for p in client.rules.problems if not (dead and p.startswith("3.5:"))]
+    world.wrong += [each for each in client.rules.problems if not _is_excused(world, each)]
+
+
+def _is_excused(world: World, problem: str) -> bool:
+    """Return whether a rule of a stream need not hold.
+
+    At Codex's death what is asked is withdrawn right behind the answers of the prompts, and the end
+    of a turn may cross the closing, or the opening anew, of its session.
+    """
+    found = re.search(r"turn-\d+", problem)
+    turn = None if found is None else world.spoken.turns.get(found[0])
+    upsets = () if turn is None else world.spoken.upsets.get(turn.thread, ())
+    crossed = any(what not in ("cancel", "give up") for _, what in upsets)
+    return crossed or (bool(world.spoken.deaths) and problem.startswith("3.5:"))
 
 
 def check_codex(world: World, codex: RandomCodex) -> None:

@@ -182,12 +182,14 @@ class Seen:
             self.ends[mark] = count, at, reply
 
     def histories(self, session: str) -> list[tuple[int, int]]:
-        """Return between which tokens the history may come, of each load, also one unanswered."""
+        """Return between which tokens the history may come, of each load, answered or not."""
+        end, loads = len(self.streams[session]), self.loads.get(session, ())
         waiting = [
-            start for of, how, _, start in self._opening.values() if (of, how) == (session, "load")
+            (start, end)
+            for of, how, _, start in self._opening.values()
+            if (of, how) == (session, "load")
         ]
-        end = len(self.streams[session])
-        return [*self.loads.get(session, ()), *((start, end) for start in waiting)]
+        return [*loads, *waiting]
 
     def update(self, at: float, session: str, update: Json) -> None:
         """Note a ``session/update``."""
@@ -299,7 +301,7 @@ class _Whole:
         where = f"({view.how} of {self.session} at {view.began:g}, until {self.until:g})"
         stream = self.seen.streams.get(self.session, [])[view.start :]
         tokens = [token for token in stream if token.at <= self.until]
-        said = [s for s in self._said() if not self.spoken.turns[s.turn].given_up]
+        said = [s for s in self._said() if not self._is_unwanted(s)]
         for problem in (
             *self._texts(said, tokens), *self._calls(said, tokens),
             *self._plans(said, tokens), *self._questions(said, tokens),
@@ -309,6 +311,12 @@ class _Whole:
     def _said(self) -> list[Saying]:
         known = self.spoken.threads.get(self.session, {}).values()
         return [each for each in known if each.at <= self.until - SOON]
+
+    def _is_unwanted(self, said: Saying) -> bool:
+        """Return whether its turn ignored an interrupt, or began when its prompt had ended."""
+        turn = self.spoken.turns[said.turn]
+        ends = [each.ends[turn.prompt][1] for each in self.clients if turn.prompt in each.ends]
+        return turn.given_up or any(at <= said.at for at in ends)
 
     def _texts(self, said: list[Saying], tokens: list[Token]) -> Iterator[str]:
         shown = {token.mark for token in tokens if token.kind == "text"}
@@ -356,8 +364,6 @@ class _Whole:
     def _is_required(self, said: Saying) -> bool:
         """Return whether a piece of text has to be in the view."""
         view, turn = self.view, self.spoken.turns[said.turn]
-        if _is_unwanted(said, turn, self.clients):
-            return False
         if said.at >= (view.asked if view.how in ("load", "resume") else view.began):
             return True
         if view.how == "load":
@@ -379,12 +385,6 @@ class _Whole:
         since = {what for at, what in upsets if said.at - SOON <= at < asked}
         was_open = any(view.began <= said.at for view in views)
         return was_open and since <= {"left", "cancel", "opened"}
-
-
-def _is_unwanted(said: Saying, turn: Turn, clients: Sequence[Seen]) -> bool:
-    """Return whether the prompt of its turn had been answered: it was cancelled before it began."""
-    ends = [each.ends[turn.prompt][1] for each in clients if turn.prompt in each.ends]
-    return any(at <= said.at for at in ends)
 
 
 def _ends(spoken: Spoken, seen: Seen) -> Iterator[str]:

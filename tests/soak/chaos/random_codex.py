@@ -13,6 +13,7 @@ from tests.soak.chaos.comparison import Answer, Turn, prompt_mark
 from tests.soak.chaos.world import End, Json, World
 
 ITEMS_PER_PAGE = 3
+ENDS = (*["completed"] * 8, "failed", "failed", "interrupted")
 
 
 class _Refusal(Exception):
@@ -94,9 +95,12 @@ class RandomCodex(End):
             await self._answer(message)
 
     async def _answer(self, message: Json) -> None:
-        await asyncio.sleep(self.world.delay())
         method, params = message["method"], message.get("params") or {}
-        chance = 0.0 if self.world.errors_over else self.world.chances.errors
+        # A page of a history that fails or takes longer is given up, which the client is told.
+        longest = 6.0 if method.endswith("/list") else 30.0
+        await asyncio.sleep(min(self.world.delay(), longest))
+        errors = not self.world.errors_over and not method.endswith("/list")
+        chance = self.world.chances.errors if errors else 0.0
         try:
             if method != "initialize" and self.random.random() < chance:
                 raise _Refusal("chaos says no")
@@ -268,7 +272,7 @@ class RandomCodex(End):
             if not self._runs(thread_id, turn_id):
                 return
         await asyncio.sleep(self.world.delay())
-        self._end(thread_id, turn_id, self.random.choice(["completed"] * 4 + ["failed"]))
+        self._end(thread_id, turn_id, self.random.choice(ENDS))
 
     def _item(self, which: str, thread_id: str, turn_id: str, item: Json) -> None:
         if which == "completed" and not self.dead:
@@ -352,6 +356,8 @@ class RandomCodex(End):
         self.world.counts["commands allowed" if accepted else "commands refused"] += 1
         if accepted and command not in self.world.allowed:
             self.world.fail(f"{command} is accepted, and nobody has allowed it")
+        if accepted:
+            await asyncio.sleep(self.world.delay())
         status = "completed" if accepted else "declined"
         if self.running.get(thread_id) == turn_id:
             self._item("completed", thread_id, turn_id, {**item, "status": status, "exitCode": 0})
