@@ -94,7 +94,7 @@ MUTANTS: Final = (
         "3.8: characters without a glyph are shown as they are", "tests/routing/test_display.py"),
     # The adapter.
     Mutant("stale-turn", "adapter/sessions/session.py",
-        "if turn_id in self._stale or self.prompts.answered(turn_id):", "if False:",
+        "if turn_id in self._stale or self.prompts.is_answered(turn_id):", "if False:",
         "3.10: what belongs to a prompt that was answered is shown", LATE),
     Mutant("failed-is-end", "mapping/session/stop_reasons.py",
         "return failure(turn.error or last_error)", 'return PromptStop("end_turn")',
