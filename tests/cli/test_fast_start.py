@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from ast import literal_eval
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ AS_MODULE = 'runpy.run_module("codex_acp", run_name="__main__")'
 AS_SCRIPT = "from codex_acp.cli.main import main; sys.exit(main())"
 
 
-def at_spawn(start: str, *arguments: str) -> str:
+def at_spawn(start: str, *arguments: str) -> tuple[list[str], list[str]]:
+    """Return the arguments that Codex is given besides our hook, and what heavy is loaded then."""
     done = subprocess.run(
         [sys.executable, "-S", "-P", "-c", AT_SPAWN + start, *arguments],
         capture_output=True,
@@ -43,19 +45,24 @@ def at_spawn(start: str, *arguments: str) -> str:
         timeout=30,
         env={"CODEX_PATH": "/bin/sh"},
     )
-    return done.stdout.strip()
+    end = done.stdout.index("] [") + 1
+    argv, heavy = literal_eval(done.stdout[:end]), literal_eval(done.stdout[end:].strip())
+    (first, hook, second, trust) = argv[2:6]
+    assert (first, second) == ("-c", "-c")
+    assert hook.startswith("hooks.PreToolUse=")
+    assert trust.startswith("hooks.state=")
+    return argv[:2] + argv[6:], heavy
 
 
 @pytest.mark.parametrize("arguments", [[], ["serve"]], ids=["alone", "serve"])
 @pytest.mark.parametrize("start", [AS_MODULE, AS_SCRIPT], ids=["module", "script"])
 def test_codex_is_spawned_before_anything_heavy_is_loaded(start: str, arguments: list[str]) -> None:
-    assert at_spawn(start, *arguments) == "['/bin/sh', 'app-server'] []"
+    assert at_spawn(start, *arguments) == (["/bin/sh", "app-server"], [])
 
 
 def test_options_cost_the_parser_and_no_more_than_that() -> None:
-    found = at_spawn(AS_SCRIPT, "-c", "model=x")
-    command, modules = found.split("] [")
-    assert command == "['/bin/sh', 'app-server', '-c', 'model=x'"
-    assert "'argparse'" in modules
+    command, modules = at_spawn(AS_SCRIPT, "-c", "model=x")
+    assert command == ["/bin/sh", "app-server", "-c", "model=x"]
+    assert "argparse" in modules
     for name in ("asyncio", "anyio", "pydantic", "logging", "_generated"):
-        assert name not in modules
+        assert not [module for module in modules if name in module.split(".")]

@@ -79,7 +79,7 @@ WAYS = {
     "codex-acp-sdk --transcript ~/codex.jsonl": Way(as_agent=True),
     "codex-acp-sdk transcript codex.jsonl": _SHOWS_THE_TRANSCRIPT,
     "codex-acp-sdk transcript codex.jsonl --kind approval,decline --since 2h": Way(),
-    "codex-acp-sdk transcript codex.jsonl --decided rejected,policy": Way(),
+    "codex-acp-sdk transcript codex.jsonl --decided rejected,client": Way(),
     "codex-acp-sdk transcript codex.jsonl --session 01a2 --kind wire": Way(),
     "codex-acp-sdk transcript codex.jsonl -f": Way("prompt", goes_on=True, exit_code=130),
     "codex-acp-sdk transcript codex.jsonl --json --decided refused | jq .reason": Way(),

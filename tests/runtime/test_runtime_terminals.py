@@ -43,7 +43,8 @@ async def test_a_command_runs_in_the_sessions_directory_and_its_output_is_kept(
     tmp_path: Path,
 ) -> None:
     terminals = Terminals(TerminalAccess(), str(tmp_path))
-    code = "import os, sys; print(os.getcwd(), os.environ['X']); print('err', file=sys.stderr)"
+    code = "import os, sys; print(os.getcwd(), os.environ['X'], flush=True)"
+    code += "; print('err', file=sys.stderr)"
     terminal = await run(terminals, python(code, env=[EnvVariable(name="X", value="7")]))
     answer = terminals.output(terminal)
     assert answer.output == f"{tmp_path} 7\nerr\n"

@@ -78,8 +78,9 @@ def _flushed(code: int) -> int:
         _drop_output()
         return code or OUTPUT_LOST
     except OSError as error:
-        lost = _not_written(error)  # also where a command has failed: at its exit Python would try
-        return code or lost
+        if code == 0:
+            return _not_written(error)
+        _drop_output()  # it has failed, and said why
     return code
 
 

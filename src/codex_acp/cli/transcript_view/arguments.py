@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from textwrap import fill
 from typing import TYPE_CHECKING, Final, get_args
 
 from codex_acp.cli.transcript_view.selection import Selection, moment
@@ -22,12 +23,14 @@ kind add up (any of them), of different kinds all must fit."""
 
 TYPES: Final = tuple(event.type for event in get_args(TranscriptEvent))
 
+DECIDED_LISTED: Final = fill(
+    ", ".join(DECIDED), width=79, initial_indent="decided:  ", subsequent_indent=" " * 10
+)
+
 EPILOG: Final = f"""\
 kinds:    {", ".join(KINDS)};
           or one type, for example approval.refused
-decided:  {", ".join(DECIDED[:7])},
-          {", ".join(DECIDED[7:12])},
-          {", ".join(DECIDED[12:])}
+{DECIDED_LISTED}
 
 examples:
   codex-acp-sdk transcript log.jsonl --kind approval,decline
