@@ -78,10 +78,17 @@ def _flushed(code: int) -> int:
         _drop_output()
         return code or OUTPUT_LOST
     except OSError as error:
-        if code == 0:
-            return _not_written(error)
-        _drop_output()  # it has failed, and said why
+        if not _told_as_lost():
+            lost = _not_written(error)  # of a command that has failed, too
+            return code or lost
+        _drop_output()
     return code
+
+
+def _told_as_lost() -> bool:
+    """Return whether the command has said itself that its output cannot be written."""
+    output = sys.modules.get("codex_acp.cli.screen.output")
+    return output is not None and bool(output.lost)
 
 
 def _not_written(error: OSError) -> int:

@@ -307,6 +307,10 @@ class TextOutput:
                 self._held_text += len(text)
 
 
+lost = False
+"""Whether something could not be written: the command that wrote it says so."""
+
+
 def put(stream: TextIO, text: str) -> None:
     """Write it at once. Raises CodexAcpError if that fails, BrokenPipeError if nobody reads."""
     encoding = stream.encoding or "utf-8"
@@ -316,5 +320,7 @@ def put(stream: TextIO, text: str) -> None:
     except BrokenPipeError:  # nobody reads any more, which is no error
         raise
     except OSError as error:
+        global lost  # noqa: PLW0603 - for whoever flushes what is left at the end
+        lost = True
         msg = f"what is shown cannot be written: {error.strerror or error}"
         raise CodexAcpError(msg) from error
