@@ -156,6 +156,34 @@ def test_an_engine_that_is_not_installed_says_what_to_install(tmp_path: Path) ->
     assert "pip install 'codex-acp-sdk[ray]'" in told
 
 
+def test_options_hold_for_every_task(tmp_path: Path) -> None:
+    lines = [
+        line("asks", tmp_path, ask="execute"),
+        line("reads", tmp_path, ask="read"),
+        line("crashes", tmp_path, crash=True),
+        line("hangs", tmp_path, sleep=600),
+    ]
+    arguments = ("run", tasks_file(tmp_path, *lines), "--out", str(tmp_path / "out"), "--json")
+    more = ("--allow", "read,search", "--attempts", "1", "--task-time-limit", "8")
+    code, printed, _ = fleet(tmp_path, *arguments, *more)
+    assert code == 1
+    found = {entry["id"]: entry for entry in map(json.loads, printed)}
+    assert (found["asks"]["asked"], found["asks"]["allowed"]) == (1, 0)
+    assert (found["reads"]["asked"], found["reads"]["allowed"]) == (1, 1)
+    assert (found["crashes"]["reason"], len(found["crashes"]["attempts"])) == ("agent_lost", 1)
+    assert found["hangs"]["reason"] == "time_limit"
+    assert "8 seconds" in found["hangs"]["message"]
+
+
+def test_a_time_limit_for_all_is_told_with_what_is_left(tmp_path: Path) -> None:
+    file = tasks_file(tmp_path, line("a", tmp_path, sleep=600))
+    arguments = ("run", file, "--out", str(tmp_path / "out"), "--json", "--time-limit", "1")
+    code, printed, _ = fleet(tmp_path, *arguments)
+    (stopped,) = map(json.loads, printed)
+    assert (code, stopped["left"]) == (3, ["a"])
+    assert "1 seconds for all tasks" in stopped["reason"]
+
+
 def test_a_budget_is_told_with_what_is_left(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     lines = [line(f"t{n}", tmp_path, used=60, sleep=600) for n in range(2)]

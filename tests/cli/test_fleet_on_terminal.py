@@ -37,13 +37,17 @@ def test_the_questions_of_all_tasks_are_asked_one_after_the_other(tmp_path: Path
 
 
 def test_a_terminal_shows_the_tasks_that_run_in_a_live_table(tmp_path: Path) -> None:
-    lines = [line(f"task-{n}", tmp_path, sleep=2.0, used=11 * n, tokens=5) for n in range(1, 3)]
+    go = tmp_path / "go"
+    lines = [
+        line(f"task-{n}", tmp_path, wait_for=str(go), used=11 * n, tokens=5) for n in range(1, 3)
+    ]
     arguments = ("run", tasks_file(tmp_path, *lines), "--out", str(tmp_path / "out"))
     env = environment(tmp_path) | {"TERM": "xterm"}
     with OnTerminal(env, *arguments, command="fleet") as screen:
         screen.until("0 of 2 completed, 0 failed, 2 running")
         screen.until("  task-2")
         screen.until("33 tokens")
+        go.touch()
         screen.rest()
         code, printed = screen.end()
     assert code == 0

@@ -28,7 +28,7 @@ from typing import IO, Any, Final
 from codex_acp.fleet import read_outcomes
 from codex_acp.fleet.journal import read_history
 from codex_acp.testing import CodexHome, ScriptedModel
-from tests.fleet.chaos_tasks import ChaosTask, Checks
+from tests.fleet.chaos_tasks import TORN, ChaosTask, Checks
 from tests.fleet.fleet_bench import repository
 from tests.support.processes import processes_of
 
@@ -68,6 +68,8 @@ class Chaos:
             env = home.env | {
                 "XDG_CACHE_HOME": str(place / "cache"),
                 "RAY_USAGE_STATS_ENABLED": "0",
+                # Of a copy with a fault in it, which is to be found.
+                "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             }
             os.environ.update(env)  # Ray's nodes inherit it
             printed = place / "printed"
@@ -129,6 +131,9 @@ class Chaos:
         if what == "driver":
             driver.kill()
             driver.wait()
+            if (out / "journal.jsonl").exists():  # as a machine leaves it that loses its power
+                with (out / "journal.jsonl").open("ab") as journal:
+                    journal.write(TORN)
         elif what == "node":
             node = self._nodes.pop(self._random.randrange(len(self._nodes)))
             cluster.remove_node(node, allow_graceful=False)

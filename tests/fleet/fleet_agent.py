@@ -1,11 +1,12 @@
 """An ACP agent as a program that does what its prompt says: the standard library only.
 
 A prompt holds one JSON object: ``say``, ``write`` {name: text}, ``sh`` a script, ``sleep``, ``ask``
-a kind of tool call, ``form``, ``tokens``, ``counted`` (the same as the draft has it), ``used`` (a
-usage_update), ``stop`` a stop reason, ``error`` {code, data}, ``unless`` a file that makes it
-forget its ``stop``, ``sleep_again`` for all but the very first prompt, ``crash`` (once if
-``crash_once`` names a file that is not there yet), ``background`` a command. The whole text is
-noted. Sessions are kept below ``FLEET_AGENT_STORE``, if set.
+a kind of tool call, ``form``, ``url``, ``tokens``, ``counted`` (the same as the draft has it),
+``used`` (a usage_update), ``stop`` a stop reason, ``error`` {code, data}, ``unless`` a file that
+makes it forget its ``stop``, ``hang_once`` a file that is not there yet, ``wait_for`` a file,
+``meet`` {folder, count}: as many prompts as come there, ``sleep_again`` for all but the very first
+prompt, ``crash`` (once if ``crash_once`` names a file that is not there yet), ``background`` a
+command. The whole text is noted. Sessions are kept below ``FLEET_AGENT_STORE``, if set.
 """
 
 from __future__ import annotations
@@ -128,6 +129,10 @@ def work(session: str, told: dict[str, Any]) -> str:
 
 
 def end(session: str, told: dict[str, Any]) -> str:
+    if "url" in told:
+        asked = {"sessionId": session, "mode": "url", "message": "?", "elicitationId": "u"}
+        answer = call("elicitation/create", asked | {"url": told["url"]})
+        say(session, f"url {json.dumps(answer)}. ")
     if "crash_once" in told and not Path(told["crash_once"]).exists():
         Path(told["crash_once"]).touch()
         os._exit(9)
@@ -135,16 +140,31 @@ def end(session: str, told: dict[str, Any]) -> str:
         os._exit(9)
     if "unless" in told and Path(told["unless"]).exists():
         told.pop("stop")
-    again = told.get("sleep_again", 0) if prompts_of_all() > 1 else 0
-    over = time.monotonic() + told.get("sleep", again)
-    while time.monotonic() < over and session not in CANCELLED:
-        time.sleep(0.01)
+    until(session, told)
     if session in CANCELLED:
         CANCELLED.discard(session)
         return "cancelled"
     if "say" in told:
         say(session, told["say"])
     return str(told.get("stop", "end_turn"))
+
+
+def until(session: str, told: dict[str, Any]) -> None:
+    """Wait for what the prompt says, or for its cancellation."""
+    seconds = told.get("sleep", told.get("sleep_again", 0) if prompts_of_all() > 1 else 0)
+    if "hang_once" in told and not Path(told["hang_once"]).exists():
+        Path(told["hang_once"]).touch()
+        seconds = 600
+    over = time.monotonic() + seconds
+    meet = told.get("meet")
+    if meet is not None:
+        (Path(meet["folder"]) / uuid.uuid4().hex).touch()
+    while session not in CANCELLED and (
+        time.monotonic() < over
+        or ("wait_for" in told and not Path(told["wait_for"]).exists())
+        or (meet is not None and len([*Path(meet["folder"]).iterdir()]) < meet["count"])
+    ):
+        time.sleep(0.01)
 
 
 def handle(message: dict[str, Any]) -> None:

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from codex_acp.errors import ErrorReply
-from codex_acp.fleet import Outcome
+from codex_acp.fleet import Outcome, Retries
 from codex_acp.fleet.failures import reason_of
 from codex_acp.fleet.time_limit import TimeLimit
 from tests.fleet.fleet_bench import WAIT, fleet_of, notes, outcomes, repository, spec, task
+from tests.soak.chaos.virtual_time import VirtualTimeLoop
 from tests.support.processes import lives
 
 
-async def test_a_task_that_hangs_is_ended_at_its_limit_with_what_it_did(tmp_path: Path) -> None:
+async def test_a_task_that_hangs_is_ended_at_its_limit_with_what_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = tmp_path / "store"
     source = repository(tmp_path / "source")
     agent = spec(FLEET_AGENT_STORE=str(store))
+    limits: dict[float | None, TimeLimit] = {}
+
+    class Noted(TimeLimit):
+        def __init__(self, seconds: float | None) -> None:
+            super().__init__(seconds)
+            limits[seconds] = self
+
+    def watch(task_id: str, event: Any) -> None:
+        if task_id == "a" and event["type"] == "usage":  # what it says last, so it is over now
+            limits[500.0]._timeout.reschedule(asyncio.get_running_loop().time())
+
+    monkeypatch.setattr("codex_acp.fleet.worker.TimeLimit", Noted)
     found = await outcomes(
-        fleet_of(None, task_time_limit=600),
-        task("a", tmp_path, agent, write={"b": "1\n"}, sleep=600, time_limit=5.0,
+        fleet_of(None, task_time_limit=600, on_event=watch),
+        task("a", tmp_path, agent, write={"b": "1\n"}, sleep=600, time_limit=500.0,
              repository=str(source), used=70),
         task("b", tmp_path, agent, say="x"),
     )  # fmt: skip
+    assert set(limits) == {500.0, 600}
     outcome = found["a"]
     assert (outcome.status, outcome.reason, len(outcome.attempts)) == ("failed", "time_limit", 1)
     assert (outcome.usage.total, outcome.usage.counted) == (70, False)
@@ -37,22 +54,51 @@ async def test_a_task_that_hangs_is_ended_at_its_limit_with_what_it_did(tmp_path
     assert not any(lives(note["pid"]) for note in notes(store))
 
 
-async def test_a_question_that_waits_does_not_use_up_the_time() -> None:
-    async with TimeLimit(1.0) as limit:
-        with limit.paused(), limit.paused():
-            await asyncio.sleep(1.5)
-    assert not limit.expired
-    over = TimeLimit(0.2)
+def test_a_question_that_waits_does_not_use_up_the_time() -> None:
+    loop = VirtualTimeLoop()
 
-    async def too_long() -> None:
-        async with over:
-            with over.paused():
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(600)
+    async def works(limit: TimeLimit, seconds: float) -> None:
+        async with limit:
+            await asyncio.sleep(4.0)
+            with limit.paused(), limit.paused():
+                await asyncio.sleep(600)
+            await asyncio.sleep(seconds)
 
-    with pytest.raises(TimeoutError):
-        await too_long()
-    assert over.expired
+    enough, over = TimeLimit(10.0), TimeLimit(10.0)
+    try:
+        loop.run_until_complete(works(enough, 5.0))
+        with pytest.raises(TimeoutError):
+            loop.run_until_complete(works(over, 7.0))
+    finally:
+        loop.close()
+    assert (enough.expired, over.expired) == (False, True)
+
+
+def test_the_pauses_between_attempts_grow_up_to_a_bound() -> None:
+    retries = Retries(10)
+    for made in range(1, 10):
+        least = min(2.0 * 2 ** (made - 1), 120.0)
+        assert least <= retries.pause(made) <= 1.5 * least
+
+
+async def test_only_so_many_tasks_run_at_once(tmp_path: Path) -> None:
+    """Each of the first waits for the other, so that two do run."""
+    meet = f"touch {tmp_path}/$$; until [ $(ls {tmp_path} | wc -l) -ge 2 ]; do sleep 0.02; done"
+    running: set[str] = set()
+    most = 0
+
+    def watch(task_id: str, event: Any) -> None:
+        nonlocal most
+        if event["type"] == "place":
+            running.add(task_id)
+            most = max(most, len(running))
+        if event["type"] == "ended":
+            running.discard(task_id)
+
+    fleet = fleet_of(None, concurrency=2, on_event=watch)
+    found = await outcomes(fleet, *(task(f"t{n}", tmp_path, sh=meet) for n in range(6)))
+    assert all(outcome.ok for outcome in found.values())
+    assert most == 2
 
 
 async def test_a_task_is_ended_when_it_has_used_its_tokens(tmp_path: Path) -> None:
@@ -91,6 +137,10 @@ async def test_a_budget_stops_the_fleet_and_what_runs(
     assert running.stopped is not None
     assert "for all tasks" in running.stopped
     assert not any(lives(note["pid"]) for note in notes(store))
+    quick = [replace(each, time_limit=1.0) for each in tasks]  # which are no other tasks
+    again = await outcomes(fleet_of(out, concurrency=3, resume=True), *quick)
+    assert set(again) == {each.id for each in tasks}
+    assert {again[name].reason for name in running.left} <= {"time_limit", "end_turn"}
 
 
 async def test_a_budget_counts_all_attempts_and_tasks(tmp_path: Path) -> None:
@@ -171,12 +221,8 @@ def test_the_words_of_an_error_decide_nothing() -> None:
 
 
 async def test_a_stop_in_a_pause_between_attempts_is_heard(tmp_path: Path) -> None:
-    from codex_acp.fleet import Retries
-
-    started = time.monotonic()
     fleet = fleet_of(None, retries=Retries(3, 600.0), time_limit=1.0)
     with anyio.fail_after(WAIT):
         async with fleet.map([task("a", tmp_path, spec(), crash=True)]) as running:
             assert [outcome async for outcome in running] == []
     assert running.left == ("a",)
-    assert time.monotonic() - started < WAIT

@@ -12,7 +12,7 @@ import pytest
 from codex_acp.fleet import TaskPermission, deny_all
 from codex_acp.fleet.engines.ray_worker import RayWorker
 from codex_acp.fleet.jobs import Job
-from codex_acp.runtime import Form, FormAnswer, allow_kinds
+from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest, allow_kinds
 from tests.fleet.fleet_bench import WAIT, fleet_of, outcomes, spec, task
 
 
@@ -111,6 +111,24 @@ async def test_forms_are_offered_only_if_somebody_answers_them(tmp_path: Path) -
     log = found["a"].transcript.decode()
     assert '"fields": ["name"]' in log
     assert "secret-answer" not in log.replace(found["a"].text.replace('"', '\\"'), "")
+
+
+async def test_urls_are_offered_only_if_somebody_answers_them(tmp_path: Path) -> None:
+    pages: list[tuple[str, str]] = []
+
+    def look(task_id: str, request: UrlRequest) -> UrlAnswer:
+        pages.append((task_id, request.url))
+        return "accept"
+
+    one = task("a", tmp_path, url="https://example.com/page")
+    assert (await outcomes(fleet_of(None), one))["a"].text == "url {}. "
+    found = await outcomes(fleet_of(None, on_url=look), one)
+    assert '"action": "accept"' in found["a"].text
+    assert (pages, found["a"].asked, found["a"].allowed) == (
+        [("a", "https://example.com/page")],
+        1,
+        1,
+    )
 
 
 async def test_a_worker_takes_an_answer_for_the_very_question_alone(tmp_path: Path) -> None:

@@ -136,18 +136,46 @@ async def test_a_full_disk_stops_the_fleet_and_costs_no_outcome(
 async def test_a_journal_that_was_cut_off_is_read_and_written_on(tmp_path: Path) -> None:
     out = tmp_path / "out"
     await outcomes(fleet_of(out), task("a", tmp_path, say="x"))
+    torn = b'{"type": "attempt", "id": "b"'
     with (out / "journal.jsonl").open("ab") as file:
-        file.write(b'{"type": "attempt", "id": "b"')
+        file.write(torn)
     found = await outcomes(fleet_of(out, resume=True), task("b", tmp_path, say="x"))
     assert len(found["b"].attempts) == 1
-    assert set(read_history(out / "journal.jsonl")[1]) == {"a", "b"}
+    ids, histories = read_history(out / "journal.jsonl")
+    assert (ids, set(histories)) == (["a", "b"], {"a", "b"})  # the next line told of this run
+    assert histories["b"].attempts == list(found["b"].attempts)
+    lines = (out / "journal.jsonl").read_bytes().splitlines()
+    assert lines.count(torn) == 1
+    assert all(json.loads(line) for line in lines if line != torn)
+
+
+async def test_what_was_interrupted_behind_a_torn_line_is_gone_on_with(tmp_path: Path) -> None:
+    """A run that a crash has cut off is followed by one that is stopped, and by one that ends."""
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    one = task("a", tmp_path, agent, hang_once=str(tmp_path / "hung"), say="Done.")
+    await outcomes(fleet_of(out), task("first", tmp_path, say="x"))
+    with (out / "journal.jsonl").open("ab") as file:
+        file.write(b'{"type": "opened", "id": "a", "sessionId": "no')
+    with anyio.fail_after(WAIT):
+        async with fleet_of(out, resume=True).map([one]):
+            while not prompts_of(store):  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.02)
+    found = await outcomes(fleet_of(out, resume=True), one)
+    assert [(a.reason, a.resumed) for a in found["a"].attempts] == [
+        ("interrupted", False),
+        ("end_turn", True),
+    ]
 
 
 async def test_an_interrupted_task_goes_on_in_its_session_and_worktree(tmp_path: Path) -> None:
     store, out = tmp_path / "store", tmp_path / "out"
     agent = spec(FLEET_AGENT_STORE=str(store))
     source = repository(tmp_path / "source")
-    prompts = [json.dumps({"write": {"first": "1\n"}}), json.dumps({"sleep": 1.0, "say": "Done."})]
+    prompts = [
+        json.dumps({"write": {"first": "1\n"}}),
+        json.dumps({"hang_once": str(tmp_path / "hung"), "say": "Done."}),
+    ]
     one = task("a", tmp_path, agent, prompt=prompts, repository=str(source))
     with anyio.fail_after(WAIT):
         async with fleet_of(out).map([one]):
@@ -173,7 +201,7 @@ async def test_without_the_worktree_an_interrupted_task_begins_anew(tmp_path: Pa
     store, out = tmp_path / "store", tmp_path / "out"
     agent = spec(FLEET_AGENT_STORE=str(store))
     source = repository(tmp_path / "source")
-    one = task("a", tmp_path, agent, sleep=1.0, repository=str(source))
+    one = task("a", tmp_path, agent, hang_once=str(tmp_path / "hung"), repository=str(source))
     with anyio.fail_after(WAIT):
         async with fleet_of(out).map([one]):
             while not prompts_of(store):  # noqa: ASYNC110 - of another process
@@ -189,7 +217,7 @@ async def test_without_the_worktree_an_interrupted_task_begins_anew(tmp_path: Pa
 async def test_a_session_that_is_gone_is_a_new_one(tmp_path: Path) -> None:
     out = tmp_path / "out"
     store = tmp_path / "store"
-    one = task("a", tmp_path, spec(FLEET_AGENT_STORE=str(store)), sleep=1.0)
+    one = task("a", tmp_path, spec(FLEET_AGENT_STORE=str(store)), hang_once=str(tmp_path / "hung"))
     with anyio.fail_after(WAIT):
         async with fleet_of(out).map([one]):
             while not prompts_of(store):  # noqa: ASYNC110 - of another process

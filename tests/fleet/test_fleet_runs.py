@@ -60,8 +60,74 @@ async def test_each_task_has_its_outcome_with_what_it_said_used_and_changed(tmp_
     kept = {outcome.id: outcome for outcome in read_outcomes(out)}
     assert kept["one"].usage == one.usage
     assert kept["one"].earlier
-    for path in (out, one.path, one.path / "outcome.json"):
+    for path in (out, *out.rglob("*")):
         assert not path.stat().st_mode & 0o077, path
+    assert {path.name for path in one.path.iterdir()} == {
+        *("outcome.json", "transcript.jsonl", "changes.patch")
+    }
+
+
+async def test_git_takes_the_patch_of_whatever_was_changed(tmp_path: Path) -> None:
+    source = repository(tmp_path / "source", a_txt="one\n", b_txt="two\n" * 50, c_txt="three\n")
+    script = (
+        "mv b.txt moved.txt && echo more >> moved.txt && rm c.txt && chmod +x a.txt && "
+        "ln -s a.txt link && mkdir -p deep/er && printf 'no end' > 'deep/er/a name' && "
+        "head -c 3000 /dev/urandom > binary && printf 'x\\r\\ny\\n' > ends"
+    )
+    one = task("a", tmp_path, sh=script, repository=str(source))
+    found = await outcomes(fleet_of(tmp_path / "out"), one)
+    assert found["a"].path is not None
+    work = tmp_path / "again"
+    git(tmp_path, "clone", "-q", str(source), str(work))
+    git(work, "apply", "--index", str(found["a"].path / "changes.patch"))
+    assert sorted(git(work, "ls-files").splitlines()) == [
+        *("a.txt", "binary", "deep/er/a name", "ends", "link", "moved.txt")
+    ]
+    assert (work / "a.txt").stat().st_mode & 0o100
+    assert (work / "link").is_symlink()
+    assert (work / "ends").read_bytes() == b"x\r\ny\n"
+    assert (work / "moved.txt").read_text() == "two\n" * 50 + "more\n"
+    assert (work / "binary").stat().st_size == 3000
+
+
+async def test_tasks_that_share_a_directory_see_each_others_changes(tmp_path: Path) -> None:
+    place = repository(tmp_path / "place", a_txt="1\n")
+    tasks = [
+        task("first", place, write={"made": "by the first\n"}),
+        task("second", place, sh="cat made > seen", write={"a.txt": "2\n"}),
+    ]
+    found = await outcomes(fleet_of(None, concurrency=1), *tasks)
+    assert (place / "seen").read_text() == "by the first\n"
+    assert b"+++ b/made" in (found["first"].changes or b"")
+    assert b"+++ b/made" not in (found["second"].changes or b"")
+
+
+async def test_paths_are_from_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path / "source", a_txt="1\n")
+    (tmp_path / "place").mkdir()
+    monkeypatch.chdir(tmp_path)
+    tasks = [
+        Task(id="directory", agent=spec(), cwd="place", prompt='{"write": {"here": "x"}}'),
+        Task(id="path", agent=spec(), repository="source", prompt='{"sh": "test -e a.txt"}'),
+        Task(id="url", agent=spec(), repository=(tmp_path / "source").as_uri(), prompt="x"),
+    ]
+    found = await outcomes(fleet_of(None), *tasks)
+    assert all(outcome.ok for outcome in found.values()), found
+    assert (tmp_path / "place" / "here").exists()
+
+
+async def test_what_is_wrong_for_good_is_tried_once(tmp_path: Path) -> None:
+    tasks = [
+        task("settings", tmp_path, model="big"),
+        task("directory", tmp_path / "gone"),
+        task("token_limit", tmp_path, tokens=50, max_tokens=40),
+        task("agent_not_found", tmp_path, AgentSpec((str(tmp_path / "nothing"),))),
+    ]
+    for outcome in (await outcomes(fleet_of(None), *tasks)).values():
+        assert (outcome.reason, len(outcome.attempts)) == (outcome.id, 1)
+        assert outcome.message
 
 
 async def test_without_a_directory_outcomes_are_in_memory(tmp_path: Path) -> None:
@@ -112,7 +178,9 @@ async def test_tasks_of_a_shared_agent_share_a_process_and_others_do_not(tmp_pat
     for shared in (True, False):
         store = tmp_path / f"store-{shared}"
         agent = spec(shared=shared, FLEET_AGENT_STORE=str(store))
-        tasks = [task(f"t{n}", tmp_path, agent, sleep=0.3) for n in range(4)]
+        (tmp_path / f"meet-{shared}").mkdir()
+        meet = {"folder": str(tmp_path / f"meet-{shared}"), "count": 4}
+        tasks = [task(f"t{n}", tmp_path, agent, meet=meet) for n in range(4)]
         found = await outcomes(fleet_of(None, concurrency=4), *tasks)
         assert all(outcome.ok for outcome in found.values())
         counts[shared] = len({note["pid"] for note in notes(store)})
@@ -121,7 +189,9 @@ async def test_tasks_of_a_shared_agent_share_a_process_and_others_do_not(tmp_pat
 
 async def test_a_process_takes_no_more_tasks_than_it_may(tmp_path: Path) -> None:
     agent = spec(FLEET_AGENT_STORE=str(tmp_path / "store"))
-    tasks = [task(f"t{n}", tmp_path, agent, sleep=0.5) for n in range(4)]
+    (tmp_path / "meet").mkdir()
+    meet = {"folder": str(tmp_path / "meet"), "count": 4}
+    tasks = [task(f"t{n}", tmp_path, agent, meet=meet) for n in range(4)]
     engine = LocalEngine(tasks_per_agent=2)
     await outcomes(fleet_of(None, engine=engine, concurrency=4), *tasks)
     assert len({note["pid"] for note in notes(tmp_path / "store")}) == 2

@@ -81,6 +81,29 @@ async def test_codex_works_in_worktrees_of_its_own(tmp_path: Path) -> None:
     assert {"session", "prompt", "update", "end"} <= set(kinds)
 
 
+async def test_a_task_has_its_own_model_and_effort(tmp_path: Path) -> None:
+    script = [ModelResponse(Text("Yes."), repeat=True)]
+    own: dict[str, dict[str, Any]] = {
+        "Plain?": {},
+        "Other?": {"model": "gpt-5.5", "effort": "high"},
+        "Option?": {"options": {"model": "gpt-5.5"}},
+    }
+    with (
+        ScriptedModel(script) as model,
+        CodexHome(model.base_url, model="gpt-5.6-luna") as home,
+    ):
+        tasks = [
+            Task(id=text, prompt=text, cwd=tmp_path, agent=codex(home), **each)
+            for text, each in own.items()
+        ]
+        found = await outcomes(fleet_of(None), *tasks)
+    assert all(outcome.ok for outcome in found.values()), found
+    asked = {request.last_user_text: request for request in model.requests}
+    assert asked["Plain?"].model == "gpt-5.6-luna"
+    assert asked["Other?"].model == asked["Option?"].model == "gpt-5.5"
+    assert "'effort': 'high'" in str(asked["Other?"].body["reasoning"])
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_what_codex_asks_is_answered_at_the_driver(tmp_path: Path, allowed: bool) -> None:
     place = repository(tmp_path / "place")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,23 @@ def test_no_repository_or_revision_is_an_option_or_a_program(
         Task(id="a", prompt="x", **where)
     (problem,) = problems({"id": "a", "prompt": "x", **where})
     assert said in problem
+
+
+def test_a_schema_without_what_checks_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    (problem,) = problems(GOOD | {"output": {"type": "object"}})
+    assert "pip install 'codex-acp-sdk[fleet]'" in problem
+
+
+def test_the_default_agent_is_codex_and_its_tasks_share_processes() -> None:
+    from codex_acp.fleet.agent_pool import TASKS_PER_AGENT
+
+    (one,) = parse_tasks(json.dumps(GOOD))[0]
+    (other,) = parse_tasks(json.dumps(GOOD | {"agent": "claude"}))[0]
+    assert (one.spec.name, one.spec.shared, TASKS_PER_AGENT) == ("codex", True, 8)
+    assert (other.spec.name, one.policy) == ("claude", None)
 
 
 def test_duplicate_ids_are_named_with_their_lines() -> None:

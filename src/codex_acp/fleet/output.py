@@ -78,7 +78,7 @@ def _validator(schema: Mapping[str, JsonValue]) -> Any:
         from jsonschema import SchemaError
         from jsonschema.validators import validator_for
     except ImportError:
-        msg = "an output given as a JSON Schema needs jsonschema: pip install jsonschema"
+        msg = "a JSON Schema as output needs more: pip install 'codex-acp-sdk[fleet]'"
         raise MisuseError(msg) from None
     cls = validator_for(schema)
     try:
