@@ -27,7 +27,8 @@ from codex_acp.fleet import (
     Retries,
     read_outcomes,
 )
-from codex_acp.fleet.journal import read_history
+from codex_acp.fleet.journal import History, read_history
+from codex_acp.fleet.outcome import Attempt
 from codex_acp.fleet.out_directory import OutDirectory
 from tests.fleet.fleet_bench import WAIT, fleet_of, git, notes, outcomes, repository, spec, task
 from tests.support.processes import lives
@@ -455,3 +456,14 @@ def test_a_directory_of_outcomes_that_is_damaged_is_named(tmp_path: Path) -> Non
     directory.close()
     with pytest.raises(Exception, match="only a fleet with an output directory"):
         Fleet(resume=True)
+
+
+def test_a_prompt_that_has_ended_is_not_sent_again_and_one_that_has_not_is() -> None:
+    history = History([Attempt(started="now", reason="interrupted")])
+    for event, first in (
+        ("prompt", (0, True)),
+        ("prompt_ended", (1, False)),
+        ("prompt", (1, True)),
+    ):
+        history.take({"type": event, "number": 1 if first == (1, True) else 0})
+        assert (history.first_prompt, history.begun) == first

@@ -193,9 +193,12 @@ def _is_excused(world: World, problem: str) -> bool:
     At Codex's death what is asked is withdrawn right behind the answers of the prompts, and the end
     of a turn may cross the closing, or the opening anew, of its session.
     """
-    found = re.search(r"turn-\d+", problem)
-    turn = None if found is None else world.spoken.turns.get(found[0])
-    upsets = () if turn is None else world.spoken.upsets.get(turn.thread, ())
+    found = re.search(r"(turn|thread)-\d+", problem)
+    name = "" if found is None else found[0]
+    turn = world.spoken.turns.get(name)
+    upsets = world.spoken.upsets.get(name if turn is None else turn.thread, ())
+    if "does not know" in problem:  # whoever gives its opening up may have it opened all the same
+        return any(what == "give up" for _, what in upsets)
     crossed = any(what not in ("cancel", "give up") for _, what in upsets)
     return crossed or (bool(world.spoken.deaths) and problem.startswith(AT_DEATH))
 

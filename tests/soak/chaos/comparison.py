@@ -315,7 +315,13 @@ class _Whole:
     def _is_unwanted(self, said: Saying) -> bool:
         """Return whether its turn ignored an interrupt, or began when its prompt had ended."""
         turn = self.spoken.turns[said.turn]
-        ends = [each.ends[turn.prompt][1] for each in self.clients if turn.prompt in each.ends]
+        ends = [
+            each.ends[turn.prompt][1]
+            for each in self.clients
+            # In version 2 a prompt is answered when it is taken.
+            if turn.prompt in each.ends
+            and (each.version == 1 or "error" in each.ends[turn.prompt][2])
+        ]
         return turn.given_up or any(at <= said.at for at in ends)
 
     def _texts(self, said: list[Saying], tokens: list[Token]) -> Iterator[str]:
