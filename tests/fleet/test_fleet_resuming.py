@@ -28,8 +28,8 @@ from codex_acp.fleet import (
     read_outcomes,
 )
 from codex_acp.fleet.journal import History, read_history
-from codex_acp.fleet.outcome import Attempt
 from codex_acp.fleet.out_directory import OutDirectory
+from codex_acp.fleet.outcome import Attempt
 from tests.fleet.fleet_bench import WAIT, fleet_of, git, notes, outcomes, repository, spec, task
 from tests.support.processes import lives
 
