@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,27 @@ def test_7_1b_the_first_prompt_asks_for_what_git_would_run(version: int) -> None
         assert its.adapter.updates("tool_call_update", session)[-1]["status"] == "failed"
         assert its.model.requests == ()
         assert not it.ran()
+
+
+@pytest.mark.parametrize(
+    ("option", "outcome"), [("allow_always", "accepted"), ("reject_once", "rejected")]
+)
+def test_5_1_the_transcript_has_what_was_answered_for_git(
+    option: str, outcome: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "transcript.jsonl"
+    with EitherVersion(1, SAYS_NO_MORE, args=("--transcript", str(path))) as its:
+        it = evil(its.home)
+        session = its.adapter.new_session(it.path)
+        prompt = its.adapter.start_prompt(session)
+        its.adapter.choose(question(its.adapter), option)
+        its.adapter.answer(prompt)
+    lines = map(json.loads, path.read_text().splitlines())
+    (line,) = [each for each in lines if each["type"] == "agreement.decided"]
+    assert (line["about"], line["outcome"], line["by"]) == ("git_programs", outcome, "client")
+    assert line["session_id"] == session
+    (program,) = line["subject"]
+    assert program == f"filter.evil.clean in {it.config}: {it.program}"
 
 
 @pytest.mark.parametrize("version", [1, 2])

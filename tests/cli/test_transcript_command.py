@@ -43,7 +43,7 @@ def shown(written: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., li
 
 def test_everything_is_one_row_with_time_way_and_word(shown: Callable[..., list[str]]) -> None:
     rows = shown()
-    assert len(rows) == 17
+    assert len(rows) == 18
     assert rows[2].split()[:8] == [
         *("12:00:00.500", "sion-one", "Codex", ">", "client", "\u2b22", "APPROVAL", "asked")
     ]
@@ -58,6 +58,8 @@ def test_a_file_of_the_first_version_is_shown_as_it_was_written(
 ) -> None:
     old = []
     for line in map(json.loads, written.read_text().splitlines()):
+        if line["type"] == "agreement.decided":
+            continue  # there was none
         was = {k: v for k, v in line.items() if k not in ("subject", "policy")}
         was |= {"by": "person"} if was.get("by") == "client" else {}
         old.append(json.dumps(was | {"schema_version": 1}))
@@ -86,7 +88,7 @@ def test_a_row_of_a_terminal_is_one_row(written: Path, tmp_path: Path, columns: 
     os.close(ours)
     assert process.wait(WAIT_SECONDS) == 0
     rows = re.sub(r"\x1b\[[0-9;]*m", "", out.decode()).splitlines()
-    assert len(rows) == 18
+    assert len(rows) == 19
     assert max(map(len, rows)) < columns
     assert b"\x1b[1;33m" in out
     assert ("Codex > client" in rows[3]) == (columns == 120)
@@ -95,20 +97,20 @@ def test_a_row_of_a_terminal_is_one_row(written: Path, tmp_path: Path, columns: 
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        (["--session", "session-two"], 3),
-        (["--session", "session-"], 17),
+        (["--session", "session-two"], 4),
+        (["--session", "session-"], 18),
         (["--session", "no"], 0),
-        (["--session", "session-two", "--session", "session-one"], 17),
-        (["--kind", "approval"], 5),
+        (["--session", "session-two", "--session", "session-one"], 18),
+        (["--kind", "approval"], 6),
         (["--kind", "approval.refused,decline"], 2),
-        (["--kind", "approval", "--kind", "prompt"], 9),
+        (["--kind", "approval", "--kind", "prompt"], 10),
         (["--decided", "rejected"], 1),
         (["--decided", "declined"], 1),
         (["--decided", "decline"], 1),
-        (["--decided", "accept,accepted"], 2),
+        (["--decided", "accept,accepted"], 3),
         (["--decided", "client", "--kind", "elicitation"], 2),
         (["--decided", "refused"], 1),
-        (["--since", "2026-01-31T12:00:02"], 9),
+        (["--since", "2026-01-31T12:00:02"], 10),
         (["--until", "2026-01-31T12:00:02Z"], 9),
         (["--since", "2026-01-31T13:00:02+01:00", "--until", "2026-01-31T12:00:02"], 1),
         (["--since", "1s"], 0),
@@ -169,7 +171,7 @@ def test_nothing_in_a_transcript_steers_the_terminal(
     path.write_text("".join(lines(of_every_kind(text))))
     assert main(["transcript", str(path)]) == 0
     out = capsys.readouterr().out
-    assert len(out.splitlines()) == 18
+    assert len(out.splitlines()) == 19
     assert out.replace("\n", "").isprintable()
 
 
@@ -185,9 +187,9 @@ def test_lines_that_cannot_be_read_end_nothing(tmp_path: Path) -> None:
     rows = done.stdout.decode().splitlines()
     assert sum("cannot be read" in row for row in rows) == 6
     assert "it is not finished" in rows[-1]
-    assert len(rows) == 1 + 17 * 2 + 6
+    assert len(rows) == 1 + 18 * 2 + 6
     assert max(map(len, rows)) < 5_000
-    assert b"34 events" in done.stderr
+    assert b"36 events" in done.stderr
     assert b"Traceback" not in done.stderr
 
 

@@ -59,6 +59,7 @@ def test_every_kind_of_event_has_a_row_with_words_of_its_own() -> None:
         ("session", "opened", "client", "codex", "plain"),
         ("prompt", "started", "client", "codex", "plain"),
         ("prompt", "failed", "adapter", "client", "bad"),
+        ("approval", "accepted", "client", "adapter", "good"),
         ("session", "closed", "client", "codex", "plain"),
     ]
 
@@ -181,7 +182,7 @@ def test_the_command_writes_the_page_for_its_owner_alone(
     source, page = tmp_path / "t.jsonl", tmp_path / "page.html"
     source.write_text("".join(lines(of_every_kind())) + '{"torn')
     assert main(["transcript", str(source), "--html", str(page)]) == 1
-    assert "18 events" in (told := capsys.readouterr().err)
+    assert "19 events" in (told := capsys.readouterr().err)
     assert "1 lines could not be read" in told
     assert page.stat().st_mode & 0o777 == 0o600
     assert page.read_text().startswith("<!doctype html>")

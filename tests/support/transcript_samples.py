@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.transcript import (
+    AgreementDecided,
     ApprovalDecided,
     ApprovalRefused,
     ApprovalRequested,
@@ -108,6 +109,9 @@ def of_every_kind(text: str = "notes") -> list[TranscriptEvent]:
         SessionOpened(ref=other, how="load"),
         PromptStarted(ref=other),
         PromptEnded(ref=other, stop_reason=None, error=text),
+        AgreementDecided(
+            ref=other, about="git_programs", subject=(text,), outcome="accepted", by="client"
+        ),
         SessionClosed(ref=session, reason=text),
     ]  # fmt: skip
 

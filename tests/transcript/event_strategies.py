@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from codex_acp.jsonrpc.message import JsonValue, RequestId
 from codex_acp.transcript import (
+    AgreementDecided,
     ApprovalDecided,
     ApprovalRefused,
     ApprovalRequested,
@@ -104,6 +105,14 @@ BY_TYPE: dict[str, st.SearchStrategy[TranscriptEvent]] = {
         decision=text,
     ),
     "approval.refused": st.builds(ApprovalRefused, **approval, code=text, reason=text),
+    "agreement.decided": st.builds(
+        AgreementDecided,
+        ref=session_refs,
+        about=one_of(types.AgreementKind),
+        subject=st.lists(text, max_size=3).map(tuple),
+        outcome=one_of(types.ApprovalOutcome),
+        by=one_of(types.ApprovalSettler),
+    ),
     "elicitation.requested": st.builds(ElicitationRequested, **elicitation, url=maybe_text),
     "elicitation.answered": st.builds(
         ElicitationAnswered,

@@ -20,7 +20,6 @@ from codex_acp.adapter.sessions.after_opening import AfterOpening
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
-from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.mapping.agent.handshake import codex_client_info
@@ -83,7 +82,6 @@ class CodexAgent:
         transcript = transcript or Transcript()
         self.client = Client(spawn)
         self._sessions = Sessions(spawn, self.client, transcript)
-        self._transcript = SessionTranscript(transcript, lambda: self._sessions.generation)
         self.config = Config(spawn, self._sessions.send, self._sessions.features)
         self._opener = SessionOpener(app_server, self._sessions, self.config)
         self.preconditions = PromptPreconditions(self._sessions, self._opener)
@@ -234,7 +232,7 @@ class CodexAgent:
 
     def _opened(self, opened: OpeningResult) -> Json:
         """A session is open; what else there is to do, waits until that is answered."""
-        self._transcript.opened(opened)
+        self._sessions.transcript.opened(opened.session_id, opened.how)
         self._after.add(opened)
         return opened.answer
 
@@ -300,7 +298,7 @@ class CodexAgent:
             ),
             begun=early is not None,
         )
-        return await self._transcript.prompt(session_id, running)
+        return await self._sessions.transcript.prompt(session_id, running)
 
     def cancel(self, session_id: str) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
@@ -323,4 +321,4 @@ class CodexAgent:
     def _closed(self, session_id: str, reason: str) -> None:
         if self._services is not None:
             self._services.closed(session_id)
-        self._transcript.closed(session_id, reason)
+        self._sessions.transcript.closed(session_id, reason)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codex_acp.transcript.codec import SCHEMA_VERSION as SCHEMA_VERSION
     from codex_acp.transcript.codec import from_json as from_json
     from codex_acp.transcript.codec import to_json as to_json
+    from codex_acp.transcript.events import AgreementDecided as AgreementDecided
     from codex_acp.transcript.events import ApprovalDecided as ApprovalDecided
     from codex_acp.transcript.events import ApprovalRefused as ApprovalRefused
     from codex_acp.transcript.events import ApprovalRequested as ApprovalRequested
@@ -52,10 +53,10 @@ else:
         {
             "codec": "SCHEMA_VERSION from_json to_json",
             "events": (
-                "ApprovalDecided ApprovalRefused ApprovalRequested ElicitationAnswered "
-                "ElicitationRequested Entry OfferedOption PromptEnded PromptStarted "
-                "RequestDeclined RequestRef SessionClosed SessionOpened SessionRef "
-                "ToolIdentity TranscriptEvent WireMessage"
+                "AgreementDecided ApprovalDecided ApprovalRefused ApprovalRequested "
+                "ElicitationAnswered ElicitationRequested Entry OfferedOption PromptEnded "
+                "PromptStarted RequestDeclined RequestRef SessionClosed SessionOpened "
+                "SessionRef ToolIdentity TranscriptEvent WireMessage"
             ),
             "log": "Transcript",
             "redaction": "redacted",

@@ -47,7 +47,9 @@ _OLDER: Final[Mapping[str, Mapping[str, JsonValue]]] = {
 """What lines of version 1 of these events do not have yet."""
 
 _VERSIONS: Final[Mapping[str, int]] = (
-    dict.fromkeys(EVENT_TYPES, 1) | {"wire.message": 2} | dict.fromkeys(_OLDER, 3)
+    dict.fromkeys(EVENT_TYPES, 1)
+    | {"wire.message": 2, "agreement.decided": 3}
+    | dict.fromkeys(_OLDER, 3)
 )
 """The version in which each event was last changed, and that its lines begin with: whoever reads
 version 1 reads what there was of it."""

@@ -57,6 +57,9 @@ name is recorded. ``person``: somebody whom this program itself asked; lines of 
 every client. ``invalid_answer``: the answer failed a check, and an ``approval.refused`` says which.
 """
 
+AgreementKind: TypeAlias = Literal["git_programs", "plan"]
+"""Permissions that the adapter asks for by itself."""
+
 ElicitationMode: TypeAlias = Literal["form", "url"]
 """Source: ACP ``elicitation/create``, ``mode``."""
 
@@ -188,6 +191,22 @@ class ApprovalRefused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgreementDecided:
+    """A permission was settled that no request of Codex asked for, but the adapter by itself.
+
+    ``about``: whether git may run what a directory's configuration names, or whether a proposed
+    plan is carried out. ``subject`` is what was decided on, without secrets.
+    """
+
+    type: ClassVar[Literal["agreement.decided"]] = "agreement.decided"
+    ref: SessionRef
+    about: AgreementKind
+    subject: tuple[str, ...]
+    outcome: ApprovalOutcome
+    by: ApprovalSettler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ElicitationRequested:
     """A client or a person was asked for input. ``fields`` are names of the form's properties.
 
@@ -300,6 +319,7 @@ TranscriptEvent: TypeAlias = (
     ApprovalRequested
     | ApprovalDecided
     | ApprovalRefused
+    | AgreementDecided
     | ElicitationRequested
     | ElicitationAnswered
     | RequestDeclined

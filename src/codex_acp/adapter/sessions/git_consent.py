@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.sessions.activity import SessionActivity
+    from codex_acp.adapter.sessions.session_transcript import SessionTranscript
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.threads.git_config import GitProgram
     from codex_acp.codex.threads.git_programs import Look
+    from codex_acp.transcript.events import ApprovalSettler
 
 MAX_DIRECTORIES: Final = 256
 """Of which it is remembered what was found: more than a person works in."""
@@ -34,7 +36,8 @@ MAX_DIRECTORIES: Final = 256
 class GitConsent:
     """Of all sessions of one agent."""
 
-    def __init__(self) -> None:
+    def __init__(self, transcript: SessionTranscript) -> None:
+        self._transcript = transcript
         self._looks: LastOnes[str, Look] = LastOnes(MAX_DIRECTORIES)
         self._agreed: set[tuple[str, GitProgram]] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -76,7 +79,7 @@ class GitConsent:
                 if audience is None:
                     raise _refused(directory, programs)
                 with activity.asking_first():
-                    agreed = await _agreed(directory, programs, session_id, audience)
+                    agreed = await self._ask(directory, programs, session_id, audience)
                 if not agreed:
                     raise _refused(directory, programs)
             self._agreed.update((directory, each) for each in programs)
@@ -86,6 +89,34 @@ class GitConsent:
     def _open(self, directory: str, programs: Sequence[GitProgram]) -> Sequence[GitProgram]:
         return [each for each in programs if (directory, each) not in self._agreed]
 
+    async def _ask(
+        self, directory: str, programs: Sequence[GitProgram], session_id: str, audience: Audience
+    ) -> bool:
+        """Ask; False for anything but the choice to let them run."""
+        from codex_acp.mapping.session.trust import RUN, programs_answered, programs_question
+        from codex_acp.routing.ledger import Selected
+
+        call_id = f"git-programs:{os.urandom(16).hex()}"  # no model can choose it
+        asked = programs_question(session_id, call_id, directory, programs)
+        if asked is None:
+            return False
+        call, question = asked
+        agreed: bool | None = None
+        by: ApprovalSettler = "turn_cancelled"
+        audience.outflow.send(session_id, call)
+        audience.outflow.flush()
+        try:
+            answer = await audience.asks.request_permission(question, lambda _: None)
+            agreed, by = isinstance(answer, Selected) and answer.option_id == RUN, "client"
+        except CodexAcpError:  # nobody is there who could agree
+            agreed, by = False, "disconnected"
+        finally:
+            audience.outflow.send(session_id, programs_answered(call_id, agreed=agreed))
+            audience.outflow.flush()
+            named = [f"{each.key or 'any key'} in {each.file}: {each.value}" for each in programs]
+            self._transcript.agreed(session_id, "git_programs", named, agreed=agreed, by=by)
+        return agreed
+
 
 async def _is_trusted(codex: AppServerConnection, directory: str) -> bool:
     from codex_acp.codex.threads.trust import is_trusted
@@ -94,32 +125,6 @@ async def _is_trusted(codex: AppServerConnection, directory: str) -> bool:
         return is_trusted(directory, await configuration(codex, directory))
     except CodexAcpError:  # it has just ended
         return False
-
-
-async def _agreed(
-    directory: str, programs: Sequence[GitProgram], session_id: str, audience: Audience
-) -> bool:
-    """Ask; False for anything but the choice to let them run."""
-    from codex_acp.mapping.session.trust import RUN, programs_answered, programs_question
-    from codex_acp.routing.ledger import Selected
-
-    call_id = f"git-programs:{os.urandom(16).hex()}"  # no model can choose it
-    asked = programs_question(session_id, call_id, directory, programs)
-    if asked is None:
-        return False
-    call, question = asked
-    agreed: bool | None = None
-    audience.outflow.send(session_id, call)
-    audience.outflow.flush()
-    try:
-        answer = await audience.asks.request_permission(question, lambda _: None)
-        agreed = isinstance(answer, Selected) and answer.option_id == RUN
-    except CodexAcpError:  # nobody is there who could agree
-        agreed = False
-    finally:
-        audience.outflow.send(session_id, programs_answered(call_id, agreed=agreed))
-        audience.outflow.flush()
-    return agreed
 
 
 def _refused(directory: str, programs: Sequence[GitProgram]) -> RpcError:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from codex_acp import transcript as events
 from codex_acp.errors import RpcError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.adapter.session.driver import PromptDone
-    from codex_acp.adapter.sessions.opener import OpeningResult
+    from codex_acp.transcript.events import AgreementKind, ApprovalOutcome, ApprovalSettler
     from codex_acp.transcript.log import Transcript
 
 
@@ -22,17 +22,33 @@ class SessionTranscript:
         self._transcript = transcript
         self._generation = generation
 
-    def opened(self, opened: OpeningResult) -> None:
+    def opened(self, session_id: str, how: Literal["new", "load", "resume", "fork"]) -> None:
         """A session was joined with its thread."""
         if self._transcript.active:
-            ref = self._ref(opened.session_id)
-            self._transcript.record(events.SessionOpened(ref=ref, how=opened.how))
+            ref = self._ref(session_id)
+            self._transcript.record(events.SessionOpened(ref=ref, how=how))
 
     def closed(self, session_id: str, reason: str) -> None:
         """A session is not open any more."""
         if self._transcript.active:
             ref = self._ref(session_id)
             self._transcript.record(events.SessionClosed(ref=ref, reason=reason))
+
+    def agreed(
+        self, session_id: str, about: AgreementKind, subject: Sequence[str], *,
+        agreed: bool | None, by: ApprovalSettler,
+    ) -> None:  # fmt: skip
+        """A permission that no request of Codex asked for was settled; None: nobody has decided."""
+        if self._transcript.active:
+            outcome: ApprovalOutcome = (
+                "cancelled" if agreed is None else "accepted" if agreed else "rejected"
+            )
+            self._transcript.record(
+                events.AgreementDecided(
+                    ref=self._ref(session_id), about=about, subject=tuple(subject),
+                    outcome=outcome, by=by,
+                )
+            )  # fmt: skip
 
     async def prompt(self, session_id: str, running: Awaitable[PromptDone]) -> PromptDone:
         """Wait for a prompt's answer, or error, and note both ends."""

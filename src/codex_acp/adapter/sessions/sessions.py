@@ -17,6 +17,7 @@ from codex_acp.adapter.server.held_notifications import HeldNotifications
 from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifications
 from codex_acp.adapter.sessions.git_consent import GitConsent
 from codex_acp.adapter.sessions.opening_errors import sub_agent_session
+from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import given_servers
 
@@ -141,7 +142,8 @@ class Sessions:
         self._spawn = spawn
         self._audience = audience
         self._transcript = transcript
-        self.git_consent = GitConsent()
+        self.transcript = SessionTranscript(transcript, lambda: self.generation)
+        self.git_consent = GitConsent(self.transcript)
         """Which programs git may run for a session's directory."""
         self.generation = 0
         """Which connection to Codex this is, counted from 1."""

@@ -38,6 +38,10 @@ _OUTCOME_TONES: Final[dict[str, Tone]] = {
     "accept": "good", "decline": "bad", "cancel": "halted",
 }  # fmt: skip
 
+_ABOUT: Final[dict[events.AgreementKind, str]] = {
+    "git_programs": "what git may run", "plan": "the plan",
+}  # fmt: skip
+
 _ANSWERED: Final[dict[events.ElicitationAction, str]] = {
     "accept": "answered", "decline": "turned down", "cancel": "called off",
 }  # fmt: skip
@@ -63,6 +67,12 @@ def tell(event: events.TranscriptEvent) -> Told:
     match event:
         case events.ApprovalRequested() | events.ApprovalDecided() | events.ApprovalRefused():
             return _tell_approval(event)
+        case events.AgreementDecided():
+            about = "; ".join((_ABOUT[event.about], *event.subject))
+            return Told(
+                "approval", event.outcome, about, f"by {_plain(event.by)}", "client", "adapter",
+                _OUTCOME_TONES[event.outcome], (event.outcome, event.by),
+            )  # fmt: skip
         case events.ElicitationRequested() | events.ElicitationAnswered():
             return _tell_elicitation(event)
         case events.RequestDeclined():
