@@ -215,6 +215,16 @@ async def test_a_question_that_nobody_comes_back_for_is_answered_no(tmp_path: Pa
             assert client.asked == []
 
 
+@pytest.mark.attack("network")
+async def test_the_end_of_the_server_answers_what_still_waits_with_no(tmp_path: Path) -> None:
+    limits = Limits(keep_seconds=600)
+    async with served(tmp_path, tokens=several_tokens(), limits=limits) as server:
+        await asked_and_cut_off(server)
+        assert server.decisions() == []
+    (answer,) = server.decisions()
+    assert "accept" not in answer
+
+
 async def test_a_session_at_rest_makes_room_for_others(tmp_path: Path) -> None:
     limits = Limits(keep_seconds=600, sessions=1)
     async with served(tmp_path, tokens=several_tokens(), limits=limits) as server:
