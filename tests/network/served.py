@@ -72,9 +72,11 @@ async def served(
     limits: Limits | None = None,
     transcript: Transcript | None = None,
     scheme: str = "ws",
+    launch: LaunchOptions | None = None,
     **options: Any,
 ) -> AsyncIterator[Served]:
-    """A server in ``folder``; at its end nothing of it is left."""
+    """A server in ``folder``; at its end nothing of it is left. ``launch`` is for another Codex
+    than the stand-in."""
     token_file = folder / "tokens"
     token_file.write_text(tokens)
     token_file.chmod(0o600)
@@ -85,7 +87,7 @@ async def served(
         limits or Limits(),
         **options,
     )
-    launch = LaunchOptions(codex=str(codex.path))
+    launch = launch or LaunchOptions(codex=str(codex.path))
     urls: asyncio.Queue[str] = asyncio.Queue()
     lock = asyncio.Lock()
     async with anyio.create_task_group() as tasks:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from anyio import to_thread
 
+from codex_acp.adapter.network.limits import Limits
+from codex_acp.adapter.sessions.replay import Replay
+from codex_acp.codex import LaunchOptions
 from codex_acp.testing import CodexHome, Gate, ScriptedModel, Step, Text, exec_command
 from tests.network.listening_adapter import WAIT, JsonClient, ListeningAdapter
-from tests.network.served import until
+from tests.network.served import served, until
 
 ASK = exec_command("touch made && echo hi", justification="May I?")
 
@@ -92,3 +97,32 @@ async def test_a_session_goes_on_without_its_connection(
         everything = ["First.", "Hello.", "Second.", "I ask. ", "Done.", "Third."]
         assert said(client) == [*everything, "One", "two", "three."]
     shutil.rmtree(home.workspace / "made", ignore_errors=True)
+
+
+async def test_a_turn_that_runs_while_the_history_is_read_is_shown_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins behind the load of another connection, and has ended before its items are read."""
+    script: list[list[Step]] = [[Text("Hello.")], [Gate("sum"), Text("Short.")], [Text("Late.")]]
+    read = Replay.run
+    with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
+        launch = LaunchOptions(env={**os.environ, **home.env})
+        async with served(tmp_path, limits=Limits(keep_seconds=600), launch=launch) as server:
+            where: dict[str, Any] = {"cwd": str(home.workspace), "mcpServers": []}
+            async with server.connect() as one, server.connect() as other:
+                session = where["sessionId"] = await one.new_session(home.workspace)
+                await one.outcome(await one.prompt(session, "First."))
+                compacting = await one.prompt(session, "/compact")
+                await to_thread.run_sync(model.wait_for_gate, "sum", WAIT)
+                late = await one.prompt(session, "Second.")
+
+                async def behind_it(replay: Replay, *given: Any, **named: Any) -> None:
+                    model.open("sum")
+                    await one.outcome(compacting)
+                    await one.outcome(late)
+                    await read(replay, *given, **named)
+
+                monkeypatch.setattr(Replay, "run", behind_it)
+                await other.ask("session/load", where)
+                assert said(other)[:2] == ["First.", "Hello."]
+                assert said(other)[-2:] == ["Second.", "Late."]

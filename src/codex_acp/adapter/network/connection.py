@@ -268,13 +268,9 @@ class NetworkConnection:
         opened = sessions.open_session(session_id)
         mark: Mark | None = None
         if whole and opened is not None:
-            mark, running = session.mark(), session.turn_ids
+            mark = session.mark()
             history = Replay(self.client, session_id, None)
-            await history.run(
-                opened.codex,
-                None,
-                kept=lambda turn: turn in (running | session.turn_ids),
-            )
+            await history.run(opened.codex, None, kept=lambda turn: turn in session.noted)
             history.end(None)
         session.show_to(self.client, mark)
         self._open(session_id, session)

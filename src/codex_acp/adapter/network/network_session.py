@@ -69,6 +69,8 @@ class NetworkSession:
         """The connection that shows it; None: nobody does."""
         self.questions = 0
         """How many wait for an answer."""
+        self.noted: set[str | None] = set()
+        """Turns of which all was said since the last `mark`, by their names."""
         self._last = client
         self._displaced: list[Client] = []
         """Connections that showed it before, and have yet to hear that what ran then ended."""
@@ -110,6 +112,8 @@ class NetworkSession:
 
     def send(self, session_id: str, event: SessionEvent) -> None:
         client = self.client
+        if client is None:
+            self._note_turn()
         if not self.has_below(session_id):  # Codex has a sub-agent's history
             turn = self._turn
             if isinstance(event, _STATES):
@@ -263,15 +267,18 @@ class NetworkSession:
             session is not None and (session.busy or session.turn is not None)
         )
 
-    @property
-    def turn_ids(self) -> frozenset[str | None]:
-        """What runs, by its names: the journal has what was said in it."""
-        session = self._session
-        return frozenset() if session is None else session.prompts.turn_ids
-
     def mark(self) -> Mark:
-        """What runs now, and where the journal ends: for a client that is about to be shown it."""
+        """Tell what runs now, and where the journal ends, for a client that is about to be shown
+        the session: the journal has what is said in the turns ``noted`` from now on.
+        """
+        self.noted = set()
+        self._note_turn()
         return Mark(self._turn, self._journal.end)
+
+    def _note_turn(self) -> None:
+        session = self._session
+        if session is not None:
+            self.noted |= session.prompts.turn_ids
 
     def taken_by(self, client: Client) -> Client | None:
         """``client`` is about to show it: whoever did so until now is told, and asked no more.
