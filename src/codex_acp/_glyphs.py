@@ -20,8 +20,9 @@ _PRINTABLE_WITHOUT_GLYPH: Final = frozenset(
         *range(0xE0100, 0xE01F0),  # variation selectors supplement
     }
 )  # fmt: skip
-"""What `str.isprintable` lets through although it shows nothing. Source: the property
-Default_Ignorable_Code_Point of the Unicode Character Database, and the blank of Braille."""
+"""Characters that show nothing, although `str.isprintable` calls them printable. Source: the
+property Default_Ignorable_Code_Point of the Unicode Character Database, and the blank of Braille.
+"""
 
 
 def has_glyph(char: str) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def value_at(value: object, *path: str) -> Any:
-    """What stands at the end of a path of members; None if it does not lead there."""
+    """Return the value at the end of a path of members; None where the path ends before."""
     for name in path:
         if not isinstance(value, dict):
             return None

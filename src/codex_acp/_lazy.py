@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def lazy(
     package: str, names_of: Mapping[str, str | Iterable[str]]
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
-    """What a package needs: its ``__all__``, ``__getattr__`` and ``__dir__``.
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package that loads its names on use.
 
     ``names_of`` says which module has which names, with spaces between them: a module below the
     package, or of this library by its whole name; "" has the names that are modules themselves.

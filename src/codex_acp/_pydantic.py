@@ -59,7 +59,8 @@ def core_if_loaded() -> ModuleType | None:
 
 
 def _found(package: ModuleType, name: str) -> object:
-    """What the package does not have yet: of the compiled module, else of all that it has."""
+    """Return a name that the package lacks so far, from the compiled module or from all of
+    pydantic-core."""
     from importlib import import_module
 
     names = vars(package)

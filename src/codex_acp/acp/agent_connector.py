@@ -53,7 +53,8 @@ class ConnectedAgent:
     side: ClientSide
     """The agent's methods, those of version 1: ``await agent.side.session_new(...)``."""
     initialized: types.InitializeResponse
-    """What the agent said of itself; ``protocol_version`` is what is spoken."""
+    """The agent's answer to ``initialize``; ``protocol_version`` is the version that both sides
+    speak."""
 
     def __init__(
         self,
@@ -170,7 +171,7 @@ def _link(
 def _advertised(
     given: types.ClientCapabilities, rows: SomeClientRequestHandlers
 ) -> types.ClientCapabilities:
-    """What the given capabilities say, and the methods that have handlers."""
+    """Return the given capabilities, with those added that the handlers imply."""
     offered = {method for method, handler in rows.items() if handler is not None}
     found = given.model_copy()
     found.fs = types.FileSystemCapabilities(

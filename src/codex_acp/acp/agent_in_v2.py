@@ -52,7 +52,8 @@ class AgentInVersion2:
         self._sessions = SessionsInV2(side, spawn)
 
     def handlers(self) -> AgentHandlers:
-        """What the client may ask and tell; what every agent of version 2 has is there."""
+        """Return the handlers of the client's methods, those that version 2 requires of every agent
+        included."""
         requests: RequestsOfV2 = {
             "initialize": self._initialize,
             "auth/login": self._login if self._requests["authenticate"] else None,
@@ -208,7 +209,7 @@ class AgentInVersion2:
         self._cancel(v1.CancelNotification(session_id=notification.session_id))
 
     async def _ask(self, method: str, params: Json) -> Json:
-        """What a handler of version 1 answers."""
+        """Call a handler of version 1 and return its answer."""
         handler = self._requests[method]
         assert handler is not None
         answer = await handler(_request(method, params))

@@ -52,7 +52,8 @@ class AgentOfBothVersions(AgentSide):
         self._tasks.create_task(work())
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `Side.on_closed`; in version 2 prompts are no open requests."""
+        """End the prompts of version 2, which are no open requests, and then all else as `Side`
+        does."""
         super().on_closed(error)
         if self._in_v2 is not None:
             self._in_v2.leave()

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_SESSIONS: Final = 1_000
-"""Whose updates are remembered: an agent can tell of any number that nobody has opened."""
+"""Sessions whose updates are remembered: an agent can send updates of any number of sessions."""
 
 
 class AgentOfVersion2:
@@ -68,7 +68,7 @@ class AgentOfVersion2:
         """Of the prompts that have not ended, by session."""
 
     def handlers(self) -> ClientHandlers:
-        """What the agent may ask and tell."""
+        """Return the handlers of the agent's methods."""
         has_forms = self._requests["elicitation/create"] is not None
         requests: RequestsOfV2 = {
             "session/request_permission": self._permission,
@@ -82,7 +82,7 @@ class AgentOfVersion2:
         return ClientHandlers(requests, notifications)
 
     def introduced(self, response: v2.InitializeResponse) -> v1.InitializeResponse:
-        """What the agent said of itself, without what its version names otherwise."""
+        """Return the agent's answer to ``initialize`` as version 1 has it."""
         said = as_json(response)
         return v1.InitializeResponse.model_validate(
             {

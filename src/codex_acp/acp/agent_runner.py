@@ -139,7 +139,7 @@ class _Agent:
         )
 
     def _advertised(self) -> types.AgentCapabilities:
-        """What the given capabilities say, and the methods that have handlers."""
+        """Return the given capabilities, with those added that the handlers imply."""
         found = self._capabilities.model_copy()
         found.load_session = "session/load" in self.requests
         offered: dict[str, object] = {

@@ -35,7 +35,7 @@ class _EncodedResult(NamedTuple):
 
 
 async def encoded_result(run: Callable[[], Awaitable[EncodedJson]]) -> object:
-    """What ``run`` returns, marked for `answer_result` as JSON to be sent as it is."""
+    """Await ``run`` and mark its result for `answer_result`, as JSON to be sent unchanged."""
     return _EncodedResult(await run())
 
 
@@ -98,15 +98,15 @@ def answer_failure(responder: Responder, error: Exception, *, was_cancelled: boo
 
 
 def cancelled(method: str, why: str = "was cancelled") -> RpcError:
-    """What a request that was given up is answered with."""
+    """Return the error for a request that the client cancelled."""
     return RpcError(REQUEST_CANCELLED, f"{method} {why}")
 
 
 def invalid_params(error: InvalidPayload) -> RpcError:
-    """What params that do not fit are answered with; message and data name each wrong field."""
+    """Return the error for params that do not fit; its message and data name each wrong field."""
     return RpcError(INVALID_PARAMS, f"invalid params: {error}", {"problems": list(error.problems)})
 
 
 def not_offered(method: str) -> RpcError:
-    """What a method is answered with that is unknown or that nobody handles here."""
+    """Return the error for a method that is unknown or has no handler."""
     return RpcError(METHOD_NOT_FOUND, f"the method {method} is not offered", {"method": method})

@@ -1,4 +1,4 @@
-"""What the peer said at ``initialize`` that it can do, and which protocol version is spoken.
+"""Read from ``initialize`` what the peer can do, and choose the protocol version.
 
 Pure: small frozen values and functions on them. Must not know who asks, and does no IO.
 
@@ -34,7 +34,7 @@ _TERMINAL_AUTH: Final = "terminal-auth"
 
 @record(frozen=True)
 class ClientFeatures:
-    """What a client can do beyond the baseline; by default nothing."""
+    """Features of a client beyond the baseline; by default none."""
 
     elicitation_form: bool = False
     """``elicitation.form``: ``elicitation/create`` with mode ``form``."""
@@ -71,7 +71,7 @@ class ClientFeatures:
 
 @record(frozen=True)
 class AgentFeatures:
-    """What an agent can do beyond the baseline; by default nothing."""
+    """Features of an agent beyond the baseline; by default none."""
 
     load_session: bool = False
     """``loadSession``: ``session/load``."""
@@ -100,7 +100,7 @@ class AgentFeatures:
 
 
 def client_features(capabilities: ClientCapabilities | None) -> ClientFeatures:
-    """What ``clientCapabilities`` of an ``initialize`` request advertises; None: nothing."""
+    """Return the features that ``clientCapabilities`` of ``initialize`` advertises; None: none."""
     from codex_acp.wire.codec import plain
 
     return features_in(plain(capabilities))
@@ -145,7 +145,7 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
 
 
 def agent_features(capabilities: AgentCapabilities | None) -> AgentFeatures:
-    """What ``agentCapabilities`` of an ``initialize`` response advertises; None: nothing."""
+    """Return the features that ``agentCapabilities`` of an answer advertises; None: none."""
     from codex_acp.wire.codec import plain
 
     return _agent_features(plain(capabilities))
@@ -171,8 +171,8 @@ def _agent_features(said: object) -> AgentFeatures:
 
 
 def client_features_v2(capabilities: ClientCapabilitiesV2 | None) -> ClientFeatures:
-    """What ``capabilities`` of an ``initialize`` request of version 2 says, and what every client
-    of that version can do: see `features_in`.
+    """Return the features in ``capabilities`` of version 2, with those that `features_in` gives
+    every client of that version.
     """
     from codex_acp.wire.codec import plain
 
@@ -182,8 +182,8 @@ def client_features_v2(capabilities: ClientCapabilitiesV2 | None) -> ClientFeatu
 def agent_features_v2(
     capabilities: AgentCapabilitiesV2 | None, *, has_logins: bool = False
 ) -> AgentFeatures:
-    """What ``capabilities`` of an ``initialize`` response of version 2 says; sessions can then be
-    listed, resumed with their history, and closed. ``has_logins``: it named ``authMethods``.
+    """Return the features in ``capabilities`` of an agent of version 2; it can list, resume with
+    history and close sessions. ``has_logins``: it named ``authMethods``.
     """
     from codex_acp.acp.as_v1.values import agent_capabilities
     from codex_acp.wire.codec import plain
@@ -193,9 +193,9 @@ def agent_features_v2(
 
 
 def negotiated_version(requested: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> int:
-    """What an agent that has version 1 alone answers to a client's ``protocolVersion``: the same if
-    it speaks it, else its own highest. ``supported`` must not be empty. `AgentSide` chooses the
-    version itself where it was given handlers of another.
+    """Return the answer of an agent that has version 1 alone to a client's ``protocolVersion``: the
+    requested version if the agent speaks it, otherwise the agent's highest. ``supported`` must not
+    be empty. `AgentSide` chooses the version itself where it was given handlers of another.
     """
     return requested if requested in supported else max(supported)
 

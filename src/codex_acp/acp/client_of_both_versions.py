@@ -77,7 +77,7 @@ class ClientOfBothVersions(ClientSide):
         return self._agent.introduced(cast("InitializeResponseV2", response))
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `Side.on_closed`; a prompt that waits for its end hears of it, too."""
+        """End the prompts that wait for their turn's end, and then all else as `Side` does."""
         super().on_closed(error)
         why = self.connection.why_closed
         if self._agent is not None and why is not None:

@@ -110,7 +110,7 @@ class ClientSide(Side, AgentCalls):
         return response
 
     async def call_as(self, version: int, method: str, params: WireModel | Any | None) -> Any:
-        """See `Side.call_as`; the answer of ``initialize`` says which version is spoken."""
+        """Call a method; the answer to ``initialize`` decides which version the side speaks."""
         result = await super().call_as(version, method, params)
         if method == "initialize" and result.protocol_version in self._dialects:
             self._version = result.protocol_version

@@ -1,4 +1,4 @@
-"""What ACP lays down for any connection: its framing options and its tables.
+"""Hold ACP's framing options and method tables, for every connection.
 
 Knows the generated registries' shape, but no single method except ``$/cancel_request``.
 """

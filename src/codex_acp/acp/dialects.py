@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Handlers(NamedTuple):
-    """What a side was given for one version. That there is an unstable table is the opt-in."""
+    """Handlers of one version. An unstable table is the opt-in to unstable methods."""
 
     requests: Mapping[str, object]
     notifications: Mapping[str, object]

@@ -63,7 +63,7 @@ class EitherAgentSide(Side):
         return CallsOfClient(self)
 
     def on_request(self, request: Request, responder: Responder) -> None:
-        """See `Side.on_request`; ``initialize`` must be the first, and only once."""
+        """Handle a request; ``initialize`` must be the first, and comes once."""
         if request.method == "initialize":
             self._on_initialize(request, responder)
         elif self._version is None:
@@ -98,7 +98,7 @@ class EitherAgentSide(Side):
             raise RpcError(INVALID_REQUEST, refusal)
 
     def on_notification(self, notification: Notification) -> None:
-        """See `Side.on_notification`; before ``initialize`` there is nothing they could be for."""
+        """Handle a notification; those before ``initialize`` are ignored."""
         if self._version is not None:
             super().on_notification(notification)
         else:

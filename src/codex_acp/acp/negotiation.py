@@ -25,7 +25,7 @@ MAX_VERSION: Final = 0xFFFF
 """``ProtocolVersion`` of the schema is an unsigned number of 16 bits."""
 
 _UNKNOWN: Final[dict[str, JsonValue]] = {"name": "unknown", "version": "unknown"}
-"""Who a client is that does not say it, where the version requires that it does."""
+"""Name and version of a client that does not give them, where version 2 requires them."""
 
 
 def version_of(params: JsonValue) -> int | None:
@@ -46,7 +46,8 @@ def answered_version(result: JsonValue, offered: Collection[int]) -> int | None:
 
 
 def choose_version(params: JsonValue, supported: Collection[int]) -> int:
-    """What an agent answers to ``initialize``: the highest that it has at or below the one asked.
+    """Return the version for the answer to ``initialize``: the highest at or below the requested
+    one.
 
     One that has version 1 alone answers 1 to whatever is asked, as that version says.
     Raises RpcError: -32602 for what is no version, -32022 where nothing fits.
@@ -82,7 +83,8 @@ def initialize_params(params: Params, chosen: int) -> Params:
 
 
 def _as_version_1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """What a client said in version 2 only: who it is, and what it can do."""
+    """Return the name and capabilities that a client gave in version 2 alone, as version 1 has
+    them."""
     kept = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
     info, capabilities = params.get("info"), params.get("capabilities")
     if "clientInfo" not in kept and is_implementation(info):

@@ -30,7 +30,7 @@ def served_request_id() -> RequestId:
 
 
 def served_answer() -> Callable[[EncodedJson], None]:
-    """What answers it at once, before what is sent next; what its handler returns is dropped then.
+    """Return a function that answers the request at once; the handler's own result is dropped then.
 
     Raises as `served_request_id`.
     """

@@ -132,7 +132,7 @@ class SessionInV2:
             self._tell(made)
 
     def tell_state(self) -> None:
-        """What the session is doing."""
+        """Send the state of the session."""
         busy = "requires_action" if self._questions else "running"
         self._tell({"sessionUpdate": "state_update", "state": busy if self._works else "idle"})
 

@@ -1,4 +1,4 @@
-"""What the agent's and the client's side of ACP have in common: one peer on one connection.
+"""Serve one peer on one connection, for the agent's side of ACP and the client's alike.
 
 Owns the tasks of the peer's requests, their cancellation and their one answer each. Must not know
 which methods a side has, what they mean, or what a session is.
@@ -93,7 +93,7 @@ class Side:
         if not dialects:
             raise MisuseError("a side needs handlers of one version of ACP at least")
         self.connection = connection
-        """What it speaks on."""
+        """The JSON-RPC connection to the peer."""
         self._dialects = dialects
         self._dialect: Dialect | None = None
         self._version: int | None = None
@@ -247,13 +247,13 @@ class Side:
 
     @property
     def _spoken(self) -> Dialect:
-        """What is spoken, or would be by a side of one version alone."""
+        """Return the dialect in use, or the only one that the side has."""
         return self._dialect or self._begin_with(self._version or min(self._dialects))
 
     # Requests of the peer.
 
     def _accepted(self, request: Request) -> Callable[[], Awaitable[object]]:
-        """What answers the request. Raises RpcError if nothing does."""
+        """Return the call that answers the request. Raises RpcError where no handler does."""
         method = request.method
         extension = self._spoken.extensions.get(method)
         if extension is not None:

@@ -1,4 +1,4 @@
-"""What a side that was not opened for unstable parts must not send: found in models, not in JSON.
+"""Find unstable parts in models that a side may not send: it was opened for stable ones alone.
 
 Knows the generated lists of what is unstable (`_generated/v1/unstable.py`), and no single one.
 """

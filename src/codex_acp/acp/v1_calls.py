@@ -7,6 +7,6 @@ from codex_acp.acp.calls_on_side import CallsOnSide
 
 
 class CallsOfClient(CallsOnSide, ClientCalls):
-    """What an agent can ask a client."""
+    """Methods of a client that an agent can call."""
 
     version = 1

@@ -7,12 +7,12 @@ from codex_acp.acp.calls_on_side import CallsOnSide
 
 
 class CallsOfAgent(CallsOnSide, AgentCalls):
-    """What a client can ask an agent."""
+    """Methods of an agent that a client can call."""
 
     version = 2
 
 
 class CallsOfClient(CallsOnSide, ClientCalls):
-    """What an agent can ask a client."""
+    """Methods of a client that an agent can call."""
 
     version = 2

@@ -1,4 +1,4 @@
-"""What a side of ACP is given to speak version 2. Loads no model."""
+"""Hold the handlers with which a side of ACP speaks version 2. Loads no model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a message is for, from its first bytes alone: of a line too long or too broken to be read.
+"""Read id, kind and method of a message from its first bytes: the line is too long or broken.
 
 A guess that is never wrong: both protocols' peers write the id and the kind of a message before
 its payload, and a message written in another order is not recognised.
@@ -22,7 +22,7 @@ _HEAD: Final = re.compile(
 
 
 class MessageHead(NamedTuple):
-    """What the first bytes tell."""
+    """Members of a message that its first bytes have."""
 
     kind: Literal["request", "answer"]
     id: RequestId

@@ -119,7 +119,7 @@ _NOT_NOTIFIED: Final = frozenset({"id", "jsonrpc", "result", "error"})
 """Members that a notification does not have, or that have to be looked at."""
 
 _REPLACED: Final = "\ufffd"
-"""What a decoder may put in place of an unpaired surrogate."""
+"""Character that a decoder may put in place of an unpaired surrogate."""
 
 
 def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Message | Malformed:

@@ -44,7 +44,7 @@ _OLDER: Final[Mapping[str, Mapping[str, JsonValue]]] = {
     "approval.refused": {"subject": []},
     "elicitation.answered": {},
 }
-"""What lines of version 1 of these events do not have yet."""
+"""Members that lines of version 1 of these events lack."""
 
 _VERSIONS: Final[Mapping[str, int]] = (
     dict.fromkeys(EVENT_TYPES, 1)

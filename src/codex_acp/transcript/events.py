@@ -31,13 +31,13 @@ Timestamp: TypeAlias = Annotated[str, Pattern(_TIME)]
 """UTC in ISO 8601 with milliseconds: ``2026-01-31T12:00:00.000Z``."""
 
 ToolKind: TypeAlias = Literal["shell", "file_change", "permissions", "mcp_tool"]
-"""What kind of action an approval is for."""
+"""Kind of the action that an approval is for."""
 
 OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 """Source: ACP ``PermissionOptionKind``."""
 
 ApprovalOutcome: TypeAlias = Literal["accepted", "rejected", "cancelled"]
-"""What became of the action; only ``accepted`` lets it run."""
+"""Outcome of the action; only ``accepted`` lets it run."""
 
 ApprovalSettler: TypeAlias = Literal[
     "client",
@@ -50,7 +50,7 @@ ApprovalSettler: TypeAlias = Literal[
     "disconnected",
     "superseded",
 ]
-"""Who or what settled an approval, as far as the program that records it knows.
+"""Party or event that settled an approval, as far as the recording program knows.
 
 ``client``: an answer over ACP, whoever gave it there. ``policy``: a policy of this program, whose
 name is recorded. ``person``: somebody whom this program itself asked; lines of version 1 say so of
@@ -64,7 +64,7 @@ ElicitationMode: TypeAlias = Literal["form", "url"]
 """Source: ACP ``elicitation/create``, ``mode``."""
 
 ElicitationAction: TypeAlias = Literal["accept", "decline", "cancel"]
-"""What Codex was told. Source: MCP and ACP elicitation, ``action``."""
+"""Answer that Codex got. Source: MCP and ACP elicitation, ``action``."""
 
 ElicitationSettler: TypeAlias = Literal[
     "client",
@@ -77,25 +77,25 @@ ElicitationSettler: TypeAlias = Literal[
     "disconnected",
     "superseded",
 ]
-"""Who or what settled an elicitation, as of an approval. ``program``: a handler of the embedding
-program."""
+"""Party or event that settled an elicitation; the words are those of an approval. ``program``: a
+handler of the embedding program."""
 
 RouteName: TypeAlias = Literal["approval", "elicitation", "decline"]
 """The route of a server request (contract 1.1)."""
 
 WirePeer: TypeAlias = Literal["client", "codex"]
-"""Who was spoken with: the ACP client, or the Codex app-server."""
+"""Peer of the message: the ACP client, or the Codex app-server."""
 
 WireDirection: TypeAlias = Literal["received", "sent"]
 """As the adapter sees it."""
 
 WireKind: TypeAlias = Literal["request", "notification", "response", "error", "unread"]
-"""What a message of JSON-RPC is; ``unread``: none, or too large to be looked at."""
+"""Kind of a JSON-RPC message; ``unread``: no such message, or too large to be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRef:
-    """What an event belongs to. What does not exist is None, for example a session in headless use.
+    """Session, thread and turn of an event. None: there is none, like a session in headless use.
 
     ``session_id`` is ACP's; ``thread_id`` and ``turn_id`` are Codex's (of a sub-agent: the
     child's). ``generation`` counts the app-server connections of this program. ``acp_request_id``
@@ -121,7 +121,7 @@ class RequestRef(SessionRef):
 
 @dataclass(frozen=True, slots=True)
 class ToolIdentity:
-    """What an approval lets run. ``name`` of an MCP tool is ``server/tool``."""
+    """Tool that an approval lets run. ``name`` of an MCP tool is ``server/tool``."""
 
     kind: ToolKind
     name: str

@@ -34,7 +34,7 @@ _OF_A_FILE: Final = re.compile(r"(?i)(?:file|path|dir|directory|home|root)$")
 """The end of a name whose value is where a secret is kept, if it is a path."""
 
 _PERSONAL: Final = frozenset({"HOME", "LOGNAME", "USER", "USERNAME"})
-"""Who and where the user is: no secret, whatever it looks like."""
+"""Variables that name the user and the home directory: no secrets, however they look."""
 
 _URL: Final = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*://(?:(?P<user>[^\s/?#]*)@)?(?P<host>[^\s/?#@]*)"

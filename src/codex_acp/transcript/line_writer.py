@@ -130,7 +130,7 @@ class LineWriter:
                 self._failed = 0
 
     def _next(self) -> _Waiting | None:
-        """What is to be written; the line is empty when only losses are to be told."""
+        """Return the next line to write; an empty one where only losses are to be noted."""
         with self._changed:
             self._busy = False
             self._changed.notify_all()

@@ -87,7 +87,8 @@ class Transcript:
             stream.put(entry)
 
     def tap(self, peer: WirePeer) -> Callable[[WireDirection, bytes], None] | None:
-        """What is to see each line of a new connection to ``peer``; None: the wire is not kept."""
+        """Return a function for each line of a new connection to ``peer``; None: no wire is
+        recorded."""
         if not self._record_wire:
             return None
         from codex_acp.transcript.wire_tap import WireTaps

@@ -63,7 +63,7 @@ class Pieces:
 
 
 def _end(text: str, begun: int | None) -> str:
-    """What is remembered: the last of ``text``, and how a secret that goes on has ``begun``."""
+    """Return the end of ``text`` to remember, from where an unfinished secret has ``begun``."""
     if begun is None or begun >= len(text) - REMEMBERED:
         return text[-REMEMBERED:]
     return text[max(0, begun - BEGINNING) : begun + BEGINNING] + text[2 * BEGINNING - REMEMBERED :]

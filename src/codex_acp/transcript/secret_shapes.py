@@ -129,7 +129,7 @@ _TOKENS: Final = (
     r"|\d{8,10}:AA[A-Za-z0-9_-]{32,}|[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"
     r"|NRAK-[A-Z0-9]{20,}|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|AGE-SECRET-KEY-1[A-Z0-9]{20,})"
 )
-"""What services give out, by the beginning or the form that they publish."""
+"""Tokens of known services, by their published prefix or form."""
 
 _HASH: Final = r"\$(?:1|2[aby]|5|6|y|argon2(?:id|i|d))\$[./A-Za-z0-9$=,+]{20,}"
 """Of a password, as systems keep it."""
@@ -213,7 +213,7 @@ def _tools() -> tuple[tuple[tuple[str, ...], re.Pattern[str], re.Pattern[str]], 
 
 
 def matches(text: str) -> Iterator[re.Match[str]]:
-    """What in ``text`` looks like a secret, with what stands before it."""
+    """Yield matches in ``text`` that look like a secret, each with the words before it."""
     lower = text.lower()
     for letters, pattern in _patterns():
         if not letters or any(each in lower for each in letters):

@@ -136,7 +136,7 @@ def _places(secret: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _looking(text: str) -> Iterator[tuple[int, int]]:
-    """What looks like a secret. Rather too much is taken out than too little."""
+    """Yield the spans that look like a secret: rather too many than too few."""
     from codex_acp.transcript.secret_shapes import fragments, matches  # most programs log nothing
 
     for found in matches(text):

@@ -67,7 +67,7 @@ _Key: TypeAlias = "tuple[WireDirection, RequestId]"
 
 
 class _About(NamedTuple):
-    """What a message is."""
+    """Kind, id and method of a message."""
 
     kind: WireKind
     id: RequestId | None = None

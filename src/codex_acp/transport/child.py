@@ -92,7 +92,7 @@ class ChildProcess:
         self._start_again = start_again
         """Starts it once more; None as soon as it has written anything, or was started again."""
         self._unheard = b""
-        """What was offered, as long as it may be started again."""
+        """Bytes written so far, kept while the process may be started once more."""
         self._receiver: Receiver | None = None
         self._writer: DescriptorWriter | None = None
         self.offered = 0
@@ -129,7 +129,7 @@ class ChildProcess:
 
     @property
     def name(self) -> str:
-        """What stands for the process in messages."""
+        """Return the name of the process for messages."""
         return self._name
 
     @property

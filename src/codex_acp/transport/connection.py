@@ -115,7 +115,7 @@ class Connection:
     ) -> None:
         self._link = link
         self.name = name
-        """What stands for the peer in logs and errors."""
+        """Name of the peer in logs and errors."""
         self.complaints = Complaints()
         self._version = version
         self._loads = loads
@@ -123,7 +123,7 @@ class Connection:
         self.on_line = on_line
         self._framer = LineFramer(line_limit)
         self.outbox = Outbox(link)
-        """What is to be written, and whether the peer is slower than this side."""
+        """Messages to be written; knows whether the peer is slower than this side."""
         self._outgoing: OutgoingCalls[tuple[str, OnOutcome]]
         self._outgoing = OutgoingCalls(cancel_method)
         self._incoming = IncomingRequests()
@@ -133,7 +133,7 @@ class Connection:
         """The last line that was delivered, until what was sent meanwhile is written."""
         self._handler: Handler | None = None
         self.why_closed: TransportError | None = None
-        """What calls raise since the connection is closed; None while it is open."""
+        """Error that calls raise on a closed connection; None while it is open."""
 
     @property
     def closed(self) -> bool:

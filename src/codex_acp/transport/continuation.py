@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _TEXT: Final = (
     rb'[^"\\\x00-\x1f]*+(?:\\(?:["\\bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))[^"\\\x00-\x1f]*+)*+'
 )
-"""What is between the quotes, escaped no more than it must be: as Codex and this side write it."""
+"""Pattern of a JSON string's inside with the fewest escapes, as Codex and this side write it."""
 
 _MOMENT: Final = re.compile(rb'(?<=":)[1-9][0-9]+(?=\\}\Z)')
 """A number that ends a line (a pattern of it): when it was written, so that others have another."""
@@ -69,7 +69,8 @@ class Continuation:
         note: Callable[[bytes], None],
         loads: Callable[[bytes], object] = json.loads,
     ) -> Self | None:
-        """What may follow ``line``, if that is ``notification``: with another ``member`` of params.
+        """Return the recogniser of notifications that differ from ``line`` in one ``member`` of
+        params.
 
         That the text is found where it really is, is tried, with another one in its place.
         """

@@ -307,7 +307,8 @@ class DescriptorWriter:
 
 
 def read_now(fd: int) -> bytes:
-    """What one read gives without waiting; nothing of a terminal, at the end, or if it fails."""
+    """Return the bytes of one read that does not wait; none of a terminal, at the end, or on
+    failure."""
     import select
 
     asked = select.poll()
@@ -332,7 +333,7 @@ def _hung_up(fd: int) -> bool:
 
 
 def unread_bytes(fd: int) -> int | None:
-    """What was written to a pipe and not read, asked at the end that writes.
+    """Return how many written bytes of a pipe wait to be read, seen from the writing end.
 
     None where the system does not tell it there: only Linux does.
     """

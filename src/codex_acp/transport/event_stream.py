@@ -13,13 +13,13 @@ MAX_IDLE_BYTES: Final = 16 * 1024 * 1024
 """Of comments and of fields without use, between two events: a sign of life is a few bytes."""
 
 FIELD_BYTES: Final = 8
-"""What has to be seen of a line to know its field: a byte order mark and ``data:``."""
+"""Bytes of a line that tell its field: a byte order mark and ``data:``."""
 
 MARK: Final = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(ValueError):
-    """What is wrong with the stream, in words that go on from the name of who sends it."""
+    """An event of the stream is too large; the message goes on from the sender's name."""
 
 
 class EventStream:

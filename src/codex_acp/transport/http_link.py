@@ -142,7 +142,8 @@ class HttpLink(MessageLink):
             await self._hears(None)
 
     async def _post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
-        """What was not sent at all is sent again; nothing else is: it may have been taken."""
+        """Post a line; send it again only where nothing of it left, since the server may have taken
+        it."""
         for pause in PAUSES:
             await asyncio.sleep(pause)
             with suppress(NotReached):
@@ -150,7 +151,7 @@ class HttpLink(MessageLink):
         return await self._requests.post(line, headers)
 
     async def _check(self, message: Outgoing, answer: HttpAnswer) -> None:
-        """What became of a message that was posted."""
+        """Read the answer to a posted message, and report a refusal."""
         if 200 <= answer.status < 300:
             return
         if answer.status in (401, 403):
@@ -223,7 +224,7 @@ class HttpLink(MessageLink):
             self._lost.set_result(error)
 
     async def _take(self, messages: list[bytes], session: str | None) -> None:
-        """What came on the stream of a session, or on the connection's."""
+        """Pass on the messages of a session's stream, or of the connection's."""
         ready: list[bytes] = []
         for message in messages:
             arrived = self._routes.arrived(message, session)

@@ -63,7 +63,7 @@ KEEPALIVE: Final = tuple(
 
 @record
 class HttpAnswer:
-    """What a request was answered."""
+    """Answer to a request."""
 
     status: int
     headers: Mapping[str, str]
@@ -73,7 +73,7 @@ class HttpAnswer:
 
     @property
     def words(self) -> str:
-        """What it says, for a person."""
+        """Return the answer in words, for a person."""
         said = self.body[:WORDS_BYTES].decode(errors="replace").strip()
         return without_secrets(said, self.shown)
 
@@ -281,7 +281,7 @@ class HttpRequests:
         )
 
     def _why(self, failed: Exception) -> str:
-        """What happened, for a person."""
+        """Return the failure in words, for a person."""
         from httpx import ConnectError, ConnectTimeout, RemoteProtocolError
 
         if isinstance(failed, ConnectTimeout):
@@ -295,7 +295,7 @@ class HttpRequests:
 
 
 def _proxy(host: str) -> str | None:
-    """What is this machine's is asked of no proxy."""
+    """Return the proxy for a host; none for this machine."""
     if is_loopback(host) or proxy_bypass(host):
         return None
     proxies = getproxies()

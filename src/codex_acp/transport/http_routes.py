@@ -29,7 +29,7 @@ class Outgoing:
     request_id: RequestId | None
     """Of a request; None of what nobody answers."""
     session: str | None
-    """Whose it is; None for what is the connection's."""
+    """Session of the stream; None: the connection's own."""
 
 
 @record
@@ -76,7 +76,7 @@ class HttpRoutes:
         return Outgoing(line, method, request_id, session)
 
     def arrived(self, line: bytes, stream: str | None) -> Arrived:
-        """What came on the stream of a session, or on the connection's (None)."""
+        """Sort a message that came on a session's stream, or on the connection's (None)."""
         if b'"id"' not in line:  # nearly all: what a session tells
             return Arrived()
         try:

@@ -40,7 +40,7 @@ class HttpStream:
     """``take`` is given the messages as they come, some at once, and may hold up the reading."""
 
     task: Task[None]
-    """Who runs it."""
+    """Task that reads the stream."""
 
     def __init__(
         self,

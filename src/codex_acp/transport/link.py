@@ -1,4 +1,4 @@
-"""What carries bytes both ways, pushing what arrives, like asyncio's transports.
+"""Define links, which carry bytes both ways and push arriving bytes, like asyncio's transports.
 
 Push, not pull: from the read of a descriptor to the handler of a message there is one
 synchronous call path, with no task switch and no queue. Must not know what the bytes mean.

@@ -59,7 +59,7 @@ class MessageLink(ABC):
         self._running = loop.create_task(self._run(), name=f"link to {self._name}")
 
     def write(self, data: bytes) -> None:
-        """See `Link.write`. Takes whole lines only."""
+        """Write whole lines, each of which becomes a message."""
         if self._told or self._closing is not None:
             return
         for line in data.splitlines():
@@ -79,7 +79,7 @@ class MessageLink(ABC):
         self._may_read.set()
 
     async def aclose(self) -> None:
-        """See `Link.aclose`. What is unsent gets a short time to be taken by the peer."""
+        """Close the link; the peer gets a short time to take unsent messages."""
         from codex_acp.transport.shielding import finish
 
         if self._closing is None:

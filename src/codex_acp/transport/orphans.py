@@ -33,7 +33,7 @@ REAP_SECONDS = 1.0
 """From the end of a child to the collecting of orphans, so that many are collected at once."""
 
 _PR_SET_CHILD_SUBREAPER = 36
-"""See prctl(2)."""
+"""Option of prctl(2): orphans below this process become its children."""
 
 _count = 0
 _starting = 0
@@ -152,7 +152,7 @@ class starting_own:  # noqa: N801 - used like a function
 
 
 class sparing:  # noqa: N801 - used like a function
-    """What is started meanwhile, by whatever means, is not ended with this process."""
+    """Spare processes that are started within this block: they do not end with this process."""
 
     def __enter__(self) -> None:
         os.environ[SPARED_VARIABLE] = "1"
@@ -201,7 +201,7 @@ def _set_subreaper(wanted: int) -> bool:
 
 
 def _environment(pid: int) -> bytes | None:
-    """What it was started with; None of one that has ended or is not this user's to read."""
+    """Return the environment that a process was started with; None if it cannot be read."""
     try:
         fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a connection has to write: coalesced, and paced.
+"""Queue a connection's messages: coalesce writes, and apply back-pressure.
 
 All messages that are sent while those of one read are delivered become one write behind the last of
 them; other messages, one write for an iteration of the loop. What may still grow is held back until
@@ -59,7 +59,7 @@ class Outbox:
         self.delivery = Delivery()
         """Of the loop that it writes on, once that is known."""
         self.held: Callable[[], None] | None = None
-        """What adds its lines at `release`; None: there is nothing to release."""
+        """Function that adds its lines at `release`; None: nothing is held back."""
         self.paused = False
         """Whether the link said that the peer is slow."""
 

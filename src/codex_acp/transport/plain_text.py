@@ -16,7 +16,7 @@ _SEQUENCE: Final = re.compile(
 """The control sequences of terminals. Source: ECMA-48, and ``]…BEL`` of xterm."""
 
 _DIRECTIONS: Final = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-"""What turns a line around, or begins a new one."""
+"""Characters that change a line's direction or begin a new line."""
 
 _WRITTEN_OUT: Final = {
     code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

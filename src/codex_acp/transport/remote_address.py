@@ -46,7 +46,7 @@ def check_remote_url(
 
 
 def token_getter(token: Token | None) -> Callable[[], str] | None:
-    """What is asked for the token each time."""
+    """Return a function that gives the current token; None without a token."""
     if token is None or callable(token):
         return token
     fixed = token

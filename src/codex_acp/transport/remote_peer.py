@@ -1,4 +1,4 @@
-"""What is said of a peer on the network that cannot be reached, or refuses."""
+"""Make the errors for a peer on the network that cannot be reached, or refuses."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class RestartLimit:
 
 
 class Restarts:
-    """What counts towards the limit; times are seconds of any clock that only goes forward."""
+    """Restarts that count towards the limit; times are seconds of a monotonic clock."""
 
     def __init__(self, limit: RestartLimit = RestartLimit()) -> None:  # noqa: B008 - frozen
         self.limit = limit

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 async def shielded(work: asyncio.Future[T]) -> T:
-    """What ``work`` gives or raises. Cancelling this wait changes nothing about the work.
+    """Return or raise the outcome of ``work``. Cancelling this wait changes nothing about the work.
 
     As `asyncio.shield`, which from Python 3.14 on hands an error of work that nobody waits for any
     more to the event loop's exception handler: here it is what the work's owner makes of it.

@@ -135,7 +135,7 @@ def _spawned(argv: Sequence[str], env: Mapping[str, str], tree: str) -> Process:
 
 
 def _inheritable() -> list[int]:
-    """What this program was given itself, and a child would get: what Python opens it does not.
+    """Return the descriptors that this program inherited and a child would inherit.
 
     Raises _CannotSpawn where nobody tells.
     """

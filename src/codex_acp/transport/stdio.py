@@ -89,7 +89,7 @@ class StdioLink:
         return f"StdioLink(stdin_fd={self._stdin_fd}, stdout_fd={self._stdout_fd})"
 
     def start(self, receiver: Receiver) -> None:
-        """See `Link.start`. Raises ConnectionClosed if a descriptor is not open."""
+        """Start reading. Raises ConnectionClosed if a descriptor is not open."""
         if self._receiver is not None or self._closing is not None:
             raise MisuseError("a link can be started only once")
         loop = asyncio.get_running_loop()
@@ -119,7 +119,7 @@ class StdioLink:
             self._reader.resume()
 
     def _hand_over(self, receiver: Receiver, reader: DescriptorReader) -> None:
-        """What was read early takes effect before anything else is read, be it the end."""
+        """Deliver early bytes before anything else is read, even before the end."""
         receiver.data_received(self._early)
         if not self._held:
             reader.resume()
@@ -135,7 +135,7 @@ class StdioLink:
             self._reader.resume()
 
     async def aclose(self) -> None:
-        """See `Link.aclose`. What is unsent gets a short time to be taken by the peer."""
+        """Close the link; the peer gets a short time to take unsent bytes."""
         from codex_acp.transport.shielding import finish
 
         if self._closing is None:

@@ -1,4 +1,4 @@
-"""What ACP's profile of streamable HTTP lays down, for both of its sides.
+"""Hold the rules of ACP's streamable HTTP, for both sides.
 
 Each message of the client is a POST, which is answered at once (202); those of the agent are
 events of streams that the client opens with GET: one for the connection, one for each session.

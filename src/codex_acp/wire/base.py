@@ -21,7 +21,7 @@ class CoreModelMeta(type):
 
 
 class CoreModel(metaclass=CoreModelMeta):
-    """What pydantic-core fills, with the names and the members that ``BaseModel`` has for it."""
+    """Class that pydantic-core fills; its members are those of ``BaseModel`` that it needs."""
 
     __slots__ = (
         "__dict__",
@@ -39,7 +39,7 @@ class CoreModel(metaclass=CoreModelMeta):
 
         @property
         def model_extra(self) -> dict[str, Any] | None:
-            """What no field is there for."""
+            """Return the members for which the model has no field."""
             return self.__pydantic_extra__
 
         def model_copy(self, *, update: dict[str, Any] | None = None) -> Any:

@@ -51,7 +51,7 @@ class UnknownEvent(Event):
         params: Any
         method: str
         problem: str | None = None
-        """What did not fit, for a method that the schema knows."""
+        """Misfit of the payload, for a method that the schema knows; None: it fits."""
     else:
 
         def __init__(self, params: Any, method: str, problem: str | None = None) -> None:

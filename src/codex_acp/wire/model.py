@@ -34,7 +34,7 @@ CONFIG: ConfigDict = {
 
 
 class ModelBase(BaseModel, metaclass=ModelMetaclass):
-    """What all wire models have in common; see `codex_acp.wire.lazy` for how it is made."""
+    """Base class of all wire models; `codex_acp.wire.lazy` makes it."""
 
     model_config = CONFIG
 

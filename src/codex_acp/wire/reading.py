@@ -30,7 +30,7 @@ else:
 
 
 class Bounds:
-    """What a number or a string of its own name is bound by."""
+    """Bounds of a number, or of a string type with a name of its own."""
 
     def __init__(self, **bounds: int) -> None:
         self._bounds = bounds

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Schema: TypeAlias = dict[str, Any]
-"""What pydantic-core builds a validator and a serializer from."""
+"""Schema from which pydantic-core builds a validator and a serializer."""
 
 Fields: TypeAlias = dict[str, Schema]
 """Attribute → the schema of one field of a class."""
@@ -40,7 +40,7 @@ CONFIG = {
     "validate_by_alias": True,
     "validate_by_name": True,
 }
-"""What pydantic makes of the base class's ``model_config``."""
+"""The base class's ``model_config``, in pydantic-core's words."""
 
 
 class Definitions:

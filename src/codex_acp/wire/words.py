@@ -106,12 +106,12 @@ def empty_if_null(schema: Schema) -> Schema:
 
 
 def empty_list(_: object) -> list[Any]:
-    """What stands for a list that cannot be read."""
+    """Return an empty list, in place of one that cannot be read."""
     return []
 
 
 def empty_dict(_: object) -> dict[str, Any]:
-    """What stands for a map that is null."""
+    """Return an empty map, in place of one that is null."""
     return {}
 
 

@@ -88,7 +88,7 @@ class _Terminal:
 
 @dataclass(slots=True)
 class _Call:
-    """What a tool call shows."""
+    """Fields of a tool call as the client has them now."""
 
     pieces: deque[Json] = field(default_factory=deque)
     size: int = 0
@@ -128,7 +128,7 @@ class ToolCalls:
         """Those whose content is kept, the one that was told of last at the end."""
         self._terminals: LastOnes[str, _Terminal] = LastOnes(MAX_TERMINALS)
         self._late: list[Json] = []
-        """What was gathered of those whose content is not kept any more."""
+        """Updates still to be sent of calls whose content is no longer kept."""
 
     def updated(self, update: Json) -> Json:
         """``tool_call_update`` of version 2: one that is new is version 1's ``tool_call``."""
@@ -145,7 +145,7 @@ class ToolCalls:
         return call_id in self._calls
 
     def patch(self, update: Json) -> Json:
-        """What a tool call's update sets, as version 1 has it."""
+        """Return the fields that a tool call's update sets, as version 1 has them."""
         call_id = update["toolCallId"]
         call = self._call(call_id)
         made = {key: value for key, value in update.items() if value is not None}
@@ -178,7 +178,7 @@ class ToolCalls:
         return told
 
     def untold(self) -> list[Json]:
-        """What was gathered and is still to be told, when the agent rests."""
+        """Return the updates that still wait, at the end of the agent's work."""
         rest = [self._whole(name) for name in self._with_content if self._calls[name].untold]
         return self.late() + rest
 

@@ -125,7 +125,7 @@ class Updates:
         return v1.AgentThoughtChunkSessionUpdate(content=content, message_id=name)
 
     def _message(self, update: Json, kind: str) -> list[Json]:
-        """What is new in a message that is given as a whole."""
+        """Return chunks with the new part of a message that version 2 sends as a whole."""
         message_id, content = update["messageId"], update.get("content") or []
         said = self._said.get(message_id)
         text = _text_of(content)
@@ -143,7 +143,7 @@ class Updates:
         return [{"sessionUpdate": kind, "messageId": name, "content": c} for c in content]
 
     def _note(self, message_id: str, content: Sequence[Json]) -> str:
-        """What was said more of it; the id under which version 1 knows it."""
+        """Remember more content of a message, and return the message's id in version 1."""
         said = self._said.setdefault(message_id, _Said(message_id))
         said.add(_text_of(content))
         return said.name

@@ -32,7 +32,7 @@ class Updates:
         """Tool calls that were announced, and what they are called."""
 
     def title_of(self, call: Json) -> str:
-        """What a person is asked about."""
+        """Return the title of the tool call that a question is about."""
         return str(call.get("title") or self._titles.get(call["toolCallId"]) or "Allow this?")
 
     def translated(self, update: Json) -> Json | None:
@@ -56,7 +56,7 @@ class Updates:
         return None
 
     def tool_call(self, call: Json) -> Json:
-        """What is said of a tool call; ``pending`` is what version 1 takes one for at first."""
+        """Return an update of a tool call, ``pending`` until version 1 sends another status."""
         call_id = call["toolCallId"]
         made = {key: value for key, value in call.items() if value is not None}
         if made.get("content") is not None:
@@ -68,7 +68,7 @@ class Updates:
         return made
 
     def ended(self) -> None:
-        """What is said from now on belongs to no message of before."""
+        """End the open messages: the next chunk begins a new one."""
         self._message = None
 
     def _id_of(self, kind: str) -> str:

@@ -12,7 +12,8 @@ Json = dict[str, Any]
 
 
 def agent_capabilities(said: Json) -> Json:
-    """What an agent can; sessions are listed, resumed and closed by every agent of version 2."""
+    """Return an agent's capabilities; sessions are listed, resumed and closed by every agent of
+    version 2."""
     sessions = said.get("sessionCapabilities") or {}
     prompt, mcp = said.get("promptCapabilities") or {}, said.get("mcpCapabilities") or {}
     session: Json = {
@@ -65,7 +66,7 @@ def opened(answer: Json) -> Json:
 
 
 def content(parts: list[Json]) -> list[Json]:
-    """What a tool call shows: blocks and diffs."""
+    """Return the content of a tool call: blocks and diffs."""
     known = {"content": lambda part: part, "diff": _diff}
     return [known[part["type"]](part) for part in parts if part.get("type") in known]
 
