@@ -1,4 +1,4 @@
-"""What a task changed in its worktree, as a patch, files that git does not know yet included.
+"""Make a patch of a task's changes in its worktree, with the files that git does not track yet.
 
 The comparison is made with a git directory of our own, which borrows the objects of the real one
 and nothing else: no configuration that the repository or the agent has written is read, and no
@@ -67,15 +67,15 @@ class Changes:
 
     patch: bytes | None
     missing: str | None = None
-    """What the task changed and the patch lacks, in words."""
+    """Changes of the task that the patch lacks, in words."""
     note: str | None = None
-    """What else has to be known of it."""
+    """A remark on the patch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a worktree held before: ``tree`` is a commit or tree, ``git_dir`` ours, ``objects`` the
-    directory of the repository's own."""
+    """Content of a worktree before the task: ``tree`` is a commit or tree, ``git_dir`` ours,
+    ``objects`` the directory of the repository's own."""
 
     work_tree: Path
     git_dir: Path
@@ -85,7 +85,7 @@ class Baseline:
     index: str | None = None
     """The digest of the index in ``git_dir``; another one is not read."""
     left_out: frozenset[str] = frozenset()
-    """What git did not take of it."""
+    """Paths that git did not take."""
 
     @property
     def env(self) -> dict[str, str]:

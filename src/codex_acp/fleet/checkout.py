@@ -52,7 +52,7 @@ _CONFIG: Final = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 _PATHS: Final[dict[str, str]] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 _NOT_OURS: Final = ("config", "config.worktree", "commondir", "hooks", "info", "objects/info")
-"""What says of a repository what git runs and where it looks; `_CONFIG` is all that ours has."""
+"""Files of a repository that decide which programs git runs; ours has `_CONFIG` alone."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Checkouts:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._commits: dict[tuple[str, str, str], str] = {}
-        """What a revision of a repository is in a run, once it was looked up."""
+        """Commit of each revision of a repository, looked up once for a run."""
 
     async def make(self, job: Job, *, again: bool) -> Checkout:
         """The worktree of a job; ``again``: that of an earlier attempt, if it is still here.

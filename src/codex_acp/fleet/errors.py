@@ -1,4 +1,4 @@
-"""What can go wrong with a fleet, beyond a task of it that fails.
+"""Define the errors of a fleet, beyond a task of it that fails.
 
 ::
 
@@ -47,7 +47,7 @@ class OutcomeNotWritten(FleetError):
 
 
 class EngineNotInstalled(FleetError):
-    """What the engine needs is not installed."""
+    """A package that the engine needs is not installed."""
 
 
 class EngineError(FleetError):

@@ -108,7 +108,7 @@ async def git(
     limit: int | None = None,
     seconds: float = GIT_SECONDS,
 ) -> bytes:
-    """What ``git COMMAND ARGUMENTS`` writes, at most ``limit`` bytes and one more.
+    """Run ``git COMMAND ARGUMENTS`` and return its output, at most ``limit`` bytes and one more.
 
     ``before`` stands before the command; ``env`` is added to the environment; ``given`` is its
     input, for commands that answer nothing; ``users_own`` leaves the user's configuration in.

@@ -1,4 +1,4 @@
-"""What travels between the driver and a worker: a job there, its events and its report back.
+"""Define what travels between the driver and a worker: jobs, events and reports.
 
 Plain data only, so that any engine can carry it. Must not know how it is carried.
 """
@@ -47,7 +47,7 @@ lacks some of it."""
 RETRIED: Final[frozenset[Reason]] = frozenset(
     ("agent_not_started", "agent_lost", "overloaded", "worker_lost")
 )
-"""What may go better another time. Nothing that somebody or something refused."""
+"""Reasons that may go better another time: nothing that somebody or something refused."""
 
 CONTINUE: Final = (
     "You were interrupted while you worked on the task below. Look at what is there already, "
@@ -97,7 +97,7 @@ class Job:
     """``model``, ``mode`` and ``effort``, where they are set."""
     options: Mapping[str, str | bool] = field(default_factory=dict)
     schema: Mapping[str, JsonValue] | None = None
-    """What the answer must fit; the driver checks it."""
+    """Schema that the answer must fit; the driver checks it."""
     time_limit: float | None = None
     max_tokens: int | None = None
     forms: bool = False
@@ -112,7 +112,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What became of a job."""
+    """Result of a job."""
 
     reason: Reason
     message: str | None = None
@@ -125,9 +125,9 @@ class Report:
     """Whether it went on with the session of an earlier attempt."""
     seconds: float = 0.0
     commit: str | None = None
-    """What was checked out."""
+    """Commit that was checked out."""
     changes: bytes | None = None
-    """What the task changed in its worktree, as git writes it; None where that is not known."""
+    """Patch of the task's changes in its worktree; None where they are not known."""
     changes_note: str | None = None
     transcript: bytes = b""
 

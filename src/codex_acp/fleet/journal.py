@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class History:
-    """What is known of one task."""
+    """Attempts and outcome of one task."""
 
     attempts: list[Attempt] = field(default_factory=list)
     session_id: str | None = None

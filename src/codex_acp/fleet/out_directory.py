@@ -80,7 +80,7 @@ class OutDirectory:
         return cls(folder, fleet_id, lock)
 
     def outcomes(self) -> Iterator[Outcome]:
-        """What earlier runs have written. Raises OutDirectoryError for a file that is damaged."""
+        """Yield the outcomes of earlier runs. Raises OutDirectoryError for a damaged file."""
         return read_outcomes(self.path)
 
     def write(self, outcome: Outcome, output: JsonValue, *, replaces: bool = False) -> Path:

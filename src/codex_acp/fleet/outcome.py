@@ -1,4 +1,4 @@
-"""What came of a task, and its form as JSON: in its file, and as a line of ``--json``."""
+"""Define the outcome of a task, and its JSON: in its file, and as a line of ``--json``."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a task, once and for all."""
+    """Final result of a task."""
 
     id: str
     status: Status
     reason: Reason
     message: str | None = None
-    """What went wrong, in words."""
+    """Description of the failure."""
     text: str = ""
     """The agent's last message."""
     output: object = None

@@ -1,4 +1,4 @@
-"""What the last answer of a task must be: a Python type or a JSON Schema, checked at the driver.
+"""Check the last answer of a task against a Python type or a JSON Schema, at the driver.
 
 The agent is told the schema in its prompt, since ACP has no field for it; what it answers is
 checked here, where the type is known, so that no type has to travel.

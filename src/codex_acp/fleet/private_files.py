@@ -123,7 +123,7 @@ class FileLock:
             os.pwrite(self._fd, text.encode(), 0)
 
     def noted(self) -> str:
-        """What the one who holds it wrote."""
+        """Return the note of the process that holds the lock."""
         with suppress(OSError, ValueError):
             return read_regular(self._path, 1000).decode(errors="replace").strip()
         return ""

@@ -29,7 +29,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def problem_of_repository(repository: str) -> str | None:
-    """What is wrong with it; None if it may be fetched."""
+    """Return the problem of a repository's name; None if it may be fetched."""
     if not repository or _CONTROL.search(repository):
         return "a repository is a URL or a path, without control characters"
     if repository.startswith("-"):
@@ -89,7 +89,7 @@ def is_path(repository: str) -> bool:
 
 
 def problem_of_revision(revision: str) -> str | None:
-    """What is wrong with it; None if git may be asked for it."""
+    """Return the problem of a revision's name; None if git may be asked for it."""
     if not revision or re.search(r"[\s\x00-\x1f\x7f]", revision):
         return "a revision is a branch, a tag or a commit, without spaces"
     if revision.startswith("-"):

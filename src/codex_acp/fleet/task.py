@@ -158,7 +158,7 @@ def file_name(task_id: str) -> str:
 
 
 def duplicates(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """What is wrong with the ids together, a sentence for each."""
+    """Return a sentence for each id that two tasks share."""
     found: list[str] = []
     names: dict[str, str] = {}
     for task in tasks:

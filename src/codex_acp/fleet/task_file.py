@@ -40,7 +40,7 @@ _MOST_SHOWN: Final = 20
 
 
 class _Wrong(Exception):
-    """What is wrong with a line."""
+    """A line is no task; the message says why."""
 
 
 def read_tasks(

@@ -52,7 +52,7 @@ class Driver(Protocol):
 
 
 class TaskRun:
-    """See `Post`, which this is for its worker."""
+    """Run one task at the driver, and be its worker's `Post`."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class TaskRun:
     # What the worker says.
 
     def event(self, event: Event) -> None:
-        """See `Post`."""
+        """Take in an event of the job."""
         if not self._open:
             return
         kind = event.get("type")
@@ -212,7 +212,7 @@ class TaskRun:
         self._driver.happened(self._task.id, event)
 
     async def ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """See `Post`."""
+        """Answer a question of the job's agent."""
         kind = question.get("kind")
         if kind == "output":
             return await asyncio.to_thread(checked_answer, self._check, question)

@@ -1,4 +1,4 @@
-"""What an agent asks in a worker, handed on to the driver; the answers, as the runtime takes them.
+"""Hand the questions of a worker's agents to the driver, and its answers to the runtime.
 
 Owns which session's question belongs to which task. Whatever is not a clear answer is none.
 """

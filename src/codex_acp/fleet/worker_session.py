@@ -226,8 +226,8 @@ class SessionRun:
 
 
 def _usage_of(response: PromptResponse) -> Usage | None:
-    """What the agent says of its prompt: as ACP's draft has it, or in the ``_meta`` of an agent
-    that keeps to the stable schema."""
+    """Return the usage of a prompt: from ACP's draft field, or from the ``_meta`` of an agent that
+    keeps to the stable schema."""
     places: list[Any] = [plain(response)]  # a field of the schema or not
     places += [part for part in (response.meta or {}).values() if isinstance(part, dict)]
     for place in places:

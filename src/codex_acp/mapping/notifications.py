@@ -140,7 +140,7 @@ PIECES: Final[Mapping[str, Callable[[SessionState, str, str], SessionEvents]]] =
     "item/agentMessage/delta": messages.text_delta,
     "item/commandExecution/outputDelta": running_calls.more_output,
 }
-"""What comes by the thousand, without its model: the row's function for the item and the text.
+"""Functions for notifications that come by the thousand; each takes the item's id and the text.
 
 Two with the texts ``a`` and ``b`` say what one with ``ab`` says.
 """

@@ -1,4 +1,4 @@
-"""What the mapping remembers of a session between two notifications.
+"""Define the mapping's memory of a session between two notifications.
 
 Changed in place by the functions of the mapping, and by nothing else; the same notifications at
 the same times in the same order always give the same state and the same updates.
@@ -37,7 +37,7 @@ class SessionState:
     """One session's memory. The first four fields are inputs: the caller sets them."""
 
     client: ClientFeatures = field(default_factory=ClientFeatures)
-    """What the client can be sent beyond the baseline."""
+    """Features of the client beyond the baseline."""
 
     now: float = 0.0
     """Seconds of a monotonic clock, set before each step."""
@@ -55,7 +55,7 @@ class SessionState:
     """Reasoning item id → what was sent of it; gone when a turn of the thread completes."""
 
     remarks: dict[str, None] = field(default_factory=dict)
-    """What Codex has said of the machine, for the session's status."""
+    """Codex's remarks on the machine, for the session's status."""
 
     plan_explanation: str | None = None
     """The explanation of the plan that was shown last in this turn."""
@@ -72,7 +72,7 @@ class SessionState:
     said: LastOnes[tuple[str | None, ...], None] = field(
         default_factory=partial(LastOnes, MAX_SAID)
     )
-    """What is not to be said again, oldest first; see `mapping.messages.lines`."""
+    """Lines that `mapping.messages.lines` does not repeat, oldest first."""
 
     review_text: str | None = None
     """The review that was shown last in this turn; Codex sends it as a message, too."""

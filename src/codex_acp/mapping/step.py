@@ -1,4 +1,4 @@
-"""What a row of the notification table is besides a function: a reason to ignore."""
+"""Define the rows of the notification table that are no function: reasons to ignore."""
 
 from __future__ import annotations
 

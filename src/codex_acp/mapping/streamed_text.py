@@ -1,4 +1,4 @@
-"""What of an item's text was sent, and what its completion still has to send.
+"""Track how much of an item's text was sent, and return the rest at its completion.
 
 Codex streams an item's text as deltas and then sends the item whole, which is what counts.
 """
@@ -19,7 +19,7 @@ CHARACTERS_A_PIECE: Final = 64
 
 @record
 class SentThought:
-    """What was sent of one reasoning item."""
+    """Parts of one reasoning item that were sent."""
 
     raw: bool
     """Whether it is the model's raw reasoning, and not its summary."""

@@ -64,5 +64,5 @@ class ScriptedCodex:
         return f"ScriptedCodex({str(self.path)!r})"
 
     def record(self) -> AppServerRecord:
-        """What the process has seen so far; of several processes, one after the other."""
+        """The messages that the process saw so far; of several processes, one after the other."""
         return AppServerRecord.read(self.record_path)

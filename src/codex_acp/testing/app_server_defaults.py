@@ -46,7 +46,7 @@ _ALWAYS: dict[str, dict[str, object]] = {
     "thread/unsubscribe": {"status": "unsubscribed"},
     "turn/interrupt": {},
 }
-"""What a request is answered whatever it asks."""
+"""Answers to requests, whatever their params."""
 
 
 def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, object] | None:

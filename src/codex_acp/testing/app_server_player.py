@@ -91,7 +91,7 @@ class Send:
 
 
 Output: TypeAlias = Send | RawLine | StderrText | Pause | CloseOutput | Exit
-"""What the shell does, in order."""
+"""Steps of the shell, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class AppServerPlayer:
         return tuple(self._entries[self._position :])
 
     def start(self) -> list[Output]:
-        """What is sent before the client has said anything."""
+        """Return the output before the client's first message."""
         return self._advance()
 
     def feed(self, message: JsonObject) -> list[Output]:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AppServerRecord:
-    """What a scripted app-server process saw; ``lines`` holds the record as it was written."""
+    """Messages that a scripted app-server process saw; ``lines`` holds the record as it was
+    written."""
 
     lines: tuple[JsonObject, ...]
 

@@ -29,8 +29,8 @@ NO_MODEL_URL = "http://127.0.0.1:9/v1"
 """The discard port: nothing listens there, so a turn fails at once and nothing else does."""
 
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH", "CODEX_PATH")
-"""What the child inherits. All else is left out: no key, no account, no proxy, and no CODEX_* but
-the one that names the binary."""
+"""Variables that the child inherits. All others are left out: no key, no account, no proxy, and no
+CODEX_* but the one that names the binary."""
 
 
 class CodexHome(HomeDirectories):

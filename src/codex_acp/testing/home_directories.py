@@ -78,7 +78,7 @@ class HomeDirectories:
 
     @property
     def temporary(self) -> Path:
-        """What the process has as ``TMPDIR``: Codex's sandbox leaves files there."""
+        """The process's ``TMPDIR``, in which Codex's sandbox leaves files."""
         return self.root / "tmp"
 
     @property

@@ -1,4 +1,4 @@
-"""What a scripted MCP server offers and does, as data, and the files of one in use.
+"""Describe a scripted MCP server as data, and hold the files of one in use.
 
 Owns the script's JSON form and the entry for Codex's configuration; the process is
 ``mcp_server``. Source: Model Context Protocol, "Tools" and "Elicitation".

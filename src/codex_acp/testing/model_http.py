@@ -28,7 +28,7 @@ JOIN_SECONDS = 5.0
 
 
 class ModelAnswers(Protocol):
-    """What the server asks; called from the threads of its connections."""
+    """Answers for the server, which calls this from the threads of its connections."""
 
     def _take(
         self, body: Mapping[str, object], headers: Mapping[str, str]

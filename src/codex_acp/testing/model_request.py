@@ -58,7 +58,7 @@ class ModelRequest:
 
     @property
     def tool_outputs(self) -> dict[str, str]:
-        """What the tools answered so far: the output's text by ``call_id``, oldest first."""
+        """Return the tools' answers so far: the output's text by ``call_id``, oldest first."""
         outputs: dict[str, str] = {}
         for item in self.items:
             kind, call_id = item.get("type"), item.get("call_id")

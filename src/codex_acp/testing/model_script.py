@@ -73,7 +73,7 @@ _ENDS = (Disconnect, Incomplete, Failed)
 
 @dataclass(frozen=True, slots=True, init=False)
 class ModelResponse:
-    """What one ``POST /v1/responses`` gets: its steps, in order.
+    """Response to one ``POST /v1/responses``: its steps, in order.
 
     ``when`` restricts it to the requests it holds for; ``repeat`` lets it be used any number
     of times. Raises :class:`~codex_acp.errors.MisuseError` for an order that cannot be sent.

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ClientTurn:
-    """What one prompt came to."""
+    """Result of one prompt."""
 
     stop_reason: StopReason
     updates: list[SessionUpdate]

@@ -16,7 +16,7 @@ from codex_acp.errors import MisuseError
 TomlValue: TypeAlias = Union[  # noqa: UP007 - it is recursive
     str, int, float, bool, Sequence["TomlValue"], Mapping[str, "TomlValue"]
 ]
-"""What a key may hold; there is no null in TOML."""
+"""Values that a key may hold; TOML has no null."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')

@@ -25,8 +25,8 @@ class MustOwn(Protocol):
 
 
 class OwnedArchive:
-    """See `SessionArchive`. ``endable`` gives a session that is open, and raises RpcError for one
-    that another connection shows.
+    """Archive sessions for one owner, as `SessionArchive` does for all. ``endable`` gives a session
+    that is open, and raises RpcError for one that another connection shows.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class OwnedArchive:
         self._endable = endable
 
     async def archive(self, session_id: str) -> None:
-        """See `SessionArchive.archive`."""
+        """Move a session of this owner to the archive."""
         session_id = canonical_id(session_id)
         self._must_own(session_id)
         async with self._registry.alone(session_id):
@@ -56,12 +56,12 @@ class OwnedArchive:
                 self._registry.closed_by_agent(session_id, session)
 
     async def unarchive(self, session_id: str) -> None:
-        """See `SessionArchive.unarchive`."""
+        """Bring a session of this owner back from the archive."""
         self._must_own(session_id)
         await self._of(session_id).archive.unarchive(session_id)
 
     async def status(self, session_id: str) -> StateChanged | None:
-        """See `SessionArchive.status`; open is what any connection has open."""
+        """Return the state of a session that any connection has open; None if it is only stored."""
         self._must_own(session_id, below=True)
         return await self._of(session_id).archive.status(session_id)
 

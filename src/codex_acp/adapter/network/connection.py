@@ -88,7 +88,7 @@ class NetworkConnection:
     # What it may ask, see `AgentMethods`. The login of a server is the business of whoever runs it.
 
     def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
-        """See `CodexAgent.introduce`; nobody logs in over the network."""
+        """Take in the client's ``initialize``, and offer no login: the network has none."""
         self.agent.introduce(params, version, self.client)
         self._introduced = True
         self.client.outflow.when_full(self._full)
@@ -100,7 +100,7 @@ class NetworkConnection:
         return {"keepSeconds": self._registry.limits.keep_seconds}
 
     async def new_session(self, request: NewSession) -> Json:
-        """See `CodexAgent.new_session`."""
+        """Open a new session for this connection's owner."""
         async with self._registry.room(self._token.owner):
             session = self._new()
             response = await self.agent.new_session(request, session)
@@ -108,7 +108,7 @@ class NetworkConnection:
         return response
 
     async def fork_session(self, request: ForkSession) -> Json:
-        """See `CodexAgent.fork_session`."""
+        """Fork a session of this connection's owner."""
         self._must_own(request.session_id)
         async with self._registry.room(self._token.owner):
             session = self._new()
@@ -117,7 +117,7 @@ class NetworkConnection:
         return response
 
     async def load_session(self, request: ResumeSession) -> Json:
-        """See `CodexAgent.load_session`; of one that is open here, another connection lets go."""
+        """Load a session; a connection that shows it so far loses it."""
         return await self._reopen(
             request.session_id,
             lambda session: session.agent.load_session(request, session),
@@ -125,7 +125,7 @@ class NetworkConnection:
         )
 
     async def resume_session(self, request: ResumeSession) -> Json:
-        """See `CodexAgent.resume_session` and `load_session`."""
+        """Resume a session; a connection that shows it so far loses it."""
         return await self._reopen(
             request.session_id,
             lambda session: session.agent.resume_session(request, session),
@@ -133,7 +133,7 @@ class NetworkConnection:
         )
 
     async def list_sessions(self, request: ListSessions) -> Json:
-        """See `CodexAgent.list_sessions`; only what the client owns."""
+        """List the sessions of this connection's owner."""
         response = await self.agent.list_sessions(request)
         owner, owned = self._token.owner, self._registry.owned
         found = list_at(response, "sessions")
@@ -141,7 +141,7 @@ class NetworkConnection:
         return {**response, "sessions": mine}
 
     async def close_session(self, session_id: str) -> None:
-        """See `CodexAgent.close_session`."""
+        """Close a session that this connection shows."""
         session = self.shown(session_id)
         async with self._registry.alone(session_id):
             try:
@@ -150,7 +150,7 @@ class NetworkConnection:
                 self._registry.closed_by_agent(session_id, session)
 
     async def delete_session(self, session_id: str) -> None:
-        """See `CodexAgent.delete_session`; not of one that another connection shows."""
+        """Delete a session, unless another connection shows it."""
         session_id = canonical_id(session_id)
         self._must_own(session_id)
         async with self._registry.alone(session_id):
@@ -164,29 +164,29 @@ class NetworkConnection:
                 self._registry.closed_by_agent(session_id, session)
 
     async def set_title(self, session_id: str, title: str) -> Json:
-        """See `CodexAgent.set_title`."""
+        """Name a session of this connection's owner."""
         self._must_own(session_id)
         return await self.agent.set_title(session_id, title)
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
-        """See `CodexAgent.set_mode`."""
+        """Set the mode of a session that this connection shows."""
         await self.shown(session_id).agent.set_mode(session_id, mode_id)
 
     async def set_config_option(
         self, session_id: str, config_id: str, value: str | bool
     ) -> list[Option]:
-        """See `CodexAgent.set_config_option`."""
+        """Set an option of a session that this connection shows."""
         return await self.shown(session_id).agent.set_config_option(session_id, config_id, value)
 
     async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptDone:
-        """See `CodexAgent.run_prompt`."""
+        """Run a prompt in a session that this connection shows."""
         session = self.shown(session_id)
         return await session.prompt(
             self.client, lambda: session.agent.run_prompt(session_id, blocks)
         )
 
     def cancel(self, session_id: str) -> None:
-        """See `CodexAgent.cancel`; ignored for what this connection does not show."""
+        """Cancel what runs in a session; ignored unless this connection shows it."""
         sessions = self._registry.sessions
         session = sessions.get(session_id) or self._registry.above(session_id)
         if session is None or session.client is not self.client:
@@ -279,7 +279,8 @@ class NetworkConnection:
         return {**config.answer(session_id), "_meta": {META_KEY: meta}}
 
     def _must_own(self, session_id: str, *, below: bool = False) -> None:
-        """See `MustOwn`. Only the agent above a sub-agent's session knows that it is one."""
+        """Raise RpcError -32002 unless the session belongs to this connection's owner. Only the
+        agent above a sub-agent's session knows that it is one."""
         if not self._registry.owned(self._token.owner, session_id):
             raise unknown_session(session_id)
         agent = self._registry.agent_of(session_id)

@@ -1,4 +1,4 @@
-"""Who is let in: the checks of one HTTP request, before anything of it is believed.
+"""Check each HTTP request before anything of it is believed, and let it in or refuse it.
 
 The same for a websocket's handshake and for every request of streamable HTTP. A page in a browser
 cannot come in: it tells its origin, and one whose name was bound to this machine (DNS rebinding)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""What a connection of HTTP/2 begins with (RFC 9113, section 3.4)."""
+"""First bytes of every HTTP/2 connection (RFC 9113, section 3.4)."""
 
 STRANGER_FRAMES: Final = 400
 """Of whoever has shown no token: their first requests, and what comes before these."""

@@ -71,7 +71,7 @@ class _Connection(NamedTuple):
 
 
 class HttpApp:
-    """See the module."""
+    """Serve streamable HTTP as an ASGI application."""
 
     def __init__(self, hub: Hub, door: Door) -> None:
         self._hub = hub
@@ -86,7 +86,7 @@ class HttpApp:
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[Any], Awaitable[None]],
     ) -> None:
-        """See ASGI."""
+        """Answer one request, as ASGI asks for it."""
         if scope["type"] == "http":
             exchange = Exchange(scope, receive, send)
             if exchange.socket.may_ask():
@@ -319,7 +319,7 @@ _PREFLIGHT: Final = (
 
 
 def _cross_origin(origin: str) -> list[tuple[str, str]]:
-    """What lets a page of an origin that was allowed read the response."""
+    """Return the headers with which a page of an allowed origin may read the response."""
     return [
         ("access-control-allow-origin", origin),
         ("access-control-expose-headers", CONNECTION_ID),
@@ -328,7 +328,7 @@ def _cross_origin(origin: str) -> list[tuple[str, str]]:
 
 
 def _message(body: bytes) -> Message | Malformed:
-    """What was posted. Raises RequestRefused for what is no JSON object."""
+    """Read the posted message. Raises RequestRefused for what is no JSON object."""
     try:
         value = default_loads()(body)
     except ValueError:

@@ -62,7 +62,7 @@ class Exchange:
         return [value.decode("latin-1") for found, value in self._headers if found.lower() == name]
 
     def header(self, name: str) -> str | None:
-        """See `only_value`."""
+        """Return the only value of a header; None where it is missing or comes more than once."""
         return only_value(self, name)
 
     # What comes in.

@@ -103,7 +103,7 @@ class AcceptedHttpLink:
         self._wait_for_streams()
 
     def write(self, data: bytes) -> None:
-        """See `Link.write`. Takes whole lines only."""
+        """Write whole lines, each of which becomes an event of a stream."""
         if not self._ended.is_set():
             for line in data.splitlines():
                 self._send(line)
@@ -115,7 +115,7 @@ class AcceptedHttpLink:
         self._may_read.set()
 
     async def aclose(self) -> None:
-        """See `Link.aclose`. What is unsent gets a short time to be taken by the peer."""
+        """Close the link; the peer gets a short time to take unsent events."""
         self.end(None)
         await finish(asyncio.ensure_future(self._readers_gone()))
 

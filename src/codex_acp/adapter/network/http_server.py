@@ -110,7 +110,7 @@ class _Protocol(asyncio.StreamReaderProtocol):
     socket: HttpSocket
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Count the bytes of a connection, and pass them on."""
         if self.socket.may_send(data):
             super().data_received(data)
 

@@ -47,7 +47,7 @@ class HttpSocket:
         self._frames = FrameMeter(loop.time)
         self._timer = loop.call_later(STRANGER_SECONDS, self.cut)
         self.owner: str | None = None
-        """Whose token it has shown."""
+        """Owner of the token that the connection has shown."""
 
     @property
     def who(self) -> str:

@@ -1,4 +1,4 @@
-"""What the connections of one server share: Codex, and the registry of open sessions.
+"""Hold what the connections of one server share: Codex, and the registry of open sessions.
 
 Knows no transport: whoever accepts a connection gives its link to `Hub.serve`.
 """
@@ -42,7 +42,7 @@ GOING_AWAY: Final = 1001
 
 
 class NetworkLink(Protocol):
-    """What is asked of a link besides what every `Link` can."""
+    """A link that can also tell its peer why it closes."""
 
     def say_at_end(self, code: int, reason: str) -> None:
         """When this side closes the link, say why."""

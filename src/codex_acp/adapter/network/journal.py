@@ -1,4 +1,4 @@
-"""What a session has said in the turn that runs, and while nobody listened, within a bound.
+"""Keep the events of the turn that runs, and of the time without a client, within a bound.
 
 Kept as events, so that each client gets them in its own version of ACP. Pieces of one message are
 joined, and of a tool call's states that nobody has seen the last is kept. What does not fit is
@@ -106,7 +106,7 @@ class Journal:
         ]
 
     def unheard_notices(self) -> list[SessionEvent]:
-        """What nobody has heard and no history has."""
+        """Return the notices that no client has had, which no history contains."""
         return [
             entry.whole
             for entry in self._entries.values()
@@ -114,7 +114,7 @@ class Journal:
         ]
 
     def unheard(self, turn: object | None) -> list[SessionEvent]:
-        """What nobody has heard, and the tool calls of what runs: its questions are about those."""
+        """Return the events that no client has had, and the tool calls of the turn that runs."""
         return [
             entry.whole
             for entry in self._entries.values()

@@ -119,7 +119,7 @@ class NetworkOptions:
     versions: Collection[int] = VERSIONS
     """The versions of ACP that are offered."""
     defaults: SessionDefaults | None = None
-    """What each session is given."""
+    """Defaults of each session."""
     any_interface: bool = False
     """Whether it may listen where other machines can reach it."""
 

@@ -87,7 +87,7 @@ class NetworkSession:
 
     @property
     def features(self) -> ClientFeatures:
-        """What the client can do that shows it, or showed it last."""
+        """Features of the client that shows the session, or showed it last."""
         return self._last.features
 
     @property
@@ -104,7 +104,7 @@ class NetworkSession:
 
     @property
     def client_gone(self) -> bool:
-        """See `Outgoing`: whether nobody will ever hear of it again."""
+        """Whether no client will ever hear of the session again."""
         return self._over or (self.client is None and not self.kept)
 
     def when_full(self, callback: Callable[[bool], None]) -> None:
@@ -135,10 +135,10 @@ class NetworkSession:
                     client.outflow.flush()
 
     def more_of(self, *_message: object) -> None:
-        """See `Outgoing`: what is sent is kept in the journal, too."""
+        """Return None: each event also goes into the journal."""
 
     def flush(self) -> None:
-        """See `Outgoing`; what was heard of a turn that is over need not be kept."""
+        """Write all that waits, and forget the events of a finished turn."""
         if self.client is not None:
             self.client.outflow.flush()
             if self._turn is None:
@@ -157,13 +157,13 @@ class NetworkSession:
     async def request_permission(
         self, question: PermissionQuestion, asked: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
-        """See `Asks`; asked again of each connection that shows the session next."""
+        """Ask for a permission, again of each connection that shows the session next."""
         return await self._ask(lambda asks: asks.request_permission(question, asked), asked)
 
     async def elicitation_create(
         self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
-        """See `Asks`; a client that cannot show it is not asked, which declines it."""
+        """Ask for input; a client that cannot show the question declines it unasked."""
         mode = "elicitation_url" if params["mode"] == "url" else "elicitation_form"
         return await self._ask(lambda asks: asks.elicitation_create(params), asked, mode)
 

@@ -65,7 +65,7 @@ class Newcomer(asyncio.Protocol):
         self._look()
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Collect the first bytes of the connection."""
         self._sent += data
         self._look()
 
@@ -74,7 +74,7 @@ class Newcomer(asyncio.Protocol):
             self._limit.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """Forget a connection that ended before it was served."""
         del exc
         self._limit.cancel()
         self._strangers.known(self._raw)

@@ -85,7 +85,7 @@ class OutgoingStream:
             item()
 
     async def next(self, seconds: float) -> bytes | None:
-        """What is to be sent next, the last being on its way; None at the end.
+        """Return the next bytes to send; None at the end.
 
         When there is nothing for so many ``seconds``, what keeps the stream alive.
         """

@@ -1,4 +1,4 @@
-"""Whose a stored session is, where the tokens of a server have several owners.
+"""Remember the owner of each stored session, where the tokens of a server have several.
 
 Each session that is made is written down, a JSON object a line, in a file for the server's user
 alone. With one owner nothing is written: all that Codex has stored is theirs.

@@ -149,7 +149,7 @@ class Registry:
         return next(started, below[0] if below else None)
 
     def agent_of(self, session_id: str) -> CodexAgent | None:
-        """Whose session it is, or whose sub-agent's; None for one that is not open."""
+        """Return the agent of a session or of a sub-agent's; None for one that is not open."""
         session_id = canonical_id(session_id)
         session = self.sessions.get(session_id) or self.above(session_id)
         return None if session is None else session.agent

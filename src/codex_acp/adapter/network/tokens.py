@@ -35,7 +35,7 @@ MAX_FILE: Final = 1024 * 1024
 
 
 class Token(NamedTuple):
-    """What is known of one token; not the token itself."""
+    """Owner, digest and expiry of one token, not the token itself."""
 
     owner: str
     digest: bytes

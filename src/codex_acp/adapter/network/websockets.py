@@ -58,7 +58,7 @@ HEAD_BYTES: Final = 16 * 1024
 
 
 class WebSocketServer:
-    """What is done with each connection."""
+    """Serve each websocket connection."""
 
     def __init__(self, hub: Hub, door: Door, strangers: Strangers) -> None:
         self._hub = hub
@@ -161,7 +161,7 @@ def _accepted(
     tls: ssl.SSLContext | None,
     others: HttpServer | None,
 ) -> type[ServerConnection]:
-    """What is made for each connection that comes."""
+    """Return the class of the connections that a server accepts."""
     from websockets.asyncio.server import ServerConnection
 
     class Accepted(ServerConnection):

@@ -37,7 +37,7 @@ class LocalEngine:
         self._work: Path | None = None
 
     async def open(self, fleet_id: str, work: Path | None) -> int:
-        """See `Engine`."""
+        """Prepare the workers of this machine, and return how many there are."""
         if work is None:
             self._temporary = _temporary_place()
         self._work = self._temporary or make_private(work or Path())
@@ -46,16 +46,16 @@ class LocalEngine:
         return TASKS_PER_CPU * (os.cpu_count() or 1)
 
     async def run(self, job: Job, post: Post) -> Report:
-        """See `Engine`."""
+        """Run a job in this process."""
         post.event({"type": "worker", "worker": f"{socket.gethostname()}/{os.getpid()}"})
         return await self._its().run(job, post)
 
     async def settle(self, job: Job, *, written: bool) -> None:
-        """See `Engine`."""
+        """Remove a job's worktree where its outcome was written, else keep it for a later attempt."""
         await self._its().settle(job.attempt_id, written=written)
 
     async def aclose(self, *, done: bool) -> None:
-        """See `Engine`."""
+        """End the workers, and remove their directories."""
         if self._worker is not None:
             await self._worker.aclose([self._fleet_id] if done else [])
             self._worker = None

@@ -104,7 +104,8 @@ class RayEngine:
         self._closing = False
 
     async def open(self, fleet_id: str, work: Path | None) -> int:
-        """See `Engine`. Worktrees are on the nodes, not in ``work``."""
+        """Start the actors, and return how many there are; worktrees are on the nodes, not in
+        ``work``."""
         del work
         import ray  # type: ignore[import-not-found, unused-ignore] # an extra
 
@@ -119,7 +120,7 @@ class RayEngine:
         return workers * self._tasks_per_worker
 
     async def run(self, job: Job, post: Post) -> Report:
-        """See `Engine`."""
+        """Run a job on an actor that is free."""
         if job.agent.link is not None:
             raise MisuseError("an agent with a link cannot run on a cluster; give it a command")
         actor = await self._free_actor()
@@ -138,13 +139,13 @@ class RayEngine:
             self._news.set()
 
     async def settle(self, job: Job, *, written: bool) -> None:
-        """See `Engine`. The actor that has the worktree knows the attempt, the others do not."""
+        """Tell all actors that a report was taken; the one with the worktree knows the attempt."""
         for actor in self._actors:
             if actor.ready and actor.dead is None:
                 actor.handle.settle.remote(job.attempt_id, written)
 
     async def aclose(self, *, done: bool) -> None:
-        """See `Engine`."""
+        """End the actors."""
         self._closing = True
         alive = [actor for actor in self._actors if actor.dead is None]
         ends = [actor.handle.aclose.remote([self._fleet_id] if done else []) for actor in alive]

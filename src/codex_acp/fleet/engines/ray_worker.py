@@ -69,7 +69,7 @@ class RayWorker:
         self._questions: dict[str, asyncio.Future[Answer]] = {}
 
     async def hello(self) -> str:
-        """Who this is."""
+        """Return the worker's name: its node and process."""
         return f"{socket.gethostname()}/{os.getpid()}"
 
     async def begin(self, job: Job) -> None:
@@ -78,7 +78,7 @@ class RayWorker:
         self._jobs[job.attempt_id] = asyncio.ensure_future(self._run(job))
 
     async def fetch(self) -> list[Message]:
-        """What has happened since the last time; waits for something."""
+        """Wait for messages, and return those since the last call."""
         if not self._messages:
             self._news.clear()
             try:
@@ -107,7 +107,7 @@ class RayWorker:
             await asyncio.wait({task})
 
     async def settle(self, attempt_id: str, written: bool) -> None:
-        """See `Worker.settle`."""
+        """Remove an attempt's worktree where its outcome was written, else keep it."""
         await self._worker.settle(attempt_id, written=written)
 
     async def aclose(self, remove: list[str]) -> None:
@@ -144,7 +144,7 @@ class RayWorker:
 
 
 class _RemotePost:
-    """See `codex_acp.fleet.jobs.Post`."""
+    """Send a job's events and questions to the driver."""
 
     def __init__(self, worker: RayWorker, attempt_id: str) -> None:
         self._worker = worker

@@ -1,1 +1,1 @@
-"""What is said before there is a session: capabilities, logins, the first answers."""
+"""Map what is sent before there is a session: capabilities, logins, the first answers."""

@@ -32,7 +32,7 @@ API_KEY_VARIABLES: Final = ("CODEX_API_KEY", "OPENAI_API_KEY")
 """Where the key is looked for, in this order, when the request does not carry one."""
 
 LOGIN_ARGS: Final = ("login",)
-"""What the client adds to this agent's command line for the login in a terminal."""
+"""Arguments that the client adds to this agent's command line for the login in a terminal."""
 
 DEVICE_CODE_ARGS: Final = (*LOGIN_ARGS, "--device-auth")
 """The same for a login on another device."""
@@ -43,12 +43,12 @@ method that says in its own ``_meta`` of this name what is to be run."""
 
 
 class LoginWays(NamedTuple):
-    """What this process can do for a login."""
+    """Logins that this process can offer."""
 
     browser: bool = False
     """It could open a browser."""
     command: tuple[str, ...] = ()
-    """What starts this agent, for clients that do not add to the command line that they know."""
+    """Command line of this agent, for clients that do not extend the one they know."""
     offered: bool = True
     """Whether its clients may log in at all."""
     no_browser: bool = False
@@ -118,7 +118,7 @@ def _typed(args: tuple[str, ...]) -> dict[str, JsonValue]:
 
 
 def _told(command: tuple[str, ...], args: tuple[str, ...]) -> dict[str, JsonValue]:
-    """What clients read that knew such logins before the schema did."""
+    """Return the ``_meta`` for clients that knew such logins before the schema had them."""
     program, *before = command
     run: JsonValue = {"label": "Codex login", "command": program, "args": [*before, *args]}
     return {"_meta": {TERMINAL_AUTH: run}}

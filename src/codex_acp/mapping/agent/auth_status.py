@@ -1,4 +1,4 @@
-"""Who is logged in, as ACP's unstable ``auth/status`` says it; both versions write it alike.
+"""Map the login to ACP's unstable ``auth/status``, which both versions write alike.
 
 Source: ``AuthState`` and ``AuthAccount`` of ACP's schema; ``GetAccountResponse`` of Codex's.
 """

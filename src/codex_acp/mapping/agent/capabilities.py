@@ -1,4 +1,4 @@
-"""What this agent tells a client about itself at ``initialize``.
+"""Hold this agent's capabilities for the answer to ``initialize``.
 
 As JSON, which a process just started can send before it has loaded a model.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.agent.auth_methods import LoginWays
 
 META_KEY: Final = "codex-acp-sdk"
-"""What is below this key of a ``_meta`` is this agent's own."""
+"""Key of this agent's own data in a ``_meta``."""
 
 AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
     "loadSession": True,
@@ -38,7 +38,8 @@ AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
     "providers": {},
 }
-"""What ``mapping.prompt.message`` and ``mapping.session.mcp_servers`` can map, and nothing more.
+"""Capabilities that ``mapping.prompt.message`` and ``mapping.session.mcp_servers`` can map, no
+more.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
 unstable schema. Text, resource links and stdio MCP servers are every agent's baseline and are not

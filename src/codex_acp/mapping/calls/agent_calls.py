@@ -1,4 +1,4 @@
-"""What Codex does with its sub-agents, as tool calls in a person's words.
+"""Map Codex's work with its sub-agents to tool calls in a person's words.
 
 Source: Codex schema ``CollabAgentToolCallThreadItem``, ``SubAgentActivityThreadItem``. What a
 sub-agent does itself belongs to a thread of its own.

@@ -54,7 +54,7 @@ class Call:
     status: CallStatus
     raw_input: object
     raw_output: object = None
-    """What is structured of the result: its text stands in the content, once. See `structured`."""
+    """Structured part of the result; its text stands in the content, once."""
     content: Sequence[CallContent] = ()
     locations: Sequence[Location] = ()
     name: str | None = None

@@ -80,7 +80,7 @@ def command_call(
 def command_content(
     item: models.CommandExecutionThreadItem, *, terminal: bool = False, limit: int = CONTENT_LIMIT
 ) -> list[CallContent]:
-    """What stands before the output: the command, unless the title is just that.
+    """Return the content before the output: the command, unless the title is just that.
 
     At most ``limit`` characters of it.
     """
@@ -117,7 +117,7 @@ def terminal_state(
     output: str | None = None,
     ended: bool = False,
 ) -> TerminalState | None:
-    """What is new of the command's terminal, which has the id of the tool call; None: nothing."""
+    """Return the change of the command's terminal, which has the tool call's id; None: none."""
     if not (begins or output or ended):
         return None
     return TerminalState(
@@ -177,7 +177,7 @@ def _kind(actions: Sequence[models.CommandAction]) -> CallKind:
 
 
 def _wording(item: models.CommandExecutionThreadItem) -> str | None:
-    """What a command does in words, if it only reads or only searches."""
+    """Return a command's work in words, if it only reads or only searches."""
     actions = item.command_actions
     if _kind(actions) == "execute":
         return None

@@ -83,7 +83,7 @@ def dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
 
 
 def function_output_call(item: models.FunctionCallOutputThreadItem, phase: Phase) -> Call:
-    """What a tool gave the model, of which Codex keeps nothing else."""
+    """Return the tool call of an output that Codex keeps without its call."""
     end = ending(None, phase)
     output = item.output
     content: list[CallContent]

@@ -42,7 +42,7 @@ class OpenCall:
     """As Codex last reported it; None of a call that only an approval announced."""
 
     content: Sequence[CallContent] = ()
-    """What the item shows, without what came while it ran."""
+    """Content of the item, without updates of its run."""
 
     output: RollingOutput = field(default_factory=RollingOutput)
     """Of a command its output, of an MCP call the lines of its progress."""
@@ -66,7 +66,7 @@ class OpenCall:
     """Bytes that the diffs cost which were not sent; 0: there are none."""
 
     above: Sequence[CallContent] = ()
-    """What stands above each end of the output, cut: made once, since it is sent with each."""
+    """Content above the end of the output, cut; made once, because each update repeats it."""
 
     above_size: int = 0
     """Bytes of it."""

@@ -1,4 +1,4 @@
-"""What comes while a tool call runs: output, input, progress, diffs that grow.
+"""Map the updates of a running tool call: output, input, progress, diffs that grow.
 
 Clients that show no terminal get the end of an output again and again, since content can only be
 replaced: how often and how long, `output` bounds. Time is ``state.now``; what has to wait is
@@ -92,7 +92,7 @@ def due(state: SessionState) -> float | None:
 
 
 def flush_due(state: SessionState) -> SessionEvents:
-    """What has waited until ``state.now``."""
+    """Return the updates that were due by ``state.now``."""
     return [
         update
         for call_id, open_call in state.open_calls.items()

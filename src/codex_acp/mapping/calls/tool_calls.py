@@ -131,7 +131,7 @@ def approval_settled(
 
 
 def call_ended(state: SessionState, tool_call_id: str, *, ended_well: bool) -> SessionEvents:
-    """What a tool call that is no item stands for is over; nothing if it has ended before."""
+    """End a tool call that is no item; no update if it has ended before."""
     if state.open_calls.pop(tool_call_id, None) is None:
         return ()
     return (_status(tool_call_id, "completed" if ended_well else "failed"),)
@@ -210,7 +210,7 @@ def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
 
 
 def _background_ended(state: SessionState, item: CommandExecutionThreadItem) -> SessionEvents:
-    """What came since its turn was not streamed: the terminal is told whole.
+    """Send the terminal whole: its output behind the turn's end was not streamed.
 
     Who knows none gets a line: its tool call belongs to a prompt that is answered.
     """
@@ -256,7 +256,8 @@ def _announced_whole(
 
 
 def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
-    """What a terminal lacks of a command's output: all of it, its end, or what was not streamed.
+    """Return the output that a terminal lacks: all of it, its end, or the part that was not
+    streamed.
 
     Codex does not stream what a command writes first; then the whole follows, marked as that.
     """

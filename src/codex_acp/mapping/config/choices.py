@@ -1,4 +1,4 @@
-"""What a choice changes: from an option and its value to a patch of the thread's settings.
+"""Map a choice, an option and its value, to a patch of the thread's settings.
 
 Nothing is sent that the choice does not need, and nothing is guessed: a value that is not
 offered is refused with the names of those that are.
@@ -65,7 +65,7 @@ def _refused(
 
 
 def choice_patch(view: ConfigView, option_id: str, value: str) -> JsonObject:
-    """What Codex is asked for so that a checked value of an option is in force."""
+    """Return the patch that puts a checked value of an option into force."""
     return _PATCHES[option_id](view, value)
 
 

@@ -167,7 +167,7 @@ def described(access: Access) -> str:
 def configured_access(
     config: JsonObject, cwd: str, project: str | None, roots: tuple[str, ...] = ()
 ) -> Access:
-    """What the configuration gives a new thread in ``cwd``: ``config`` of ``config/read``.
+    """Return the access of a new thread in ``cwd`` from ``config`` of ``config/read``.
 
     ``project`` is the root of the repository around ``cwd``, ``roots`` are the thread's
     additional directories. Where the configuration is silent Codex goes by the project's trust;

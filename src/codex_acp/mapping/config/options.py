@@ -54,7 +54,7 @@ class ConfigView(NamedTuple):
     settings: Settings
     catalogue: Catalogue = Catalogue()
     configured: Access | None = None
-    """What the configuration gives; None while it is not known."""
+    """Access that the configuration gives; None while it is not known."""
     chosen: tuple[str, Access] | None = None
     """The mode that was chosen last, and what Codex made of it."""
     models: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class ConfigView(NamedTuple):
 
     @property
     def model(self) -> Model | None:
-        """What Codex's list says of the current model."""
+        """The current model's entry in Codex's list."""
         return self.catalogue.model(self.settings.model)
 
 

@@ -1,4 +1,4 @@
-"""What Codex says of a thread's settings and of what there is to choose, read from plain JSON.
+"""Read a thread's settings, and the choices that Codex offers, from plain JSON.
 
 Plain, because ``session/new`` is answered before a model is loaded: see `mapping.session.setup`.
 What does not fit is left out, so that one odd entry never hides the others.
@@ -24,7 +24,7 @@ STANDARD_TIER = "default"
 
 
 class Access(NamedTuple):
-    """What Codex may do by itself, and who is asked for the rest."""
+    """Actions that Codex may do by itself, and the reviewer of all others."""
 
     policy: JsonValue
     """``AskForApproval``: a word, or an object with ``granular``."""
@@ -77,11 +77,11 @@ class Collaboration(NamedTuple):
     mode: str
     name: str
     effort: str | None
-    """What the preset wants; None: it wants none."""
+    """Effort of the preset; None: it has none."""
 
 
 class Catalogue(NamedTuple):
-    """What there is to choose; None is what Codex has not told."""
+    """Choices that Codex offers; None: Codex has not told."""
 
     models: tuple[Model, ...] | None = None
     collaborations: tuple[Collaboration, ...] | None = None

@@ -1,1 +1,1 @@
-"""What a session tells its client, whatever version of ACP that speaks."""
+"""Events that a session sends its client, in no version of ACP."""

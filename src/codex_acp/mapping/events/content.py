@@ -11,7 +11,7 @@ from codex_acp._json import text_at
 from codex_acp._record import record
 
 FileOperation: TypeAlias = Literal["add", "delete", "modify", "move"]
-"""What happens to a file; ``move`` may change its text, too."""
+"""Change of a file; ``move`` may change its text, too."""
 
 
 @record
@@ -97,7 +97,7 @@ class TerminalContent:
 
 
 CallContent: TypeAlias = Block | FileDiff | TerminalContent
-"""What a tool call shows."""
+"""Content of a tool call."""
 
 
 @record

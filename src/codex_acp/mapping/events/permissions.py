@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import ToolCallChanged
 
 OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
-"""What choosing an option does, and for how long."""
+"""Effect of an option, and for how long."""
 
 
 @record(frozen=True)

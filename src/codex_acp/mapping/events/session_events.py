@@ -45,7 +45,7 @@ def tool_call_id(item_id: str, part: str | None = None, child: str | None = None
 CallKind: TypeAlias = Literal[
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
 ]
-"""What a tool call does."""
+"""Kind of a tool call."""
 
 CallStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
 """How a tool call is; ``cancelled``: it ended with its turn, or was stopped, before it was done."""
@@ -57,7 +57,7 @@ CompactionStatus: TypeAlias = Literal["in_progress", "completed", "cancelled"]
 """How a compaction is."""
 
 Activity: TypeAlias = Literal["running", "requires_action", "idle"]
-"""What a session is doing; ``requires_action``: all of it waits for the person."""
+"""Activity of a session; ``requires_action``: all of it waits for the person."""
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 """How a notice is to be presented."""
@@ -100,7 +100,7 @@ class UserMessage:
 
 @record
 class PromptTaken:
-    """What the client has just sent has its place in the session, under this id."""
+    """A prompt of the client has its place in the session, under this id."""
 
     message_id: str
     content: Sequence[Block]
@@ -130,7 +130,7 @@ class TerminalExit:
 
 @record
 class TerminalState:
-    """What is new of the terminal that a tool call shows; None is what is not said."""
+    """Change of the terminal that a tool call shows; None: no change."""
 
     terminal_id: str
     cwd: str | None = None
@@ -153,7 +153,7 @@ class ToolCallAnnounced:
     locations: Sequence[Location] | None = None
     raw_input: object = None
     raw_output: object = None
-    """What is structured of the result: its text stands in the content, once."""
+    """Structured part of the result; its text stands in the content, once."""
     name: str | None = None
     """The tool's name for programs, where Codex gives one."""
     terminal: TerminalState | None = None
@@ -163,7 +163,7 @@ class ToolCallAnnounced:
 
 @record(kw_only=True)
 class ToolCallChanged:
-    """What is new of a tool call; each field that is given replaces."""
+    """Change of a tool call; each given field replaces."""
 
     id: str
     title: str | None = None
@@ -281,7 +281,7 @@ class CompactionChanged:
 
 @record
 class StateChanged:
-    """What the session is doing."""
+    """Activity of the session."""
 
     state: Activity
     end: PromptEnd | None = None
@@ -297,7 +297,7 @@ class StateChanged:
 
 @record
 class SubAgentChanged:
-    """What is new of a sub-agent's session, told in the one above it; None is what is not said."""
+    """Change of a sub-agent's session, sent in the session above it; None: no change."""
 
     session_id: str
     title: str | None = None

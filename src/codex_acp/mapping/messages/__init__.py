@@ -1,1 +1,1 @@
-"""What Codex tells in words, as updates of a session."""
+"""Map Codex's messages in words to updates of a session."""

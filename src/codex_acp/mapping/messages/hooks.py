@@ -16,7 +16,7 @@ _TOLD: Final = ("warning", "stop", "feedback", "error")
 """Kinds of a hook's output that are meant for a person; ``context`` is meant for the model."""
 
 _WARNINGS: Final = ("warning", "error")
-"""What a hook that ended well may still have to say."""
+"""Kinds of entries that a person should see of a hook that ended well."""
 
 OWN_REFUSAL: Final = "[codex-acp] "
 """How `codex.connection.agent_guard` begins why it refused a call: a hook, but nobody's own."""

@@ -45,7 +45,7 @@ def text_delta(state: SessionState, item_id: str, delta: str) -> SessionEvents:
 
 
 def text_completed(state: SessionState, item_id: str, whole: str) -> SessionEvents:
-    """What no delta has carried of such an item; nothing the second time."""
+    """Return the text that no delta carried; nothing the second time."""
     left = left_to_send(state.sent_text.setdefault(item_id, []), item_id, whole)
     return () if left is None else (TextChunk(*left),)
 

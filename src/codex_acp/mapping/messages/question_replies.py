@@ -30,7 +30,7 @@ def replies_text(
     questions: Sequence[models.ToolRequestUserInputQuestion],
     answers: Mapping[str, models.ToolRequestUserInputAnswer],
 ) -> str | None:
-    """What was answered, for the model; None: nothing was, or it was declined or withdrawn."""
+    """Return the answers in words, for the model; None: there are none, or the person declined."""
     replies = []
     for index, question in enumerate(questions):
         answer = answers.get(question.id)

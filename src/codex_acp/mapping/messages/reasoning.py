@@ -28,7 +28,7 @@ def text_delta(state: SessionState, params: models.ReasoningTextDeltaNotificatio
 
 
 def reasoning_completed(state: SessionState, item: models.ReasoningThreadItem) -> SessionEvents:
-    """What no delta has carried: of the summary, or of the raw text if that is what was begun."""
+    """Return the text that no delta carried: of the summary, or of raw text that was begun."""
     summary, content = (_BLANK_LINE.join(filter(None, p)) for p in (item.summary, item.content))
     thought = state.thoughts.setdefault(item.id, SentThought(raw=not summary, part=0))
     whole = content if thought.raw else summary

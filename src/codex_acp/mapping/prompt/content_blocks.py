@@ -40,7 +40,7 @@ _NAME_LIMIT: Final = 500
 """Characters of a link's words, and of its host."""
 
 _UNSAFE_IN_URI: Final = re.compile(r"[^\w:/?#@!$&'*+,;=.~%-]+", re.ASCII)
-"""What RFC 3986 does not have in a URI, and what would end it in Markdown."""
+"""Characters that RFC 3986 forbids in a URI, or that would end it in Markdown."""
 
 _DATA_KEYS: Final = ("data", "blob")
 """Where MCP's blocks and resources hold base64."""

@@ -21,7 +21,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _PLAIN_IN_URI: Final = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/:@!$&'()*+,;="
 )
-"""What a URI's path may hold as it is. Source: RFC 3986, ``pchar``."""
+"""Bytes that a URI's path may hold unescaped. Source: RFC 3986, ``pchar``."""
 
 
 def content_block(part: models.UserInput) -> Block:

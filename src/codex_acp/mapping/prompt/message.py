@@ -35,7 +35,7 @@ _NO_AUDIO: Final = "a command takes no audio"
 
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _PLAIN_TARGET: Final = re.compile(r"[^\s()<>]+")
-"""What may stand in a Markdown link as it is."""
+"""Target that a Markdown link may have unescaped."""
 
 
 def user_input(

@@ -1,4 +1,4 @@
-"""What the commands that only tell something say, as Markdown for a person.
+"""Write the answers of commands that only report, as Markdown for a person.
 
 Owns the words. What others wrote (names of servers, tools, skills, their words) is code.
 """
@@ -53,7 +53,7 @@ def _set_to(option: Option) -> str:
 
 
 def account_fact(account: models.GetAccountResponse) -> Fact:
-    """Who is logged in."""
+    """Return the login, as a fact of the report."""
     who = account.account
     if who is None:
         needed = "nobody is logged in" if account.requires_openai_auth else "none needed"

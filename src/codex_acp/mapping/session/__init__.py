@@ -1,1 +1,1 @@
-"""What a session is besides its turns: its list, its set-up, its state, how a turn ended."""
+"""Map a session's set-up, list, state and ends of turns."""

@@ -26,7 +26,7 @@ API_TYPE: Final = "openai"
 """The protocol that Codex speaks with it: OpenAI's, by its responses."""
 
 GATEWAY_PROVIDER: Final = "custom-gateway"
-"""What Codex calls it, and stores with a thread; the official adapter's word, too."""
+"""Name that Codex stores with a thread; the official adapter uses it, too."""
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 
@@ -51,7 +51,7 @@ class Gateway(NamedTuple):
 def gateway_of(
     base_url: object, headers: object, name: str = "The client's gateway", *, where: str = ""
 ) -> Gateway:
-    """What a client gave, checked. Raises RpcError -32602, which quotes no header's value."""
+    """Check a client's gateway. Raises RpcError -32602, which quotes no header's value."""
     if not isinstance(base_url, str) or not base_url or len(base_url) > MAX_URL:
         raise _wrong(f"{where}baseUrl: has to be an address")
     try:

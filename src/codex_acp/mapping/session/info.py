@@ -1,4 +1,4 @@
-"""What happens to a thread as a whole: its title, its goal, and what others do with it."""
+"""Map changes of a thread as a whole: its title, its goal, and actions of other clients."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class ListPage(NamedTuple):
 
 
 def list_page(wanted: str | None, cursor: str | None) -> ListPage | None:
-    """What ``archived`` and ``cursor`` of a request ask for; None: there is no such filter."""
+    """Return the page that ``archived`` and ``cursor`` ask for; None: there is no such filter."""
     if wanted is None or wanted == "exclude":
         return ListPage(archived=False, cursor=cursor, both=False)
     if wanted == "only":

@@ -51,7 +51,7 @@ def _noted(state: SessionState, limits: models.RateLimitSnapshot) -> SessionEven
 
 
 def _merged(limit: RateLimit, news: models.RateLimitSnapshot) -> RateLimit:
-    """What is not said stays as it was, but for what is reached: that was so when it was said."""
+    """Merge news into a limit: absent fields stay, but "reached" held only when it was sent."""
     windows = [w for w in (news.primary, news.secondary) if w is not None]
     credit = news.credits
     spans = ((w.used_percent, w.window_duration_mins, w.resets_at) for w in windows)

@@ -1,4 +1,4 @@
-"""What a client gives a session (directories, MCP servers) → the params of a thread.
+"""Map a client's directories and MCP servers to the params of a thread.
 
 The same for ``thread/start``, ``thread/resume`` and ``thread/fork``. Plain JSON in and out.
 Source: ACP page "Session Setup"; schema definitions ThreadStartParams, ThreadResumeParams.

@@ -1,4 +1,4 @@
-"""What concerns a session as a whole, as JSON that is alike in every version of ACP.
+"""Write updates of a session as a whole, as JSON that is alike in every version of ACP.
 
 Source: schema ``SessionUpdate`` and its ``StateUpdate``, ``SubagentUpdate``.
 """

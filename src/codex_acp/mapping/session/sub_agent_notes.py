@@ -1,4 +1,4 @@
-"""What a sub-agent did, as lines in the tool call that started it.
+"""Write a sub-agent's work as lines of the tool call that started it.
 
 For a client that does not know sub-agents' sessions (ACP v1 without ``subagents``). Bounded: a
 sub-agent may work for hours.

@@ -48,7 +48,7 @@ class SubAgent:
     title: str | None = None
     description: str | None = None
     turn_id: str | None = None
-    """What runs in it."""
+    """Turn that runs in the sub-agent's thread."""
     started: bool = False
     """Whether Codex says that it was started there; else a model may have named any thread."""
     replayed: frozenset[str] = frozenset()
@@ -88,7 +88,7 @@ def told_in_child(event: SessionEvent, agent: SubAgent) -> SessionEvent:
 
 
 def session_label(agent: SubAgent) -> str:
-    """What a sub-agent is called in a line for a person."""
+    """Return a sub-agent's name for a line to a person."""
     return agent.title or agent.thread_id
 
 

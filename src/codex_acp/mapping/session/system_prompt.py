@@ -24,7 +24,8 @@ MODES: Final = {"append": APPENDED, "override": "baseInstructions"}
 
 
 def instructions(prompt: object) -> dict[str, JsonValue]:
-    """What it adds to the params of a thread. ``prompt`` is plain JSON. Raises RpcError -32602."""
+    """Return the params of a thread that carry a system prompt. ``prompt`` is plain JSON. Raises
+    RpcError -32602."""
     if prompt is None:
         return {}
     mode, content = text_at(prompt, "mode"), list_at(prompt, "content")

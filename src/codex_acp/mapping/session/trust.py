@@ -1,4 +1,4 @@
-"""What a person is told of a directory that nobody has trusted."""
+"""Write the lines and questions about a directory that nobody has trusted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSE: Final = "refuse_git_programs"
 
 
 def left_out_line(found: Sequence[tuple[str, Sequence[str]]], root: str) -> str:
-    """What of it Codex leaves out (folders, and what each brings), and how to change that."""
+    """Return the line about folders that Codex leaves out, and how to change that."""
     what = "; ".join(f"{', '.join(words)} in {visible(folder)}" for folder, words in found)
     return (
         f"This directory is not trusted, so Codex leaves out what it brings: {what}. If you trust "

@@ -44,8 +44,8 @@ def token_usage_updated(
 def turn_usage(
     before: models.TokenUsageBreakdown | None, after: models.TokenUsageBreakdown | None
 ) -> dict[str, JsonValue] | None:
-    """What was used between two values of ``state.total_usage``, as the ``usage`` of an answer to
-    a prompt; None if nothing was reported.
+    """Return the tokens used between two values of ``state.total_usage``, as the ``usage`` of a
+    prompt's answer; None if nothing was reported.
 
     Never negative: a thread that was reverted counts on from less.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def content_of(content: Sequence[CallContent]) -> list[models.ToolCallContent]:
-    """What a tool call shows."""
+    """Return the content of a tool call."""
     return [written for part in content for written in _written(part)]
 
 

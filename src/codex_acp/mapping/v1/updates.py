@@ -201,7 +201,7 @@ def _of_session(
     event: PlanChanged | UsageChanged | TitleChanged | CommandsChanged | OptionsChanged
     | ModeChanged | SubAgentChanged | SessionMessage,
 ) -> SessionUpdate:  # fmt: skip
-    """What comes rarely: written as JSON, so that no model is loaded for it before."""
+    """Write a rare update as JSON, so that it loads no model."""
     update: SessionUpdate = MODELS.decode("SessionUpdate", _written(event), "an update")
     return update
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def content_of(content: Sequence[CallContent]) -> list[ToolCallContent]:
-    """What a tool call shows."""
+    """Return the content of a tool call."""
     return [_written(part) for part in content]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import FileDiff
 
 _PLAIN_NAME: Final = re.compile(r'[^\x00-\x1f\x7f"\\]+')
-"""What git writes without quotation marks."""
+"""Names that git writes without quotation marks."""
 
 _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 

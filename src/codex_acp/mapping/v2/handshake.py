@@ -37,7 +37,7 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
     "providers": {},
 }
-"""What this agent can beyond the baseline; see `mapping.agent.capabilities`, which says the same.
+"""Capabilities of this agent beyond the baseline, those of `mapping.agent.capabilities`.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
 unstable schema.

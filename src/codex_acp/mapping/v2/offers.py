@@ -1,4 +1,4 @@
-"""What a session offers, as ACP v2 writes it: its config options and its slash commands.
+"""Write a session's config options and slash commands for ACP v2.
 
 Plain JSON: the first session is answered before a model is loaded.
 """

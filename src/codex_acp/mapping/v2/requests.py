@@ -1,4 +1,4 @@
-"""What v2 leaves open in a request; what this agent does not know of it is refused, as v2 says.
+"""Check the open parts of v2's requests: unknown ones are refused, as v2 says.
 
 Source: schema of v2.
 """
