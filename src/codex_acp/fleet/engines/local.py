@@ -51,7 +51,7 @@ class LocalEngine:
         return await self._its().run(job, post)
 
     async def settle(self, job: Job, *, written: bool) -> None:
-        """Remove a job's worktree where its outcome was written, else keep it for a later attempt."""
+        """Remove a job's worktree where its outcome was written, else keep it for another try."""
         await self._its().settle(job.attempt_id, written=written)
 
     async def aclose(self, *, done: bool) -> None:
