@@ -65,7 +65,11 @@ class MemoryBench:
         app_server = AppServer(LaunchOptions(), cast("ChildProcess", self.server.link))
         self._tasks.start_soon(partial(serve_link, self._link, app_server, ahead=self._ahead))
         introduction = {"protocolVersion": 1, "clientCapabilities": self._capabilities}
-        in_v2 = {"protocolVersion": 2, "info": {"name": "bench", "version": "1"}}
+        in_v2 = {
+            "protocolVersion": 2,
+            "info": {"name": "bench", "version": "1"},
+            "capabilities": self._capabilities,
+        }
         await self.client.ask("init", "initialize", in_v2 if self._version == 2 else introduction)
         params = {"cwd": "/scripted/workspace", "mcpServers": []}
         answer = await self.client.ask("new", "session/new", params)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from codex_acp.testing import (
+    AskClient,
+    CloseOutput,
     Entry,
     Expect,
     Notify,
@@ -33,6 +35,17 @@ OUTPUT = Notify(
     "item/commandExecution/outputDelta",
     {"threadId": THREAD, "turnId": "turn-1", "itemId": "call-1", "delta": "more"},
 )
+ASKS_USER = AskClient(
+    "item/tool/requestUserInput",
+    {
+        "threadId": THREAD, "turnId": "turn-1", "itemId": "ask", "isBlocking": True,
+        "questions": [
+            {"id": "q", "header": "Which", "question": "Which one?", "isOther": True,
+             "isSecret": False, "options": None}
+        ],
+    },
+)  # fmt: skip
+QUESTIONS = {"session/request_permission", "elicitation/create"}
 TURN: list[Entry] = [Expect("turn/start"), *turn_started()]
 
 
@@ -123,6 +136,36 @@ async def test_a_turn_that_codex_begins_by_itself_is_shown() -> None:
         )
         await bench.client.until(lambda: len(calls(bench, "p1")) == 2)
         assert [call["status"] for call in calls(bench, "p1")] == ["in_progress", "completed"]
+
+
+async def test_3_10_a_turn_that_begins_behind_its_end_does_not_run() -> None:
+    late = turn_note("turn/started", "turn-1")
+    async with MemoryBench(*TURN, *turn_completed(), late, version=2) as bench:
+        assert await bench.prompt("p1") == "end_turn"
+        await bench.client.settle()
+        states = [u["state"] for u in bench.updates if u["sessionUpdate"] == "state_update"]
+        assert states == ["running", "idle"]
+
+
+def methods(bench: MemoryBench) -> set[Any]:
+    """What the client was asked and told."""
+    return {message.get("method") for message in bench.client.messages}
+
+
+@pytest.mark.parametrize("end", [CloseOutput(), *turn_completed()], ids=["loss", "end"])
+@pytest.mark.parametrize("question", [command_approval("make"), [ASKS_USER]])
+async def test_3_10_a_question_is_withdrawn_before_the_end_of_its_turn_is_told(
+    question: list[Entry], end: Entry
+) -> None:
+    knows: dict[str, Any] = {"elicitation": {"form": {}}}
+    async with MemoryBench(*TURN, *question, version=2, capabilities=knows) as bench:
+        bench.start_prompt("p1")
+        await bench.client.until(lambda: bool(QUESTIONS & methods(bench)))
+        bench.server.play(end)
+        await bench.end_of("p1")
+        sent = [m.get("params", {}).get("update", m) for m in bench.client.messages]
+        told = [each.get("state") or each.get("method") for each in sent]
+        assert told.index("$/cancel_request") < told.index("idle")
 
 
 @pytest.mark.parametrize("kind", [[], {}, None, 1])

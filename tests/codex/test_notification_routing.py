@@ -115,8 +115,8 @@ def test_a_sink_hears_only_the_methods_that_it_named() -> None:
     router.on_notification("y", {"threadId": "a"})
     router.on_notification("x", {"threadId": "b"})
     router.on_batch_end()
-    assert log[:4] == ["all:x", "x:x", "everywhere x:x", "all:y"]
-    assert log[4:] == ["everywhere x:x", "all:end", "x:end", "everywhere x:end"]
+    assert log[:4] == ["everywhere x:x", "all:x", "x:x", "all:y"]
+    assert log[4:] == ["everywhere x:x", "everywhere x:end", "all:end", "x:end"]
     assert rest.log == ["x", "end"], "what a thread's sinks do not want goes to nobody else"
 
 

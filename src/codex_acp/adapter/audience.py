@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.jsonrpc.message import RequestId
     from codex_acp.mapping.events.permissions import PermissionQuestion
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
@@ -69,6 +70,9 @@ class Asks(Protocol):
         self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
         """Ask for input; both versions of ACP write the question and the answer alike."""
+
+    def withdraw(self, request_id: RequestId | None) -> None:
+        """Tell at once that nobody waits for the answer to a request; again is fine."""
 
     def elicitation_complete(self, elicitation_id: str) -> None:
         """What a page was opened for is done."""

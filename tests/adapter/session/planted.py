@@ -73,8 +73,8 @@ PLANTED: Final = (
     ),
     Planted(
         "a turn that begins behind its cancel's bound is shown",
-        "if any(late.begins for late in self.late_starts) and turn not in self.answered:",
-        "if False:",
+        "        if any(late.begins for late in self.late_starts):",
+        "        if False:",
         _CANCEL._replace(mute=1),
     ),
     Planted(
@@ -170,6 +170,12 @@ PLANTED: Final = (
         "        if self.closing:\n            self._cancel_run(run)\n",
         "",
         Budget(prompts=1, own_turns=1, stops=1, cancels=0),
+    ),
+    Planted(
+        "a turn that begins behind its own end runs for ever",
+        "        if self._has_ended(turn):",
+        "        if False:",
+        Budget(prompts=1, cancels=0, late_begins=1, pieces=0),
     ),
     Planted(
         "an old look-up names the new turn",

@@ -19,13 +19,13 @@ MOST = int(os.environ.get("CODEX_ACP_STATES", "4000"))
 """States of each exploration; a million take some minutes."""
 
 WORLDS = {
-    "everything": Budget(2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    "everything": Budget(2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, late_begins=1),
     "a Codex that does not tell what it has read": Budget(
         2, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1
     ),
     "two prompts and a cancel": Budget(2, 1, 0, 0, 0, 2),
     "losses": Budget(2, 1, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-    "turns that Codex begins by itself": Budget(2, 1, 0, 0, 0, 1, 0, 2, 1),
+    "turns that Codex begins by itself": Budget(2, 1, 0, 0, 0, 1, 0, 2, 1, late_begins=1),
     "lost ends and answers": Budget(1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 2, 1),
     "a review and a command": Budget(2, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0),
     "a prompt that is given up": Budget(2, 1, 2, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0),

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.driver import TIMINGS
 from codex_acp.adapter.session.machine import CANCELLED, DONE, SessionMachine
-from codex_acp.adapter.session.states import InTurn
+from codex_acp.adapter.session.states import Cancelling, InTurn, Running
 from codex_acp.mapping.session.stop_reasons import PromptFailure
 
 BOUND_SECONDS: Final = 15.0
@@ -47,6 +47,8 @@ class Budget(NamedTuple):
     stops: int = 0
     mute: int = 0
     """1 for a Codex that does not tell which messages it has read."""
+    late_begins: int = 0
+    """Turns of which it is said behind their ends that they begin."""
 
 
 class World(NamedTuple):
@@ -295,6 +297,13 @@ def _turns(w: World) -> Iterator[Move]:
     if w.left.pieces and w.ended and w.ended[-1] not in w.dead:
         late = w.ended[-1]
         yield f"late piece of {late}", None, w._replace(left=_less(w, "pieces"))
+    if w.left.late_begins and w.ended and w.ended[-1] not in w.dead:
+        late = w.ended[-1]
+        yield (
+            f"{late} begins, behind its end",
+            ev.TurnBegan(late),
+            w._replace(left=_less(w, "late_begins")),
+        )
     if w.left.stops and turn is None:
         yield "the thread is idle", ev.ThreadStopped(), w._replace(left=_less(w, "stops"))
 
@@ -471,6 +480,9 @@ def at_rest(w: World, machine: SessionMachine) -> None:
     bounded = {"free", "clean_up"} & machine.timers  # it waits for something, and not for long
     if w.alive and waits and not busy and not w.silent and not bounded:
         raise Wrong(f"left open, and nothing is to come: {sorted(waits)}")
+    turn = machine.turn
+    if isinstance(turn, Running | Cancelling) and not (turn.run.starter or w.silent):
+        assert turn.run.turn not in w.ended, f"{turn.run.turn} is followed, and has ended"
 
 
 def after_a_loss(world: World) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.acp.either_agent_side import EitherAgentSide
+    from codex_acp.jsonrpc.message import RequestId
     from codex_acp.mapping.events.permissions import PermissionQuestion
 
 
@@ -56,6 +57,11 @@ class AsksInV1:
         del asked
         request = MODELS.decode("CreateElicitationRequest", params, "an elicitation")
         return cast("dict[str, Any]", plain(await self._calls.elicitation_create(request)))
+
+    def withdraw(self, request_id: RequestId | None) -> None:
+        """See `Asks`."""
+        if isinstance(request_id, int):  # as are all of this side's
+            self._side.connection.abandon(request_id)
 
     def elicitation_complete(self, elicitation_id: str) -> None:
         """See `Asks`."""

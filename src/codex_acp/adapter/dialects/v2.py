@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.acp.either_agent_side import EitherAgentSide
+    from codex_acp.jsonrpc.message import RequestId
     from codex_acp.mapping.events.permissions import PermissionQuestion
 
 
@@ -68,6 +69,11 @@ class AsksInV2:
             logger.warning("an elicitation was answered with the unknown action %r", action)
             return {"action": "cancel"}
         return cast("dict[str, Any]", plain(response))
+
+    def withdraw(self, request_id: RequestId | None) -> None:
+        """See `Asks`."""
+        if isinstance(request_id, int):  # as are all of this side's
+            self._side.connection.abandon(request_id)
 
     def elicitation_complete(self, elicitation_id: str) -> None:
         """See `Asks`."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.audience import Asks
     from codex_acp.adapter.client import Client
     from codex_acp.adapter.sessions.session import Session
+    from codex_acp.jsonrpc.message import RequestId
     from codex_acp.mapping.events.permissions import PermissionQuestion
     from codex_acp.mapping.events.session_events import SessionEvent, Severity
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
@@ -78,7 +79,8 @@ class NetworkSession:
         """Whether its questions have to wait although somebody shows it."""
         self._over = False
         self._changed = asyncio.Event()
-        self._asking: set[anyio.CancelScope] = set()
+        self._asking: dict[anyio.CancelScope, tuple[Asks, int | None]] = {}
+        """Questions that wait, each with the request by which it is asked."""
         self._prompts: set[asyncio.Task[PromptDone]] = set()
         self._journal = Journal()
         self._states: dict[type, SessionEvent] = {}
@@ -167,6 +169,11 @@ class NetworkSession:
         mode = "elicitation_url" if params["mode"] == "url" else "elicitation_form"
         return await self._ask(lambda asks: asks.elicitation_create(params), asked, mode)
 
+    def withdraw(self, request_id: RequestId | None) -> None:
+        for asks, asked in self._asking.values():
+            if asked == request_id:
+                asks.withdraw(request_id)
+
     def elicitation_complete(self, elicitation_id: str) -> None:
         if self.client is not None:
             self.client.asks.elicitation_complete(elicitation_id)
@@ -186,16 +193,17 @@ class NetworkSession:
                     msg = "the client that shows the session now cannot show this question"
                     raise ConnectionClosed(msg)
                 with anyio.CancelScope() as scope:
-                    self._asking.add(scope)
+                    request_id = client.asks.next_request_id
+                    self._asking[scope] = (client.asks, request_id)
                     if asked is not None:
-                        asked(client.asks.next_request_id)
+                        asked(request_id)
                     try:
                         return await ask(client.asks)
                     except TransportError:
                         if not self.kept or not client.gone:
                             raise
                     finally:
-                        self._asking.discard(scope)
+                        del self._asking[scope]
                 logger.info("a question of session %s has to be asked again", self.session_id)
         finally:
             self.questions -= 1

@@ -29,7 +29,7 @@ from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
@@ -78,15 +78,6 @@ class TurnCalls:
             and link.taken <= since
         )
 
-    def post(
-        self,
-        method: str,
-        params: WireModel | JsonValue,
-        on_reply: Callable[[JsonValue | CodexAcpError], None],
-    ) -> Callable[[], None]:
-        """Send a call of the thread at once; see `AppServerConnection.post`."""
-        return self.codex.post(method, params, on_reply)
-
     def start_params(self, message: list[models.UserInput], message_id: str) -> WireModel:
         """Return the params of the ``turn/start`` that begins a turn with ``message``."""
         return models.TurnStartParams(
@@ -123,21 +114,14 @@ class TurnCalls:
         """Return the params of ``turn/interrupt``."""
         return {"threadId": self._thread_id, "turnId": turn_id}
 
-    async def interrupt(self, turn_id: str) -> bool:
-        """Whether Codex took the interrupt; not while it has not started the turn."""
-        params = models.TurnInterruptParams(thread_id=self._thread_id, turn_id=turn_id)
+    async def interrupt(self, turn_id: str) -> None:
+        """Interrupt a turn that must not go on; Codex never answers that of one just ended."""
         try:
-            await self.codex.turn_interrupt(params)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(INTERRUPT_SECONDS):
+                    await self.codex.call_raw("turn/interrupt", self.interrupt_params(turn_id))
         except CodexAcpError as error:
             logger.info("thread %s: the interrupt was refused: %s", self._thread_id, error)
-            return False
-        return True
-
-    async def interrupt_at_once(self, turn_id: str) -> None:
-        """Interrupt a turn that must not go on; Codex never answers that of one just ended."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(INTERRUPT_SECONDS):
-                await self.interrupt(turn_id)
 
     async def look_up(
         self, turn_ids: Collection[str], message_id: str | None

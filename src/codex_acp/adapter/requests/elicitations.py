@@ -34,6 +34,7 @@ class _Elicited:
 
     routed: Elicitation
     scope: anyio.CancelScope
+    asks: Asks
     acp_id: int | None
     """The request that asks for it: the last, if it was asked of several clients."""
     by: ElicitationSettler = "client"
@@ -67,8 +68,9 @@ class ElicitationRunner:
             return None
         self._asked += 1
         elicitation_id = f"e{self._generation}-{self._asked}"
-        acp_id = self._asks(routed.session_id).next_request_id
-        elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope(), acp_id)
+        asks = self._asks(routed.session_id)
+        acp_id = asks.next_request_id
+        elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope(), asks, acp_id)
         self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
         reply = cancelled(routed.asked)
         by: ElicitationSettler
@@ -104,8 +106,7 @@ class ElicitationRunner:
         child = routed.thread_id if routed.thread_id != routed.session_id else None
         request = create_request(routed.asked, routed.session_id, elicitation_id, child)
         try:
-            asks = self._asks(routed.session_id)
-            response = await asks.elicitation_create(request, elicited.asked)
+            response = await elicited.asks.elicitation_create(request, elicited.asked)
         except CodexAcpError as error:
             return declined(routed.asked, f"the client gave no answer: {error}")
         return reply_to(routed.asked, response)
@@ -146,6 +147,7 @@ class ElicitationRunner:
 
 def _withdraw(elicited: _Elicited, by: ElicitationSettler) -> None:
     elicited.by = by
+    elicited.asks.withdraw(elicited.acp_id)
     elicited.scope.cancel()
 
 

@@ -80,6 +80,7 @@ class _Asked:
     """A permission request that the client has not answered."""
 
     scope: anyio.CancelScope
+    asks: Asks
     settlement: Settlement | None = None
     """How its entry was settled by something else than the answer."""
 
@@ -330,12 +331,14 @@ class ServerRequestRunner:
 
     async def _ask(self, entry: LedgerEntry) -> Settlement:
         """Send the permission request; how its entry was settled, whoever did it."""
-        asked = self._asked[entry.key] = _Asked(anyio.CancelScope())
+        asked = self._asked[entry.key] = _Asked(
+            anyio.CancelScope(), self._asks(entry.route.session_id)
+        )
         answer: Answer = Failed("the question was withdrawn")
         looks: Looks = {}
         try:
             with asked.scope:
-                answer = await self._permission(entry)
+                answer = await self._permission(entry, asked.asks)
                 if entry.is_allowed_by(answer):
                     routed = entry.route
                     looks = await self._look_at(routed.approval, routed.looks, routed.session_id)
@@ -363,7 +366,7 @@ class ServerRequestRunner:
         self._record(settlement)
         return settlement
 
-    async def _permission(self, entry: LedgerEntry) -> Answer:
+    async def _permission(self, entry: LedgerEntry, asks: Asks) -> Answer:
         approval = entry.route.approval
         question = PermissionQuestion(
             session_id=entry.route.session_id,
@@ -374,7 +377,7 @@ class ServerRequestRunner:
         )
         asked = partial(self._ledger.asked, entry.key)
         try:
-            return await self._asks(entry.route.session_id).request_permission(question, asked)
+            return await asks.request_permission(question, asked)
         except CodexAcpError as error:
             return Failed(f"the client gave no outcome: {error}")
 
@@ -385,6 +388,7 @@ class ServerRequestRunner:
             asked = self._asked.get(settlement.entry.key)
             if asked is not None:
                 asked.settlement = settlement
+                asked.asks.withdraw(settlement.entry.acp_request_id)
                 asked.scope.cancel()
 
     def _record(self, settlement: Settlement) -> None:

@@ -521,7 +521,9 @@ class Prompts:
         self, call: int, method: str, params: WireModel | JsonValue, on_reply: OnReply
     ) -> None:
         try:
-            self._abandon[call] = self._calls.post(method, params, self._of_call(call, on_reply))
+            self._abandon[call] = self._calls.codex.post(
+                method, params, self._of_call(call, on_reply)
+            )
         except TransportError as error:
             self.lost(error)
 

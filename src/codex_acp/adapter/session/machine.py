@@ -118,6 +118,10 @@ class SessionMachine:
         run = self.run
         return turn in self.answered and not (run is not None and turn in (run.turn, run.active))
 
+    def _has_ended(self, turn: str) -> bool:
+        run = self.run
+        return turn in self.answered or (run is not None and turn in dict(run.ended))
+
     def find(self, prompt: str) -> Prompt | None:
         """Return a prompt that is not answered."""
         return next((each for each in self.prompts if each.id == prompt), None)
@@ -279,10 +283,12 @@ class SessionMachine:
     # What Codex reports.
 
     def _turn_began(self, turn: str, root: str | None) -> None:
+        if self._has_ended(turn):  # it comes behind its own end
+            return
         self.active, self.stopped = turn, False
         self._clear("stopped")
         root = None if root == turn else root
-        if any(late.begins for late in self.late_starts) and turn not in self.answered:
+        if any(late.begins for late in self.late_starts):
             self.stale.add(turn)
         if turn in self.stale or root in self.stale:
             self.stale.add(turn)
@@ -327,7 +333,9 @@ class SessionMachine:
             self._cleaned(self.turn, self.turn.left)
 
     def _turn_ended(self, turn_id: str, end: PromptEnd) -> None:
-        if turn_id in self.stale:
+        run = self.run
+        names = () if run is None else run.names
+        if turn_id in self.stale or not (isinstance(self.turn, Starting) or turn_id in names):
             self.stale.discard(turn_id)
             self.answered[turn_id] = None
         if self.active == turn_id or self.active in self.stale:

@@ -428,7 +428,7 @@ class Sessions:
     def _interrupt(self, codex: AppServerConnection, thread_id: str, turn_id: str) -> None:
         from codex_acp.adapter.prompts.turn_calls import TurnCalls
 
-        self._spawn(lambda: TurnCalls(codex, thread_id).interrupt_at_once(turn_id))
+        self._spawn(lambda: TurnCalls(codex, thread_id).interrupt(turn_id))
 
     def _pace(self, session_id: str, codex: AppServerConnection) -> None:
         """While the client is too slow, nothing is read from this Codex."""

@@ -103,9 +103,9 @@ class NotedSubAgent(NotificationSink):
         """See `NotificationSink`: only what is over is worth a line."""
         self._names(self._agent.thread_id, method, params)
         if method == "turn/started":
-            self._agent.turn_id = turn_of(params)
+            self._agent.began(turn_of(params))
         elif method == "turn/completed":
-            self._over()
+            self._over(turn_of(params))
         elif method == "item/completed":
             event = self._codex.decode_notification(method, params)
             if isinstance(event, ItemCompletedEvent):
@@ -118,7 +118,7 @@ class NotedSubAgent(NotificationSink):
         del error
         self._over()
 
-    def _over(self) -> None:
-        self._agent.turn_id = None
+    def _over(self, turn_id: str | None = None) -> None:
+        self._agent.ended(turn_id)
         self._outlet.flush()
         self._ended()

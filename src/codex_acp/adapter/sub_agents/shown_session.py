@@ -111,8 +111,8 @@ class ShownSubAgent:
             SubAgentChanged(self._agent.thread_id, state=activity, stoppable=stoppable)
         )
 
-    def _ends(self, end: PromptEnd) -> None:
-        self._agent.turn_id = None
+    def _ends(self, end: PromptEnd, turn_id: str | None = None) -> None:
+        self._agent.ended(turn_id)
         self._activity.ends(end)
         self._outflow.flush()
         self._ended()
@@ -123,8 +123,7 @@ class ShownSubAgent:
         self._names(self._agent.thread_id, method, params)
 
     def heard(self, method: str, params: JsonValue) -> None:
-        if method == "turn/started":
-            self._agent.turn_id = turn_of(params)
+        if method == "turn/started" and self._agent.began(turn_of(params)):
             self._activity.begins()
 
     def may_show(self, method: str, params: JsonValue) -> bool:
@@ -150,14 +149,13 @@ class ShownSubAgent:
     def turn_ended(self, turn: Turn) -> None:
         """See `ThreadOwner`; it may have begun before the thread was named."""
         self._activity.begins()
-        self._ends(end_of_turn(turn, self._thread.state.turn_errors.pop(turn.id, None)))
+        self._ends(end_of_turn(turn, self._thread.state.turn_errors.pop(turn.id, None)), turn.id)
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
-        del params
         message = f"Codex ended the turn in a way that could not be read: {problem}"
         self._thread.close_open()
         self._activity.begins()
-        self._ends(PromptFailure(INTERNAL_ERROR, message, {}))
+        self._ends(PromptFailure(INTERNAL_ERROR, message, {}), turn_of(params))
 
     def read_ended(self) -> None:
         """See `ThreadOwner`: nothing waits for it."""

@@ -128,7 +128,8 @@ class NotificationRouter:
         self._forget(sink)
 
     def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
-        """Add a sink that gets every notification, besides whoever else gets it.
+        """Add a sink that gets every notification, before whoever else gets it: a question is
+        withdrawn before the end of its turn is shown.
 
         Only those of ``methods`` if they are given.
         """
@@ -171,7 +172,7 @@ class NotificationRouter:
             thread_id = None
         found = self._listeners.get(thread_id)
         if found is None:
-            subscriptions = (*self._by_thread.get(thread_id, ()), *self._of_all)
+            subscriptions = (*self._of_all, *self._by_thread.get(thread_id, ()))
             found = self._listeners[thread_id] = _Listeners(subscriptions)
         return found
 
@@ -196,7 +197,7 @@ class NotificationRouter:
 
     def _everyone(self) -> list[NotificationSink]:
         threads = [s.sink for subscriptions in self._by_thread.values() for s in subscriptions]
-        return threads + [s.sink for s in self._of_all]
+        return [s.sink for s in self._of_all] + threads
 
     def _tell_closed(self, sink: NotificationSink, error: TransportError | None) -> None:
         try:

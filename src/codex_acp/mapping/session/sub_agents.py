@@ -49,10 +49,23 @@ class SubAgent:
     description: str | None = None
     turn_id: str | None = None
     """Turn that runs in the sub-agent's thread."""
+    last_turn: str | None = None
+    """Turn that ended last."""
     started: bool = False
     """Whether Codex says that it was started there; else a model may have named any thread."""
     replayed: frozenset[str] = frozenset()
     """The items of its history that were shown already."""
+
+    def began(self, turn_id: str | None) -> bool:
+        """Note that a turn runs; False for one that has ended: it comes behind its own end."""
+        if turn_id is not None and turn_id == self.last_turn:
+            return False
+        self.turn_id = turn_id
+        return True
+
+    def ended(self, turn_id: str | None) -> None:
+        """Note that nothing runs."""
+        self.turn_id, self.last_turn = None, turn_id
 
 
 def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
