@@ -9,6 +9,7 @@
     ├── PeerError                the other side broke its protocol
     │   ├── ErrorReply           it answered a request with a JSON-RPC error
     │   │   └── ServerOverloaded the app-server did so each time, because it has too much to do
+    │   ├── NotAnswered          Codex, stopped or hung, left a call of the agent without a reply
     │   ├── InvalidPayload       its params or result do not fit the schema
     │   ├── UnsupportedVersion   an agent answered a version of ACP that was not offered
     │   └── LineTooLong          one message was larger than the limit
@@ -42,6 +43,7 @@ __all__ = [
     "PeerError",
     "ErrorReply",
     "ServerOverloaded",
+    "NotAnswered",
     "InvalidPayload",
     "UnsupportedVersion",
     "LineTooLong",
@@ -105,6 +107,18 @@ class ServerOverloaded(ErrorReply):
     def __init__(self, error: ErrorReply, attempts: int) -> None:
         super().__init__(error.method, error.code, error.message, error.data)
         self.attempts = attempts
+
+
+class NotAnswered(PeerError):
+    """Codex did not answer ``method`` within ``seconds``; whether it took the call is not known."""
+
+    def __init__(self, method: str, seconds: float) -> None:
+        super().__init__(
+            f"Codex has not answered {method} for {seconds:g} s: it is stopped, or hangs; "
+            "try again later, or start the agent anew"
+        )
+        self.method = method
+        self.seconds = seconds
 
 
 class InvalidPayload(PeerError):

@@ -10,6 +10,7 @@ import anyio
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.config.config import Config
+from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.config.options import written
@@ -71,10 +72,16 @@ class ConfigBench:
     That waits for its lists as long as it takes, unless the bench is ``hurried``: then not at all.
     """
 
-    def __init__(self, *script: Entry, booleans: bool = False, hurried: bool = False) -> None:
+    def __init__(
+        self,
+        *script: Entry,
+        booleans: bool = False,
+        hurried: bool = False,
+        answer_times: AnswerTimes | None = None,
+    ) -> None:
         self.hurried = hurried
         self.server = ScriptedAppServer(AppServerScript(*script))
-        self.codex = AppServerConnection(self.server.link)
+        self.codex = AppServerConnection(self.server.link, answer_times=answer_times)
         self.updates: list[dict[str, Any]] = []
         """What the client was sent, in order."""
         self._tasks = anyio.create_task_group()

@@ -15,6 +15,7 @@ from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.adapter.session import driver
+from codex_acp.codex.connection.answer_bound import ANSWER_TIMES, AnswerTimes
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.testing import AppServerScript, Entry, Notify, RawLine, ScriptedAppServer
 from codex_acp.testing.app_server_defaults import turn_object
@@ -48,8 +49,10 @@ class MemoryBench:
         capabilities: dict[str, Any] | None = None,
         ahead: LoadAhead | None = None,
         version: int = 1,
+        answer_times: AnswerTimes = ANSWER_TIMES,
     ) -> None:
         self._version = version
+        self._answer_times = answer_times
         self._ahead = ahead
         self.server = ScriptedAppServer(AppServerScript(*script, defaults=True))
         self._capabilities = capabilities or {}
@@ -62,7 +65,8 @@ class MemoryBench:
         await self.server.__aenter__()
         await self._tasks.__aenter__()
         self.client = RawPeer(self._far)
-        app_server = AppServer(LaunchOptions(), cast("ChildProcess", self.server.link))
+        link = cast("ChildProcess", self.server.link)
+        app_server = AppServer(LaunchOptions(), link, answer_times=self._answer_times)
         self._tasks.start_soon(partial(serve_link, self._link, app_server, ahead=self._ahead))
         introduction = {"protocolVersion": 1, "clientCapabilities": self._capabilities}
         in_v2 = {

@@ -10,9 +10,13 @@ import anyio
 import pytest
 
 from codex_acp.adapter.sessions import loading, methods
+from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.testing import Entry, Expect, Notify, RawLine
 from codex_acp.testing.app_server_defaults import default_result, turn_object
 from tests.adapter.memory_bench import WAIT, MemoryBench
+
+SOON = AnswerTimes(reply=0.5, presence=0.5, silent=0.1)
+"""Bounds of a Codex that leaves something unanswered."""
 
 BUSY = 12
 """Times the usual bound that ten thousand items may take on a machine that does much else."""
@@ -180,14 +184,12 @@ async def test_an_error_in_the_middle_is_said_and_the_session_is_open() -> None:
         assert "the disk is broken" in texts(bench)
 
 
-async def test_a_page_that_never_comes_does_not_hold_the_load(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(loading, "PAGE_SECONDS", 0.05)
+async def test_a_page_that_never_comes_does_not_hold_the_load() -> None:
     silent = Expect("thread/items/list", silent=True)
-    async with MemoryBench(resumed(), page(message(1), cursor="a"), silent) as bench:
+    script = resumed(), page(message(1), cursor="a"), silent
+    async with MemoryBench(*script, answer_times=SOON) as bench:
         assert "result" in await load(bench)
-        assert "did not answer within" in texts(bench)
+        assert "has not answered thread/items/list" in texts(bench)
 
 
 # Older threads.

@@ -281,6 +281,8 @@ class Config:
     ) -> str:
         """Have Codex take a value that ``check`` finds in the request; gives the value."""
         async with session.lock:
+            if self._sessions.get(session.id) is not session:  # closed while another change ran
+                raise _not_open(session.id)
             value = check(self._view(session))
             if option_id == TRUST:
                 await self._trust(session, value)
@@ -312,8 +314,7 @@ class Config:
     def _session(self, session_id: str) -> ConfigSession:
         session = self._sessions.get(session_id)
         if session is None:
-            message = f"there is no open session {session_id!r}; start one with session/new"
-            raise RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
+            raise _not_open(session_id)
         return session
 
     # What the client is told.
@@ -337,6 +338,11 @@ class Config:
         if mode != session.told_mode and mode in session.told_modes:
             session.told_mode = mode
             self._send(session.id, ModeChanged(mode))
+
+
+def _not_open(session_id: str) -> RpcError:
+    message = f"there is no open session {session_id!r}; start one with session/new"
+    return RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
 
 
 async def _wait(seconds: float, *known: asyncio.Event) -> None:

@@ -8,6 +8,7 @@ import math
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from codex_acp.codex.connection.answer_bound import ANSWER_TIMES
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.codex.connection.handshake import Hello, check_version
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.session_defaults import SessionDefaults
+    from codex_acp.codex.connection.answer_bound import AnswerTimes
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.connection import Direction
@@ -40,7 +42,8 @@ class AppServer:
     ``spawned`` is the process that was started before anything was imported, or why it could not
     be; then the reason is told to whoever needs Codex, and not before. ``lock`` is shared by those
     that start one at a time: in a new CODEX_HOME two that start at once fail. ``defaults`` are
-    those of the sessions on it, ``hello`` was said to the spawned one.
+    those of the sessions on it, ``hello`` was said to the spawned one. ``answer_times`` bound how
+    long Codex may take for a reply.
     """
 
     def __init__(
@@ -51,8 +54,10 @@ class AppServer:
         lock: asyncio.Lock | None = None,
         defaults: SessionDefaults | None = None,
         hello: Hello | None = None,
+        answer_times: AnswerTimes = ANSWER_TIMES,
     ) -> None:
         self.options = options
+        self._answer_times = answer_times
         self.defaults = defaults
         self._spawned = spawned
         self._hello = hello
@@ -137,6 +142,7 @@ class AppServer:
             on_refused=self._refused,
             on_line=self._new_tap(),
             hello=hello,
+            answer_times=self._answer_times,
         )
         self._restarts.add(monotonic())
         client.subscribe_all(self._end, frozenset())

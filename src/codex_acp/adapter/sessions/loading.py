@@ -7,14 +7,13 @@ matter. Source: schema definitions ThreadItemsListParams, ThreadTurnsListParams,
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp._json import text_at, value_at
 from codex_acp._record import record
 from codex_acp.codex._generated.methods import MODELS
-from codex_acp.errors import ErrorReply, InvalidPayload
+from codex_acp.errors import ErrorReply, InvalidPayload, PeerError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,9 +31,6 @@ ITEMS_PER_PAGE: Final = 50
 
 TURNS_PER_PAGE: Final = 5
 """A turn can have hundreds of items."""
-
-PAGE_SECONDS: Final = 30.0
-"""A page takes milliseconds; Codex may have to read a long file for the first one."""
 
 MAX_REASON: Final = 500
 """Characters of Codex's own words about what went wrong."""
@@ -78,8 +74,8 @@ class HistoryReader:
         why = "Codex gave no reason"
         for source in (_items, _turns, _whole):
             try:
-                first = await self._page(source, None)
-            except (ErrorReply, InvalidPayload, TimeoutError) as error:
+                first = await source(self.codex, self.thread_id, None)
+            except PeerError as error:
                 why = _reason(error)
                 logger.info("%s of thread %s: %s", source.__name__, self.thread_id, why)
                 continue
@@ -98,8 +94,8 @@ class HistoryReader:
                 return "The rest of this session's history is not shown: Codex repeats a page"
             seen.add(page.cursor)
             try:
-                page = await self._page(source, page.cursor)
-            except (ErrorReply, InvalidPayload, TimeoutError) as error:
+                page = await source(self.codex, self.thread_id, page.cursor)
+            except PeerError as error:
                 return f"The rest of this session's history is not shown: {_reason(error)}"
         if self._unreadable:
             return f"{self._unreadable} entries of this session's history could not be read"
@@ -119,18 +115,13 @@ class HistoryReader:
                 return True
         return False
 
-    async def _page(self, source: Source, cursor: str | None) -> _Page:
-        async with asyncio.timeout(PAGE_SECONDS):
-            return await source(self.codex, self.thread_id, cursor)
-
     async def _last(self) -> tuple[str, str | None] | None:
         """Turn and id of the newest item when the thread was opened; None: read to the end."""
         if self.newest is None:
             return None
         try:
-            async with asyncio.timeout(PAGE_SECONDS):
-                page = await _items(self.codex, self.thread_id, self.newest, "desc", 1)
-        except (ErrorReply, InvalidPayload, TimeoutError) as error:
+            page = await _items(self.codex, self.thread_id, self.newest, "desc", 1)
+        except PeerError as error:
             logger.warning("thread %s: its newest item: %s", self.thread_id, _reason(error))
             return None
         return next(((turn_id, text_at(raw, "id")) for turn_id, raw in page.entries), None)
@@ -211,7 +202,5 @@ def _list(result: JsonValue, key: str) -> list[JsonValue]:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return f"Codex did not answer within {PAGE_SECONDS:g} s"
     text = error.message if isinstance(error, ErrorReply) else str(error)
     return text if len(text) <= MAX_REASON else f"{text[:MAX_REASON]}…"

@@ -20,7 +20,14 @@ from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.threads.opening import opening
 from codex_acp.codex.threads.trust import left_out_here, linked_instructions, without_false_worktree
-from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
+from codex_acp.errors import (
+    CodexAcpError,
+    ErrorReply,
+    InvalidPayload,
+    NotAnswered,
+    RpcError,
+    TransportError,
+)
 from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND, JsonValue
 from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import started_thread
@@ -104,7 +111,7 @@ class SessionOpener:
             else:
                 checking, looking = self.login.check(codex), consent.look(setup.cwd)
                 _, read, _ = await asyncio.gather(checking, reading, looking)
-        except (ErrorReply, TransportError) as error:
+        except (ErrorReply, NotAnswered, TransportError) as error:
             raise opening_errors.session_error(error) from error
         if codex.believes_worktrees:
             setup = setup._replace(params=without_false_worktree(setup.params, setup.cwd, read))
@@ -325,6 +332,8 @@ class SessionOpener:
             raise
         except CodexAcpError as error:
             failure = opening_errors.session_error(error)
+            if isinstance(error, NotAnswered):
+                await self.let_go(codex, session_id)  # which Codex may still open
             if isinstance(error, ErrorReply):
                 from codex_acp.adapter.sessions.stored_threads import must_be_usable
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codex_acp._json import object_at, value_at
 from codex_acp.adapter.sessions.opening_errors import archived_session, unknown_session
-from codex_acp.errors import ErrorReply, RpcError, TransportError
+from codex_acp.errors import ErrorReply, NotAnswered, RpcError, TransportError
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -32,7 +32,7 @@ async def surely_exists(codex: AppServerConnection, session_id: str) -> bool:
     """The same; yes while nothing can be known."""
     try:
         return await exists(codex, session_id)
-    except TransportError:
+    except (TransportError, NotAnswered):
         return True
 
 
@@ -48,7 +48,7 @@ async def must_be_usable(
 
     try:
         thread = await stored_thread(codex, session_id)
-    except TransportError:
+    except (TransportError, NotAnswered):
         return None  # nothing is known; the first error is the better answer
     if thread is None:
         raise unknown_session(session_id, error.data) from error

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         InitializeResponse,
     )
     from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.connection.answer_bound import AnswerBound, AnswerTimes
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.server_requests import OpenRequest, RefusedRequest
     from codex_acp.errors import CodexAcpError
@@ -60,6 +61,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
     replaces the default, which is ``experimentalApi`` only. ``on_refused`` hears of each server
     request that was refused without its handler having said so. ``on_line`` sees each line of the
     wire. ``hello`` is a handshake that was begun on the link, in place of what this one would say.
+    ``answer_times`` bound the wait for replies of awaited calls (NotAnswered); None: no bound.
     Belongs to one event loop.
 
     Calls raise ErrorReply (the server answered with an error; ServerOverloaded if it stays
@@ -78,6 +80,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
         on_refused: Callable[[RefusedRequest], None] | None = None,
         on_line: Callable[[Direction, bytes], None] | None = None,
         hello: Hello | None = None,
+        answer_times: AnswerTimes | None = None,
     ) -> None:
         from codex_acp.codex.connection.handshake import Hello
 
@@ -102,6 +105,11 @@ class AppServerConnection(NotificationApi, CodexCalls):
         self._on_refused = on_refused
         self._unknown = UnknownParts()
         self._requests = ServerRequests(on_refused, self._unknown)
+        self._bound: AnswerBound | None = None
+        if answer_times is not None:
+            from codex_acp.codex.connection.answer_bound import AnswerBound
+
+            self._bound = AnswerBound(self._connection, answer_times)
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
         self.opened_threads: LastOnes[str, None] = LastOnes(MAX_OPENED)
         """Those that this side has opened: each stands by itself, whatever is said of it elsewhere.
@@ -271,8 +279,9 @@ class AppServerConnection(NotificationApi, CodexCalls):
     ) -> JsonValue:
         late = self._let_go if method in NEW_THREAD else None
         with self._gate:
+            call = self._connection.call(method, params, written=written, late=late)
             try:
-                return await self._connection.call(method, params, written=written, late=late)
+                return await (call if self._bound is None else self._bound.wait(method, call))
             except ErrorReply as error:
                 from codex_acp.jsonrpc.message import OVERLOADED
 
@@ -319,6 +328,8 @@ class AppServerConnection(NotificationApi, CodexCalls):
         self._router.on_notification(notification.method, notification.params)
 
     def on_batch_end(self) -> None:
+        if self._bound is not None:
+            self._bound.reads += 1
         self._router.on_batch_end()
         if self._decoder is not None and self._decoder.last is not None:
             self._decoder.forget()
