@@ -7,18 +7,20 @@ import sys
 import traceback
 
 from codegen.errors import CodegenError
-from codegen.regen import check, regenerate, undecided
+from codegen.regen import check, impossible, regenerate, undecided
 
 _DECIDE = """
 The generated code is as the schemas give it, and {} decisions are to be taken: exit code 4, which
-is no failure. Add the lines above and say in each what is to become of it; the import, the type
-check and the tests fail until then. Run this again, then write the golden files anew and look at
-what changed: CODEX_ACP_UPDATE_GOLDEN=1 pytest tests/routing tests/mapping tests/contract"""
+is no failure. Add the lines above; the import, the type check and the tests fail until then. As
+they stand they decline what is new: see docs/recipes for more. Run this again, then write the
+golden files anew and look at what changed:
+CODEX_ACP_UPDATE_GOLDEN=1 pytest tests/routing tests/mapping tests/contract \\
+    tests/project/test_public_api.py"""
 
 
 def main() -> int:
     """0 when done or clean, 1 when the tree differs, 2 when the generator could not run,
-    4 when the schema has something that a handwritten table does not decide.
+    4 when the schema has something that a handwritten table does not decide, or cannot be so.
     """
     parser = argparse.ArgumentParser(prog="python -m codegen", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, print a diff")
@@ -46,7 +48,10 @@ def _report_undecided() -> int:
         print(problem, file=sys.stderr)
     if problems:
         print(_DECIDE.format(len(problems)), file=sys.stderr)
-    return 4 if problems else 0
+        return 4
+    wrong = impossible()
+    print(wrong, file=sys.stderr, end="\n" if wrong else "")
+    return 4 if wrong else 0
 
 
 if __name__ == "__main__":

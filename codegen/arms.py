@@ -45,6 +45,9 @@ class Match:
     """The column of ``case``."""
 
 
+CLASSIFY = "src/codex_acp/codex/approvals/classify.py"
+"""Where an arm can decline, which is what becomes of a request until somebody decides more."""
+
 _LINE_LENGTH = 100
 """What ruff allows."""
 
@@ -64,12 +67,20 @@ class Lack:
 
     @property
     def whole_arm(self) -> str:
-        """The arm with a body that runs and type-checks, but that no test lets pass."""
+        """The arm with a body that runs and type-checks.
+
+        Where it can, it declines; elsewhere no test lets it pass.
+        """
         column = " " * self.indent
-        body = f'{column}    raise {_UNDECIDED}("say what becomes of {self.value}")'
-        if len(body) > _LINE_LENGTH:
-            body = f'{column}    raise {_UNDECIDED}("say what becomes of it")'
-        return f"{column}{self.arm}\n{body}"
+        if self.path == CLASSIFY:
+            wanted = 'f"{request.method}' if self.union == "ServerRequest" else f'"{self.value}'
+            body = f'return Refused(request, {wanted} is not offered by this client")'
+            short = 'return Refused(request, "it is not offered by this client")'
+        else:
+            body = f'raise {_UNDECIDED}("say what becomes of {self.value}")'
+            short = f'raise {_UNDECIDED}("say what becomes of it")'
+        fits = len(f"{column}    {body}") <= _LINE_LENGTH
+        return f"{column}{self.arm}\n{column}    {body if fits else short}"
 
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 
 from codegen.arms import Lack, closed_sets, lacking
 from codegen.beside import beside
@@ -20,7 +21,7 @@ from codegen.tables import Rows, Table, acp_tables, codex_tables, read_rows
 _ALSO_THERE = {
     "ServerRequest", "ServerNotification", "UnknownNotification", "RequestHandlers", "Refusals",
     "NotificationHandlers", "WireModel", "UnknownValue", "UnknownVariant", "AgentHandlers",
-    "ClientHandlers",
+    "ClientHandlers", "ServerRequestRoutes", "DiscriminatorRows",
 }  # fmt: skip
 """Names of the generated modules, of ``types`` and of ``v2``, that no definition gives."""
 
@@ -59,8 +60,8 @@ def missing(codex: Protocol, root: Path, acp: dict[str, Protocol] | None = None)
 def _of_table(table: Table, rows: Rows) -> Iterator[Missing]:
     place = f"{table.name}[{table.inner!r}]" if table.inner else table.name
     for key in sorted(table.keys - rows.lines.keys()):
-        what, row = table.what.format(key=key), table.row.format(key=key)
-        yield Missing(table.path, rows.end, f"{what}; add to {place}:", rows.indent + row)
+        what, row = table.what.format(key=key), table.rows.get(key) or table.row.format(key=key)
+        yield Missing(table.path, rows.end, f"{what}; add to {place}:", indent(row, rows.indent))
     for key in sorted(rows.lines.keys() - table.keys):
         text = f"{key} is gone from the schema; remove its row from {place}"
         yield Missing(table.path, rows.lines[key], text)

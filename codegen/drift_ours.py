@@ -15,9 +15,11 @@ from codegen.tables import (
     ACP_TABLES,
     NOTIFICATIONS,
     REFUSALS,
+    ROUTE_TABLE,
     ROUTES,
     Table,
     acp_tables,
+    in_words,
     read_rows,
     stable_methods,
 )
@@ -60,11 +62,11 @@ def read_ours(root: Path, protocols: Mapping[str, Protocol]) -> Ours:
     directions = {direction for rows in ACP_TABLES.values() for direction in rows}
     whole = {(v, method) for v, p in acp.items() for method in stable_methods(p, directions)}
     return Ours(
-        routes=_plain(_rows(root, ROUTES, "SERVER_REQUEST_ROUTES")),
+        routes=_in_words(_rows(root, ROUTES, ROUTE_TABLE)),
         refusals=_rows(root, REFUSALS, "REFUSALS"),
         notifications=_notifications(root),
         discriminators={
-            key: _plain(_rows(root, ROUTES, "DISCRIMINATORS", name))
+            key: _in_words(_rows(root, ROUTES, "DISCRIMINATORS", name))
             for key, (name, _) in DISCRIMINATORS.items()
         },
         acp_rows=frozenset(whole - lacked),
@@ -83,13 +85,8 @@ def _rows(root: Path, path: str, name: str, inner: str = "") -> Mapping[str, str
     return read_rows(root, Table(path, name, frozenset(), "", "", inner)).values
 
 
-def _plain(rows: Mapping[str, str]) -> dict[str, str]:
-    """The rows as text, where they are one."""
-    trees = {key: ast.parse(row, mode="eval").body for key, row in rows.items()}
-    return {
-        key: str(tree.value) if isinstance(tree, ast.Constant) else rows[key]
-        for key, tree in trees.items()
-    }
+def _in_words(rows: Mapping[str, str]) -> dict[str, str]:
+    return {key: in_words(row) for key, row in rows.items()}
 
 
 def _notifications(root: Path) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ GENERATED_DIRS = (
     "src/codex_acp/codex/_generated",
     "src/codex_acp/acp/_generated",
     "src/codex_acp/mapping/_generated",
+    "src/codex_acp/routing/_generated",
 )
 """Folders that hold generated files and nothing else."""
 
@@ -79,6 +81,16 @@ def undecided(root: Path = ROOT) -> list[Missing]:
     """Rows that handwritten tables lack, or have too many, for the schema as it is now."""
     schema = root / "schema"
     return missing(load_codex(schema), root, load_acp(schema))
+
+
+def impossible(root: Path = ROOT) -> str:
+    """Why the tables do not import although no row is missing; empty when they do."""
+    env = {**os.environ, "PYTHONPATH": str(root / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", "import codex_acp.routing.table, codex_acp.mapping.notifications"],
+        env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stderr.strip().rpartition("\n")[2]
 
 
 def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:

@@ -208,8 +208,49 @@ def discriminators(protocol: Protocol) -> list[tuple[str, list[str], str]]:
     return lists
 
 
+def routing_tables(protocol: Protocol) -> list[dict[str, Any]]:
+    """Template context of every table of the routing; of each row what its classes are made of."""
+    methods = protocol.methods["server_requests"]
+    tables: list[dict[str, Any]] = [
+        {
+            "name": "SERVER_REQUEST_ROUTES", "type": "ServerRequestRoutes", "row": "Becomes",
+            "doc": "Method → what its requests can become.",
+            "rows": [(m.wire, (pascal(m.wire),)) for m in methods],
+        }
+    ]  # fmt: skip
+    takes: dict[str, tuple[str, ...]]
+    for (key, _), (name, values, doc) in zip(
+        DISCRIMINATORS.items(), discriminators(protocol), strict=True
+    ):
+        asking = [m for m in methods if key in _below(m.params, protocol) | {m.params}]
+        answered = [m for m in methods if key in _below(m.result, protocol)]
+        asked = " | ".join(pascal(m.wire) for m in answered or asking)
+        definition = protocol.definitions[key]
+        row, takes = "Sent" if answered else "Becomes", dict.fromkeys(values, (asked,))
+        if isinstance(definition, UnionDef) and any(m.params == key for m in asking):
+            row = "BecomesInMode"
+            takes = {tag: (asked, f"models.{names[0]}") for tag, names in definition.choices}
+        if not asked:
+            raise CodegenError(f"no server request has {key}; mend DISCRIMINATORS")
+        kind = f"{pascal(name.lower())}Rows"
+        rows = list(takes.items())
+        tables.append({"name": name, "type": kind, "row": row, "doc": doc, "rows": rows})
+    return tables
+
+
+def _below(name: str | None, protocol: Protocol) -> set[str]:
+    """The definitions that a definition refers to, at any depth."""
+    found: set[str] = set()
+    wanted = [] if name is None else [name]
+    while wanted:
+        more = references(protocol.definitions[wanted.pop()]) - found
+        found |= more
+        wanted += more
+    return found
+
+
 def codex_files(target: Target) -> dict[str, str]:
-    """Everything generated for the Codex app-server, its rows in the mapping included."""
+    """Everything generated for the Codex app-server, its rows in routing and mapping included."""
     protocol = target.protocol
     files = model_files(target)
     base = {"header": target.header, "title": target.title, "package": target.package}
@@ -232,8 +273,8 @@ def codex_files(target: Target) -> dict[str, str]:
     files[f"{target.folder}/notifications.py"] = template(
         "notifications.py.jinja", **base, notifications=notes
     )
-    files["src/codex_acp/codex/_generated/discriminators.py"] = template(
-        "discriminators.py.jinja", **base, lists=discriminators(protocol)
+    files["src/codex_acp/routing/_generated/rows.py"] = template(
+        "rows.py.jinja", **base, requests=requests, tables=routing_tables(protocol)
     )
     files["src/codex_acp/mapping/_generated/notifications.py"] = template(
         "mapping.py.jinja", **base, notifications=notes

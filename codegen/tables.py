@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from codegen.errors import CodegenError
 from codegen.exposure import SourceFile
-from codegen.ir import Protocol
-from codegen.render import discriminators
+from codegen.ir import ClassDef, EnumDef, Method, Protocol, UnionDef
+from codegen.naming import snake
+from codegen.render import routing_tables
 
 REFUSALS = "src/codex_acp/codex/approvals/refusals.py"
 ROUTES = "src/codex_acp/routing/table.py"
+ROUTE_TABLE = "SERVER_REQUEST_ROUTES"
 NOTIFICATIONS = "src/codex_acp/mapping/notifications.py"
 
 ACP_TABLES = {
@@ -39,6 +41,8 @@ class Table:
     what: str
     inner: str = ""
     """The key below which the rows stand, for a table of tables."""
+    rows: Mapping[str, str] = field(default_factory=dict)
+    """Key → how its row looks, where that is not ``row``."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +56,26 @@ class Rows:
     """What stands before a row."""
 
 
+_DECLINE = """\
+"{key}": Row(
+    decline=(kinds.Refused,), why="{key} is not offered by this client."
+),"""
+_NEVER = '"{key}": Sent(why="{key} is never sent."),'
+
+
 def codex_tables(codex: Protocol) -> list[Table]:
     """Every table that must have a row for each method or value of the Codex schema."""
     requests = frozenset(m.wire for m in codex.methods["server_requests"])
     notifications = frozenset(m.wire for m in codex.methods["server_notifications"])
     found = [
         Table(
-            ROUTES, "SERVER_REQUEST_ROUTES", requests,
-            '"{key}": "approval, elicitation or decline: which, and when",',
-            "server request {key} is UNROUTED: say what it is, with an arm of classify() in "
-            "codex/approvals/classify.py and a row",
-        ),
-        Table(
-            REFUSALS, "REFUSALS", requests,
-            '"{key}": _not_offered,  # or a function that makes the reply which says no',
+            REFUSALS, "REFUSALS", requests, '"{key}": _not_offered,',
             "server request {key} has no negative reply",
+            rows={
+                m.wire: f'"{m.wire}": lambda _, __: models.{m.result}({snake(name)}="{no}"),'
+                for m in codex.methods["server_requests"]
+                for name, no in negative_form(m, codex).items()
+            },
         ),
         Table(
             NOTIFICATIONS, "NOTIFICATION_HANDLERS", notifications,
@@ -74,14 +83,47 @@ def codex_tables(codex: Protocol) -> list[Table]:
             "notification {key} is unmapped",
         ),
     ]  # fmt: skip
-    for name, values, _ in discriminators(codex):
-        found.append(
-            Table(
-                ROUTES, "DISCRIMINATORS", frozenset(values), '"{key}": "what becomes of it",',
-                f"{name}: the value {{key}} is undecided", inner=name,
-            )
-        )  # fmt: skip
+    for table in routing_tables(codex):
+        keys = frozenset(key for key, _ in table["rows"])
+        name, row = table["name"], _NEVER if table["row"] == "Sent" else _DECLINE
+        if name == ROUTE_TABLE:
+            what = "server request {key} is UNROUTED: say what it is, with an arm of classify() in "
+            what += "codex/approvals/classify.py and a row"
+            found.append(Table(ROUTES, name, keys, row, what))
+        else:
+            what = f"{name}: the value {{key}} is undecided"
+            found.append(Table(ROUTES, "DISCRIMINATORS", keys, row, what, inner=name))
     return found
+
+
+_NO = ("decline", "declined", "denied", "deny", "reject", "rejected")
+"""Words of a reply that say no; the first that it has is taken."""
+
+
+def negative_form(method: Method, protocol: Protocol) -> dict[str, str]:
+    """The reply of a server request that says no with one word; empty if it has none."""
+    result = protocol.definitions.get(method.result or "")
+    required = [f for f in result.fields if f.required] if isinstance(result, ClassDef) else []
+    if len(required) != 1:
+        return {}
+    chosen = protocol.definitions.get(str(required[0].node.get("$ref")))
+    values: tuple[str | int, ...] = ()
+    if isinstance(chosen, EnumDef):
+        values = chosen.values
+    elif isinstance(chosen, UnionDef):
+        values = chosen.literals
+    word = next((word for word in _NO if word in values), None)
+    return {} if word is None else {required[0].wire: word}
+
+
+def in_words(row: str) -> str:
+    """A row of the routing table as it is printed: what it allows, and why."""
+    call = ast.parse(row, mode="eval").body
+    if not isinstance(call, ast.Call):
+        return row
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    allowed = [name for name in ("approval", "elicitation", "decline") if name in given]
+    return f"{' or '.join(allowed) or 'never sent'}: {text_of(given.get('why'))}"
 
 
 def read_rows(root: Path, table: Table) -> Rows:

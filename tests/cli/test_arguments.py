@@ -252,7 +252,11 @@ def test_routes_prints_every_server_request(
     assert main(["routes", *options]) == 0
     printed = capsys.readouterr().out
     if options:
-        assert json.loads(printed)
+        read = json.loads(printed)
+        assert {row["method"] for row in read["cases"]} == SERVER_REQUESTS.keys()
+        assert {"list", "key", "approval", "elicitation", "decline", "why"} == read["table"][
+            0
+        ].keys()
     for method in SERVER_REQUESTS:
         assert method in printed
 

@@ -191,7 +191,7 @@ def test_regen_prints_the_very_line_to_add(
     found = rehearse(*steps)
     lines = [line for line in found.lines if line.startswith(f"src/codex_acp/{wanted}:")]
     rows = {
-        "routing/table.py": 'add to SERVER_REQUEST_ROUTES:\n    "currentTime/read": "',
+        "routing/table.py": 'add to SERVER_REQUEST_ROUTES:\n    "currentTime/read": Row(',
         "codex/approvals/refusals.py": 'add to REFUSALS:\n    "currentTime/read": _',
         "mapping/notifications.py": 'NOTIFICATION_HANDLERS:\n    "thread/reverted": Ignored(',
         "codex/approvals/classify.py": 'add before this line:\n        case "humanCommand":\n',

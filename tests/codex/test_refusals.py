@@ -27,7 +27,11 @@ EXPECTED = {
     "applyPatchApproval": {"decision": {"denied": {"rejection": "because"}}},
     "execCommandApproval": {"decision": {"denied": {"rejection": "because"}}},
 }
-ERRORS = {"account/chatgptAuthTokens/refresh", "attestation/generate", "currentTime/read"}
+ERRORS = {
+    "account/chatgptAuthTokens/refresh",
+    "attestation/generate",
+    "currentTime/read",
+}
 
 
 def test_every_server_request_has_a_row_and_a_sample() -> None:

@@ -113,8 +113,8 @@ async def test_the_client_counts_notifications_requests_and_results() -> None:
             Expect("thread/list", result={"data": [], "nextCursor": None, "newPage": 1}),
             Notify("brand/new", {}),
             Notify("item/started", item(dream=True)),
-            AskClient("vault/open", {}),
-            AwaitAnswer("vault/open"),
+            AskClient("hologram/open", {}),
+            AwaitAnswer("hologram/open"),
             Expect("test/barrier"),
         ]
     )
@@ -126,7 +126,7 @@ async def test_the_client_counts_notifications_requests_and_results() -> None:
             "brand/new": 1,
             "field ThreadListResponse.newPage": 1,
             "field SleepThreadItem.dream": 1,
-            "request vault/open": 1,
+            "request hologram/open": 1,
         }
 
 

@@ -101,9 +101,8 @@ NOT_RUN = {
     f'codex-acp-sdk run --agent claude "{QUESTION}"': _CLAUDE,
     "codex-acp-sdk chat --agent claude": _CLAUDE,
     "CODEX_ACP_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/mapping": _CHECKOUT,
-    "CODEX_ACP_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/routing tests/contract": _CHECKOUT,
     "CODEX_ACP_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/routing tests/mapping"
-    " tests/contract": _CHECKOUT,
+    " tests/contract tests/project/test_public_api.py": _CHECKOUT,
     "git diff tests/golden/items.md": _CHECKOUT,
     "codex-acp-sdk fleet run tasks.jsonl --out results": _FLEET,
     "codex-acp-sdk fleet run tasks.jsonl --out results --engine ray --address auto": _FLEET,

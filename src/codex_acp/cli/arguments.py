@@ -114,8 +114,9 @@ def serve_parser() -> argparse.ArgumentParser:
 def routes_parser() -> argparse.ArgumentParser:
     parser = parser_of(
         "routes",
-        description="Every request that Codex can make of its client: whether it becomes an "
-        "approval, an elicitation or a decline, what a person is shown, and the negative reply.",
+        description="Every request that Codex can make of its client: which of approval, "
+        "elicitation and decline it can become, and why; then each case with what a person is "
+        "shown and the negative reply.",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     return parser

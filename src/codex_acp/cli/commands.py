@@ -174,9 +174,11 @@ def _login(codex: str | None, argv: Sequence[str]) -> int:
 
 
 def _run_routes(parsed: argparse.Namespace) -> int:
-    from codex_acp.routing.catalogue import as_json, as_markdown, catalogue
+    from codex_acp.routing.catalogue import as_json, as_markdown, catalogue, table_as_markdown
 
-    sys.stdout.write(as_json(catalogue()) if parsed.json else as_markdown(catalogue()))
+    cases = catalogue()
+    both = (table_as_markdown(), "\n", as_markdown(cases))
+    sys.stdout.writelines([as_json(cases)] if parsed.json else both)
     return 0
 
 

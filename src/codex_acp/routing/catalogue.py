@@ -1,13 +1,14 @@
 """PURE: every server request and what becomes of it, found out by routing a sample of each case.
 
-Owns the rows and how they are written. What it says is what `table.route` did, never a copy of it.
+Owns how the routing table and these cases are written. A case says what `table.route` did, never a
+copy of it.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, assert_never
 
 from codex_acp.codex.approvals.refusals import cancelled, refusal
 from codex_acp.errors import RpcError
@@ -16,7 +17,7 @@ from codex_acp.routing.approvals import choices
 from codex_acp.routing.catalogue_samples import SESSION, Sample, samples
 from codex_acp.routing.display import visible
 from codex_acp.routing.route import Approval, Decline, Elicitation, Route, RoutingContext
-from codex_acp.routing.table import route
+from codex_acp.routing.table import TABLES, route
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -75,9 +76,59 @@ def as_markdown(rows: Iterable[CatalogueRow]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def table_as_markdown() -> str:
+    """The routing table: what each request and each value inside one can become, and why."""
+    lines = ["| server request, or value inside one | can become | why |", "| --- | --- | --- |"]
+    for row in _table():
+        can = "; ".join(f"{name}: {', '.join(row[name])}" for name in _ROUTES if row[name])
+        lines.append(f"| `{row['key']}`{_of(row['list'])} | {can or 'never sent'} | {row['why']} |")
+    return "\n".join(lines) + "\n"
+
+
+_ROUTES: Final[tuple[Literal["approval", "elicitation", "decline"], ...]] = (
+    "approval",
+    "elicitation",
+    "decline",
+)
+
+
+class _TableRow(TypedDict):
+    """One row of the routing table; the routes name the classes, grants and replies."""
+
+    list: str
+    key: str
+    approval: list[str]
+    elicitation: list[str]
+    decline: list[str]
+    why: str
+
+
+def _table() -> list[_TableRow]:
+    return [
+        {
+            "list": name,
+            "key": key,
+            "approval": _names(row.approval),
+            "elicitation": _names(row.elicitation),
+            "decline": _names(row.decline),
+            "why": row.why,
+        }
+        for name, rows in TABLES.items()
+        for key, row in rows.items()
+    ]
+
+
+def _names(named: Iterable[object]) -> list[str]:
+    return [each if isinstance(each, str) else getattr(each, "__name__", "") for each in named]
+
+
+def _of(name: str) -> str:
+    return "" if name == "SERVER_REQUEST_ROUTES" else f" ({name.lower().replace('_', ' ')})"
+
+
 def as_json(rows: Iterable[CatalogueRow]) -> str:
-    """The rows as a JSON array of objects, with a new line at the end."""
-    listed = [
+    """The routing table and the rows as JSON, with a new line at the end."""
+    cases = [
         {
             "method": row.method,
             "case": row.case,
@@ -89,7 +140,8 @@ def as_json(rows: Iterable[CatalogueRow]) -> str:
         }
         for row in rows
     ]
-    return json.dumps(listed, indent=2, ensure_ascii=False) + "\n"
+    whole = {"table": _table(), "cases": cases}
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 def _row(sample: Sample) -> CatalogueRow:

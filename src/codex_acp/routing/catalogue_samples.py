@@ -95,6 +95,13 @@ _HOST: Final[dict[str, Any]] = {
         {"host": "example.com", "action": "deny"},
     ],
 }
+_ALONE: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
+    ("item/tool/call", "", {**_TURN, "callId": "item-1", "tool": "clock", "arguments": {}}),
+    ("account/chatgptAuthTokens/refresh", "", {"reason": "unauthorized"}),
+    ("attestation/generate", "", {}),
+    ("currentTime/read", "", {"threadId": SESSION}),
+)
+"""Method, case, params of what needs nothing else to be known; a new request stands here first."""
 
 
 class Sample(NamedTuple):
@@ -114,7 +121,8 @@ def samples() -> Iterator[Sample]:
     yield from _claims()
     yield from _elicitations()
     yield from _questions()
-    yield from _programs()
+    for method, case, params in _ALONE:
+        yield _sample(method, case, params)
 
 
 def _commands() -> Iterator[Sample]:
@@ -206,14 +214,6 @@ def _questions() -> Iterator[Sample]:
     asked = {**_ASKS, "questions": [approval]}
     yield _sample(_QUESTIONS, "id mcp_tool_call_approval, its call in progress", asked, _CALL)
     yield _sample(_QUESTIONS, "id mcp_tool_call_approval, without such a call", asked)
-
-
-def _programs() -> Iterator[Sample]:
-    tool = {**_TURN, "callId": "item-1", "tool": "clock", "arguments": {}}
-    yield _sample("item/tool/call", "", tool)
-    yield _sample("account/chatgptAuthTokens/refresh", "", {"reason": "unauthorized"})
-    yield _sample("attestation/generate", "", {})
-    yield _sample("currentTime/read", "", {"threadId": SESSION})
 
 
 def _sample(

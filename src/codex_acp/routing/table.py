@@ -1,33 +1,34 @@
 """What `codex.approvals.classify` says of a server request → its route (contract 1.1, 1.2).
 
-The tables say what becomes of each method, mode, kind and decision of the schema, in words. They
-are checked to be complete: a new one upstream fails the type check of `classify`, the import of
-this module, and ``nox -s regen``, which names the arm and the row to add.
+The tables say of each method, mode, kind and decision of the schema which of approval, elicitation
+and decline it can become, and why. A row that is missing, superfluous or impossible fails the type
+check, the import of this module, and ``nox -s regen``, which prints it. Tests route a sample of
+each case: a route that no row allows fails, and so does a row that no sample reaches.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never, cast
 
-from codex_acp.codex._generated.discriminators import (
-    COMMAND_DECISIONS,
-    COMMAND_KINDS,
-    ELICITATION_ACTIONS,
-    ELICITATION_MODES,
-    FILE_CHANGE_DECISIONS,
-    PERMISSION_SCOPES,
-    REVIEW_DECISIONS,
-)
-from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.approvals import classify as kinds
 from codex_acp.codex.approvals.actions import place_of
 from codex_acp.codex.approvals.classify import classify
-from codex_acp.codex.approvals.grants import allows, digest_of, offered
+from codex_acp.codex.approvals.grants import (
+    Always,
+    Once,
+    RememberHost,
+    RememberPrefix,
+    Session,
+    allows,
+    digest_of,
+    offered,
+)
 from codex_acp.mapping.events.session_events import (
     ToolCallAnnounced,
     ToolCallChanged,
     tool_call_id,
 )
+from codex_acp.routing._generated.rows import TAKES
 from codex_acp.routing.approvals import announced_content, identity_of, shown
 from codex_acp.routing.askability import Unaskable, asked_of
 from codex_acp.routing.display import visible
@@ -39,91 +40,182 @@ from codex_acp.routing.route import (
     RoutingContext,
     asking_thread,
 )
-from codex_acp.wire.registry import require_rows
+from codex_acp.routing.rows import Row, Sent, require_possible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from codex_acp.codex._generated.methods import ServerRequestMethod
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.mapping.events.content import CallContent
+    from codex_acp.routing._generated.rows import DiscriminatorRows, ServerRequestRoutes
+    from codex_acp.routing.rows import AnyRow
 
-SERVER_REQUEST_ROUTES: Final[dict[ServerRequestMethod, str]] = {
-    "item/commandExecution/requestApproval": "approval",
-    "item/fileChange/requestApproval": "approval",
-    "item/tool/requestUserInput": "elicitation, or approval if it is Codex's older way to ask",
-    "mcpServer/elicitation/request": "elicitation or approval: see ELICITATION_MODES",
-    "item/permissions/requestApproval": "approval",
-    "item/tool/call": "decline: only a program's handler can answer it",
-    "account/chatgptAuthTokens/refresh": "decline: only a program's handler can answer it",
-    "attestation/generate": "decline: only a program's handler can answer it",
-    "currentTime/read": "decline: only a program's handler can answer it",
-    "applyPatchApproval": "approval",
-    "execCommandApproval": "approval",
+SERVER_REQUEST_ROUTES: Final[ServerRequestRoutes] = {
+    "item/commandExecution/requestApproval": Row(
+        approval=(kinds.CommandApproval,),
+        why="Codex waits to know whether one command may run.",
+    ),
+    "item/fileChange/requestApproval": Row(
+        approval=(kinds.FileChangeApproval,),
+        why="Codex waits to know whether the files of one item may change.",
+    ),
+    "item/tool/requestUserInput": Row(
+        elicitation=(kinds.UserInput,),
+        approval=(kinds.McpToolQuestion,),
+        why="The model asks questions, or Codex in its older way whether an MCP call may go on.",
+    ),
+    "mcpServer/elicitation/request": Row(
+        elicitation=(kinds.McpForm, kinds.McpUrl),
+        approval=(kinds.McpToolApproval,),
+        why="An MCP server asks for input, or Codex asks whether a call of its tool may go on.",
+    ),
+    "item/permissions/requestApproval": Row(
+        approval=(kinds.PermissionsApproval,),
+        why="Codex waits to know whether the turn gets more permissions.",
+    ),
+    "item/tool/call": Row(
+        decline=(kinds.ProgramOnly,),
+        why="The tool belongs to a program: only its handler can answer.",
+    ),
+    "account/chatgptAuthTokens/refresh": Row(
+        decline=(kinds.ProgramOnly,),
+        why="Only the handler of a program that holds the account's tokens can answer.",
+    ),
+    "attestation/generate": Row(
+        decline=(kinds.ProgramOnly,),
+        why="Only the handler of a program that can attest to its device can answer.",
+    ),
+    "currentTime/read": Row(
+        decline=(kinds.ProgramOnly,),
+        why="Only the handler of a program that keeps a clock for Codex can answer.",
+    ),
+    "applyPatchApproval": Row(
+        approval=(kinds.LegacyPatchApproval,),
+        why="The protocol's first version asks whether files may change.",
+    ),
+    "execCommandApproval": Row(
+        approval=(kinds.LegacyCommandApproval,),
+        why="The protocol's first version asks whether a command may run.",
+    ),
 }
-"""Method → what its requests can be. Each can be declined besides."""
+"""Method → what its requests can become. Each can be declined besides."""
 
-_OFFERED: Final = "offered as an option when the request offers it"
-_NEGATIVE: Final = "a negative reply; never offered as a grant"
-
-DISCRIMINATORS: Final[dict[str, dict[str, str]]] = {
+DISCRIMINATORS: Final[DiscriminatorRows] = {
     "ELICITATION_MODES": {
-        "openai/userVerification": "decline: a proof by this device cannot travel over ACP",
-        "form": "elicitation; approval if Codex's items bear out a claimed tool approval",
-        "openai/form": "elicitation if ACP's form schema holds it without loss, else decline",
-        "openaiForm": "elicitation if ACP's form schema holds it without loss, else decline",
-        "url": "elicitation; approval never",
+        "openai/userVerification": Row(
+            decline=(kinds.Refused,), why="A proof by this device cannot travel over ACP."
+        ),
+        "form": Row(
+            elicitation=(kinds.McpForm,),
+            approval=(kinds.McpToolApproval,),
+            why="It is a form, but for a tool approval that an item of Codex bears out.",
+        ),
+        "openai/form": Row(
+            elicitation=(kinds.McpForm,),
+            why="It is asked if ACP's form schema holds it without loss, else declined.",
+        ),
+        "openaiForm": Row(
+            elicitation=(kinds.McpForm,),
+            why="It is the older name of openai/form.",
+        ),
+        "url": Row(
+            elicitation=(kinds.McpUrl,),
+            why="A page to open is never an approval, whatever the request claims.",
+        ),
     },
     "COMMAND_KINDS": {
-        "command": "approval",
-        "writeStdin": "approval",
-        "humanCommand": "approval, for this one time only: a checkpoint that wants a person",
+        "command": Row(approval=(kinds.CommandApproval,), why="A command waits to begin."),
+        "writeStdin": Row(
+            approval=(kinds.CommandApproval,), why="Text waits to be written to a running command."
+        ),
+        "humanCommand": Row(
+            approval=(kinds.CommandApproval,),
+            why="It is a checkpoint that wants a person, so nothing is allowed but this one time.",
+        ),
     },
     "COMMAND_DECISIONS": {
-        "accept": _OFFERED,
-        "acceptForSession": _OFFERED,
-        "decline": _NEGATIVE,
-        "cancel": f"{_NEGATIVE}: it ends the turn, so only a cancelled prompt sends it",
-        "acceptWithExecpolicyAmendment": f"{_OFFERED}, with the proposed prefix only",
-        "applyNetworkPolicyAmendment": f"{_OFFERED}, for the proposed host and action only",
+        "accept": Sent(approval=(Once,), why="It allows this one command."),
+        "acceptForSession": Sent(
+            approval=(Session,), why="It allows the same command again, where Codex offers that."
+        ),
+        "decline": Sent(decline=("refusal",), why="The command does not run and the turn goes on."),
+        "cancel": Sent(
+            decline=("cancellation",), why="It ends the turn, so only a cancelled prompt sends it."
+        ),
+        "acceptWithExecpolicyAmendment": Sent(
+            approval=(RememberPrefix,), why="It allows what begins with the proposed prefix only."
+        ),
+        "applyNetworkPolicyAmendment": Sent(
+            approval=(RememberHost,), why="It is a rule for the proposed host and action only."
+        ),
     },
     "ELICITATION_ACTIONS": {
-        "accept": "for an approval the ledger's grant; for an elicitation the person's own accept",
-        "decline": _NEGATIVE,
-        "cancel": f"{_NEGATIVE}; for a dismissed form or a cancelled prompt",
+        "accept": Sent(
+            approval=(Once, Session, Always),
+            elicitation=(kinds.McpForm, kinds.McpUrl),
+            why="The ledger's grant sends it for an approval, the person's own for an elicitation.",
+        ),
+        "decline": Sent(
+            elicitation=(kinds.McpForm, kinds.McpUrl),
+            decline=("refusal",),
+            why="It says no to the server, and nothing else.",
+        ),
+        "cancel": Sent(
+            elicitation=(kinds.McpForm, kinds.McpUrl),
+            decline=("cancellation",),
+            why="The form was dismissed or its prompt cancelled.",
+        ),
     },
     "FILE_CHANGE_DECISIONS": {
-        "accept": "offered",
-        "acceptForSession": "offered",
-        "decline": _NEGATIVE,
-        "cancel": f"{_NEGATIVE}: it ends the turn, so only a cancelled prompt sends it",
+        "accept": Sent(approval=(Once,), why="It allows these changes."),
+        "acceptForSession": Sent(
+            approval=(Session,), why="It allows any change to these files in this session."
+        ),
+        "decline": Sent(decline=("refusal",), why="No file changes and the turn goes on."),
+        "cancel": Sent(
+            decline=("cancellation",),
+            why="The turn ends with the files as they are, so only a cancelled prompt sends it.",
+        ),
     },
-    "PERMISSION_SCOPES": {"turn": "offered", "session": "offered"},
+    "PERMISSION_SCOPES": {
+        "turn": Sent(
+            approval=(Once,),
+            decline=("refusal", "cancellation"),
+            why="The permissions end with the turn; a refusal grants none for it.",
+        ),
+        "session": Sent(approval=(Session,), why="The permissions last until the session ends."),
+    },
     "REVIEW_DECISIONS": {
-        "approved": "offered",
-        "approved_for_session": "offered",
-        "approved_mcp_policy_amendment": "never sent: MCP calls are asked for in another way",
-        "timed_out": "never sent: a time-out is a refusal",
-        "abort": f"{_NEGATIVE}: it ends the turn, so only a cancelled prompt sends it",
-        "approved_execpolicy_amendment": "never sent: the request proposes none",
-        "network_policy_amendment": "never sent: the request proposes none",
-        "denied": _NEGATIVE,
+        "approved": Sent(approval=(Once,), why="It allows what the older request asks, once."),
+        "approved_for_session": Sent(
+            approval=(Session,), why="It allows what the older request asks for the session."
+        ),
+        "approved_mcp_policy_amendment": Sent(
+            why="It is never sent: MCP calls are asked for in another way."
+        ),
+        "timed_out": Sent(why="It is never sent: a time-out is a refusal."),
+        "abort": Sent(
+            decline=("cancellation",),
+            why="It ends the older turn, so only a cancelled prompt sends it.",
+        ),
+        "approved_execpolicy_amendment": Sent(
+            why="It is never sent: the older request proposes no prefix."
+        ),
+        "network_policy_amendment": Sent(
+            why="It is never sent: the older request proposes no rule for a host."
+        ),
+        "denied": Sent(decline=("refusal",), why="It says no, with the reason, to the older turn."),
     },
 }
-"""List of `codex._generated.discriminators` → each of its values and what becomes of it."""
+"""What changes the meaning inside a request, or answers it → what becomes of each value."""
 
-_TABLE: Final = "codex_acp/routing/table.py"
-require_rows(f"SERVER_REQUEST_ROUTES in {_TABLE}", SERVER_REQUEST_ROUTES, SERVER_REQUESTS)
-for _name, _values in {
-    "ELICITATION_ACTIONS": ELICITATION_ACTIONS,
-    "ELICITATION_MODES": ELICITATION_MODES,
-    "COMMAND_KINDS": COMMAND_KINDS,
-    "COMMAND_DECISIONS": COMMAND_DECISIONS,
-    "FILE_CHANGE_DECISIONS": FILE_CHANGE_DECISIONS,
-    "PERMISSION_SCOPES": PERMISSION_SCOPES,
-    "REVIEW_DECISIONS": REVIEW_DECISIONS,
-}.items():
-    require_rows(f"DISCRIMINATORS[{_name!r}] in {_TABLE}", DISCRIMINATORS[_name], _values)
+TABLES: Final[Mapping[str, Mapping[str, AnyRow]]] = cast(
+    "Mapping[str, Mapping[str, AnyRow]]",
+    {"SERVER_REQUEST_ROUTES": SERVER_REQUEST_ROUTES, **DISCRIMINATORS},
+)
+"""All of them as one plain mapping."""
+
+require_possible("codex_acp/routing/table.py", TABLES, TAKES)
 
 
 def route(request: ServerRequest, context: RoutingContext) -> Route:
