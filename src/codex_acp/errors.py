@@ -22,6 +22,7 @@
     │   └── CodexTooOld          its protocol is not the one that this library speaks
     ├── TurnUnfinished           a turn of Codex did not end as it should: `codex_acp.codex` has
     │                            TurnFailed, TurnInterrupted, TurnSilent and OutputInvalid
+    ├── NotLoggedIn              Codex needs a login for its model, and there is none
     ├── UntrustedGitPrograms     git would run programs of a directory that nobody trusts
     └── RpcError                 raised by a request handler: the error to answer with
 
@@ -54,6 +55,7 @@ __all__ = [
     "CodexNotFound",
     "CodexNotExecutable",
     "CodexTooOld",
+    "NotLoggedIn",
     "UntrustedGitPrograms",
     "RpcError",
 ]
@@ -224,6 +226,16 @@ class CodexTooOld(LaunchError):
         self.version = version
         self.oldest = oldest
         self.newest = newest
+
+
+class NotLoggedIn(CodexAcpError):
+    """No turn was started: the model provider needs a login, and nobody is logged in to Codex.
+
+    Log in with `codex-acp-sdk login`, or with ``account_login_start`` of the client.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("Codex is not logged in; run `codex-acp-sdk login`, then try again")
 
 
 class UntrustedGitPrograms(CodexAcpError):

@@ -5,13 +5,12 @@ Loads no model: a process just started asks it, too.
 
 from __future__ import annotations
 
-import logging
 from asyncio import Lock
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._json import value_at
+from codex_acp.codex.connection.login_check import login_is_missing
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.errors import ErrorReply, RpcError
+from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, JsonValue
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
 ACCOUNT_UPDATED: Final = "account/updated"
-
-logger = logging.getLogger(__name__)
 
 
 class LoginCheck(NotificationSink):
@@ -65,15 +62,7 @@ class LoginCheck(NotificationSink):
         if self._passed is codex:
             return
         self.follow(codex)
-        try:
-            answer = await codex.call_raw("account/read", {"refreshToken": False})
-        except ErrorReply as error:  # a turn that needs a login will say so itself
-            logger.warning("Codex does not tell whether a login is needed: %s", error)
-            return
-        needs_login = value_at(answer, "requiresOpenaiAuth") is True
-        if needs_login and value_at(answer, "account") is None:
-            # A configuration that cannot be read names no provider: then that is what is wrong.
-            await codex.call_raw("config/read", {})
+        if await login_is_missing(codex):
             message = "Codex needs a login first: choose one of this agent's authMethods"
             raise RpcError(AUTHENTICATION_REQUIRED, message)
         self._passed = codex

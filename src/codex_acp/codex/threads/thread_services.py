@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp._json import object_at, text_at, value_at
 from codex_acp._last_ones import LastOnes
+from codex_acp.codex.connection.login_check import login_is_missing
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.opening import read_params, trusting, with_settings
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
@@ -27,6 +28,7 @@ from codex_acp.errors import (
     CodexAcpError,
     InvalidPayload,
     MisuseError,
+    NotLoggedIn,
     TransportError,
     UntrustedGitPrograms,
 )
@@ -45,6 +47,9 @@ logger = logging.getLogger(__name__)
 REPORT_SECONDS: Final = 1.0
 """How long Codex may take to report the settings it has just taken: usually a millisecond."""
 
+
+OPENAI: Final = "openai"
+"""The model provider where none is configured."""
 
 MAX_PLACES: Final = 10_000
 """Threads of which it is remembered where they work."""
@@ -145,15 +150,26 @@ class ThreadServices:
         return OpenThread(thread_id, info, (method, answer))
 
     async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
-        """Check that a turn in ``cwd``, or where the thread works, has git run nothing of there.
+        """Check that a turn can reach its model, and has git run nothing of where it works.
 
-        Raises UntrustedGitPrograms.
+        That is ``cwd``, or where the thread works. Raises NotLoggedIn and UntrustedGitPrograms.
         """
+        await self._must_be_logged_in(thread_id)
         place = self._places.get(thread_id)
         if place is None or cwd is not None:
             where = cwd or await self._cwd({"threadId": thread_id})
             place = self._places[thread_id] = _Place(where, None if place is None else place.given)
         await self._must_be_harmless(place.cwd, place.given)
+
+    async def _must_be_logged_in(self, thread_id: str) -> None:
+        """Raise NotLoggedIn, unless the thread has a model provider of its own."""
+        if not await login_is_missing(self.client):
+            return
+        thread = await self.client.call_raw("thread/read", {"threadId": thread_id})
+        configured = await self.client.call_raw("config/read", {})
+        provider = text_at(configured, "config", "model_provider") or OPENAI
+        if text_at(thread, "thread", "modelProvider") in (None, provider):
+            raise NotLoggedIn
 
     async def _must_be_harmless(self, cwd: str, given: JsonValue) -> None:
         """Raise UntrustedGitPrograms for what git would run there, unless the user trusts it.
