@@ -29,7 +29,7 @@ machine.NO_DATA = NOTHING
 FIELDS: Final = (
     "turn", "prompts", "active", "closing", "late_starts", "gone", "look_up", "doubts", "stopped",
     "timers",
-    "calls", "runs",
+    "calls", "runs", "plan",
 )  # fmt: skip
 
 

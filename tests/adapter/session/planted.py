@@ -26,6 +26,7 @@ class Planted(NamedTuple):
 _STEER: Final = Budget(pieces=0, cancels=0)
 _LOSS: Final = Budget(losses=1, pieces=0, cancels=0)
 _CANCEL: Final = Budget(prompts=1, pieces=1)
+_PLAN: Final = Budget(prompts=1, pieces=0, plans=1)
 _FOREIGN: Final = Budget(prompts=1, own_turns=1, pieces=1)
 
 PLANTED: Final = (
@@ -176,6 +177,49 @@ PLANTED: Final = (
         "        if self._has_ended(turn):",
         "        if False:",
         Budget(prompts=1, cancels=0, late_begins=1, pieces=0),
+    ),
+    Planted(
+        "a cancel leaves the question about a plan open",
+        "self._out += [ev.EndReview(None), ev.Abandon(prompt.place.call)]\n",
+        "self._out += [ev.Abandon(prompt.place.call)]\n",
+        _PLAN,
+    ),
+    Planted(
+        "a plan that the person refuses is carried out",
+        "                if approved:\n                    self._out.append(ev.TakePlan(",
+        "                if prompt:\n                    self._out.append(ev.TakePlan(",
+        _PLAN,
+    ),
+    Planted(
+        "a plan is carried out though a cancel stands behind the yes",
+        "            if not isinstance(prompt.place, InTurn):\n",
+        "            if not isinstance(prompt.place, InTurn | Reviews):\n",
+        _PLAN,
+    ),
+    Planted(
+        "a plan is asked about while the next prompt runs",
+        "            if isinstance(prompt.place, Reviews) and prompt.place.call is not None:\n",
+        "            if prompt.place == Reviews(None):\n",
+        _PLAN._replace(prompts=2),
+    ),
+    Planted(
+        "the plan of an interrupted turn is asked about",
+        "asks = self.plan and end == DONE and",
+        "asks = self.plan and",
+        _PLAN,
+    ),
+    Planted(
+        "a late yes to a withdrawn question counts",
+        "            asked = Reviews(event.call)\n            prompt = next((each for each in"
+        " self.prompts if each.place == asked), None)\n",
+        "            prompt = next((each for each in self.prompts if each.kind), None)\n",
+        _PLAN._replace(prompts=2),
+    ),
+    Planted(
+        "a prompt whose plan cannot be taken is left open",
+        "                self._answer(name, failure)\n",
+        "                self._place(prompt, Waits())\n",
+        _PLAN._replace(refusals=1, cancels=0),
     ),
     Planted(
         "an old look-up names the new turn",

@@ -19,7 +19,7 @@ MOST = int(os.environ.get("CODEX_ACP_STATES", "4000"))
 """States of each exploration; a million take some minutes."""
 
 WORLDS = {
-    "everything": Budget(2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, late_begins=1),
+    "everything": Budget(2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, late_begins=1, plans=1),
     "a Codex that does not tell what it has read": Budget(
         2, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1
     ),
@@ -28,6 +28,7 @@ WORLDS = {
     "turns that Codex begins by itself": Budget(2, 1, 0, 0, 0, 1, 0, 2, 1, late_begins=1),
     "lost ends and answers": Budget(1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 2, 1),
     "a review and a command": Budget(2, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0),
+    "plans": Budget(3, 1, 1, 1, 0, 1, 1, 1, plans=2),
     "a prompt that is given up": Budget(2, 1, 2, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0),
 }
 

@@ -49,6 +49,8 @@ class Budget(NamedTuple):
     """1 for a Codex that does not tell which messages it has read."""
     late_begins: int = 0
     """Turns of which it is said behind their ends that they begin."""
+    plans: int = 0
+    """Turns that propose a plan which the person is asked about."""
 
 
 class World(NamedTuple):
@@ -102,6 +104,15 @@ class World(NamedTuple):
     done: frozenset[str] = frozenset()
     """Turns all of whose prompts are answered."""
     abandoned: frozenset[int] = frozenset()
+    # The plan.
+    reviews: tuple[int, str] | None = None
+    """The question that is open, and the prompt that waits for it."""
+    late: int | None = None
+    """A question that was withdrawn, and whose answer may be on its way."""
+    yes: bool = False
+    """Whether the person has said so last, of what was asked, and not cancelled it."""
+    leaving: str | None = None
+    """The prompt for which plan mode is being left."""
 
 
 Move: TypeAlias = tuple[str, "ev.Event | None", World]
@@ -154,17 +165,37 @@ def _of_client(w: World) -> Iterator[Move]:
     for name in sorted(w.speaking & w.open):
         yield f"{name} is answered locally", ev.AnsweredLocally(name), w
     if w.left.cancels and (w.open or w.running):
-        yield (
-            "cancel",
-            ev.Cancelled(),
-            w._replace(left=_less(w, "cancels"), cancelled=w.cancelled | w.open),
-        )
+        left = _less(w, "cancels")
+        after = w._replace(left=left, cancelled=w.cancelled | w.open, yes=False)
+        yield "cancel", ev.Cancelled(), after
+    yield from _of_plan(w)
     if w.left.give_ups:
         for name in sorted(w.open - w.given_up):
             yield f"gives up {name}", ev.GivenUp(name), w._replace(
                 left=_less(w, "give_ups"), given_up=w.given_up | {name},
                 cancelled=w.cancelled | w.open,
             )  # fmt: skip
+
+
+def _of_plan(w: World) -> Iterator[Move]:
+    if w.reviews is not None:
+        call, _ = w.reviews
+        yield "yes to the plan", ev.PlanAnswered(call, approved=True), w._replace(yes=True)
+        yield "no to the plan", ev.PlanAnswered(call, approved=False), w
+    if w.late is not None:
+        yield "late yes to the plan", ev.PlanAnswered(w.late, approved=True), w._replace(late=None)
+    if w.leaving is not None:
+        name, message, after = w.leaving, f"{w.leaving}'", w._replace(leaving=None)
+        if name in w.open:
+            taken = after._replace(
+                open=w.open - {name} | {message}, kinds=(*w.kinds, (message, "message"))
+            )
+        else:
+            taken = after
+        yield f"plan mode is left for {name}", ev.PlanTaken(name, message, "message"), taken
+        if w.left.refusals:
+            failed = after._replace(left=_less(w, "refusals"))
+            yield f"plan mode is kept for {name}", ev.PlanFailed(name, FAILED), failed
 
 
 def _losses(w: World) -> Iterator[Move]:
@@ -338,16 +369,25 @@ def _in_turn(w: World, turn: str) -> Iterator[Move]:
             ev.CommandBegan("c"),
             w._replace(left=_less(w, "commands"), runs_command=True),
         )
+    yield from _ends(w, turn, begun=begun)
+
+
+def _ends(w: World, turn: str, *, begun: bool) -> Iterator[Move]:
     over = w._replace(
         running=None, inner=None, said=False, unread=(), interrupted=False,
         ended=(*w.ended, turn), ended_how=(*w.ended_how, (turn, w.interrupted)),
     )  # fmt: skip
     if w.interrupted:
-        yield f"{turn} is interrupted", ev.TurnEnded(turn, CANCELLED), over
+        has_plan = w.left.plans > 0
+        yield f"{turn} is interrupted", ev.TurnEnded(turn, CANCELLED, has_plan), over
     elif begun:
         if w.runs_command:
             yield "the command ends", ev.CommandEnded("c"), w._replace(runs_command=False)
         yield f"{turn} ends", ev.TurnEnded(turn, DONE), over
+        if w.left.plans:
+            left = _less(w, "plans")
+            with_plan = over._replace(left=left)
+            yield f"{turn} ends with a plan", ev.TurnEnded(turn, DONE, plan=True), with_plan
         if w.left.stops:
             yield f"{turn} ends, and nobody says so", None, over._replace(silent=True)
         if w.left.refusals:
@@ -387,11 +427,17 @@ def react(w: World, effects: list[ev.Effect]) -> World:
                     raise Wrong(f"{prompt} is given to Codex twice")
                 if prompt not in w.open:
                     raise Wrong(f"{prompt} is given to Codex, and nobody waits for it")
+                if prompt.endswith("'") and not w.yes:
+                    raise Wrong("a plan is carried out, and nobody wants that")
+                if isinstance(effect, ev.Start) and w.reviews is not None:
+                    raise Wrong("a turn is asked for while a plan is asked about")
                 w = _written(w, effect)
             case ev.Interrupt() | ev.LookUp() | ev.StopCommands():
                 w = _written(w, effect)
             case ev.Abandon(call):
                 w = _abandoned(w, call)
+            case ev.AskPlan() | ev.EndReview() | ev.TakePlan():
+                w = _plan(w, effect)
             case ev.Insert() | ev.AnswerLocally() | ev.Answer() | ev.RefuseToJoin():
                 w = _told(w, effect)
             case _:
@@ -411,6 +457,27 @@ def _abandoned(w: World, call: int) -> World:
         if not (isinstance(each, ev.LookUp | ev.StopCommands) and each.call == call)
     )
     return w._replace(abandoned=w.abandoned | {call}, wire=rest)
+
+
+def _plan(w: World, effect: ev.AskPlan | ev.EndReview | ev.TakePlan) -> World:
+    match effect:
+        case ev.AskPlan(call, prompt):
+            if w.reviews is not None:
+                raise Wrong("two plans are asked about")
+            if dict(w.ended_how)[dict(w.belongs)[prompt]]:
+                raise Wrong("the plan of a turn that was interrupted is asked about")
+            return w._replace(reviews=(call, prompt), yes=False)
+        case ev.EndReview(approved):
+            if w.reviews is None:
+                raise Wrong("what became of a plan is told twice")
+            if approved and not w.yes:
+                raise Wrong("a plan is approved, and nobody has said so")
+            late = w.reviews[0] if approved is None else None
+            return w._replace(reviews=None, late=late)
+        case ev.TakePlan(prompt):
+            if not w.yes:
+                raise Wrong("plan mode is left, and nobody wants that")
+            return w._replace(leaving=prompt)
 
 
 def _told(w: World, effect: ev.PromptEffect) -> World:
@@ -441,6 +508,8 @@ def _answered(w: World, answer: ev.Answer) -> World:
     prompt = answer.prompt
     if prompt not in w.open:
         raise Wrong(f"{prompt} is answered twice")
+    if w.reviews is not None and w.reviews[1] == prompt:
+        raise Wrong(f"{prompt} is answered while its plan is asked about")
     turns = dict(w.belongs)
     turn = turns.get(prompt)
     unanswered = [
@@ -476,7 +545,7 @@ def _answered(w: World, answer: ev.Answer) -> World:
 def at_rest(w: World, machine: SessionMachine) -> None:
     """Raise Wrong if a prompt is open though Codex has said and done all that it was to."""
     busy = w.wire or w.running or [call for call, _ in w.replies if call not in w.abandoned]
-    waits = w.open - w.unprepared - w.speaking
+    waits = w.open - w.unprepared - w.speaking - _at_the_plan(w)
     bounded = {"free", "clean_up"} & machine.timers  # it waits for something, and not for long
     if w.alive and waits and not busy and not w.silent and not bounded:
         raise Wrong(f"left open, and nothing is to come: {sorted(waits)}")
@@ -485,9 +554,14 @@ def at_rest(w: World, machine: SessionMachine) -> None:
         assert turn.run.turn not in w.ended, f"{turn.run.turn} is followed, and has ended"
 
 
+def _at_the_plan(w: World) -> frozenset[str | None]:
+    """The prompts that wait for what becomes of a plan."""
+    return frozenset([w.leaving, None if w.reviews is None else w.reviews[1]])
+
+
 def after_a_loss(world: World) -> None:
     """Raise Wrong if a prompt that could be answered waits for a Codex that is gone."""
-    waits = world.open - world.unprepared - world.speaking
+    waits = world.open - world.unprepared - world.speaking - _at_the_plan(world)
     if waits:
         raise Wrong(f"left open behind a loss: {sorted(waits)}")
 
@@ -518,8 +592,8 @@ def left_alone(world: World, machine: SessionMachine) -> float:
         timer = min(due, key=lambda each: due[each])
         now = due.pop(timer)
         event = ev.Due(timer)
-    if world.open:
-        raise Wrong(f"never answered: {sorted(world.open)}")
+    if world.open or world.reviews:
+        raise Wrong(f"never answered, or withdrawn: {sorted(world.open)}")
     if now > BOUND_SECONDS:
         raise Wrong(f"answered only {now:g} s behind a cancel")
     return now

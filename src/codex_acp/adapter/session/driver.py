@@ -18,9 +18,10 @@ from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, codex_gone, start_refused
 from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.machine import SessionMachine
+from codex_acp.adapter.session.states import Reviews
 from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError, TransportError
-from codex_acp.jsonrpc.message import INVALID_REQUEST, JsonValue
-from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptStop, end_of_turn
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST, JsonValue
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop, end_of_turn
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
@@ -121,6 +122,25 @@ class PromptHost(Protocol):
     def turn_begins(self) -> None:
         """A turn is about to be asked for."""
 
+    @property
+    def has_plan(self) -> bool:
+        """Whether the turn that ends now has proposed a plan that is to be asked about."""
+
+    def plan_asked(self) -> None:
+        """Show the question about it."""
+
+    async def plan_approved(self) -> bool:
+        """Ask the person; return whether it is to be carried out."""
+
+    def plan_reviewed(self, approved: bool | None) -> None:
+        """Show what became of the question; None: withdraw it."""
+
+    async def take_plan(self) -> TurnWork:
+        """Leave plan mode; return what carries the plan out. Raises CodexAcpError."""
+
+    def plan_inserted(self, message_id: str) -> None:
+        """Show the message that does, as a prompt's."""
+
     def works(self) -> None:
         """A turn has begun, for a prompt or by itself."""
 
@@ -147,6 +167,8 @@ class _Waiting:
         self.scope = CancelScope()
         """Around the preparation of the prompt, or the command that answers it."""
         self._when_inserted = when_inserted
+        self.takes_plan = False
+        """Whether it goes on behind its turn, so that it can never be run anew."""
         self.outcome: asyncio.Future[PromptResult | None]
         self.outcome = asyncio.get_running_loop().create_future()
         """The result; None: its turn to be answered without Codex has come."""
@@ -156,6 +178,10 @@ class _Waiting:
         told, self._when_inserted = self._when_inserted, None
         if told is not None:
             told(self.id)
+
+    def goes_on(self, message_id: str, work: TurnWork, inserted: Callable[[str], None]) -> None:
+        """Its turn is over, and another message of it begins the next."""
+        self.id, self.work, self._when_inserted, self.takes_plan = message_id, work, inserted, True
 
     def settle(self, outcome: PromptResult | Exception | None) -> None:
         if self.outcome.done():
@@ -215,7 +241,13 @@ class Prompts:
     def turn(self) -> object | None:
         """What runs: an equal object from its beginning to its end, None for nothing."""
         run = self.machine.run
-        return self.machine.active if run is None else run.number
+        return run.number if run is not None else self.machine.active or self.reviewing
+
+    @property
+    def reviewing(self) -> str | None:
+        """The prompt whose turn has ended, and of whose plan something is asked or done."""
+        reviewing = (p.id for p in self.machine.prompts if isinstance(p.place, Reviews))
+        return next(reviewing, None)
 
     @property
     def turn_ids(self) -> frozenset[str | None]:
@@ -356,7 +388,7 @@ class Prompts:
 
     def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
         """``turn/completed``, however it could be read."""
-        self.handle(ev.TurnEnded(turn_id, end))
+        self.handle(ev.TurnEnded(turn_id, end, self._host.has_plan))
 
     def message_read(self, message_id: str, turn_id: str) -> None:
         """Codex took a message of ours into a turn."""
@@ -405,7 +437,7 @@ class Prompts:
         match effect:
             case (
                 ev.Start() | ev.Steer() | ev.Interrupt() | ev.LookUp() | ev.StopCommands()
-                | ev.Abandon()
+                | ev.AskPlan() | ev.TakePlan() | ev.Abandon()
             ):  # fmt: skip
                 self._call(effect)
             case ev.Insert() | ev.AnswerLocally() | ev.Answer() | ev.RefuseToJoin():
@@ -416,6 +448,7 @@ class Prompts:
                 self._timers.pop(timer).cancel()
             case (
                 ev.AskTurn()
+                | ev.EndReview()
                 | ev.ShowWork()
                 | ev.ShowRest()
                 | ev.EndTurn()
@@ -439,6 +472,11 @@ class Prompts:
                 self._spawn_call(call, lambda: self._look_up(call, turns, message))
             case ev.StopCommands(call, items):
                 self._spawn_call(call, lambda: self._stop_commands(call, items))
+            case ev.AskPlan(call):
+                self._host.plan_asked()
+                self._spawn_call(call, lambda: self._ask_plan(call))
+            case ev.TakePlan(prompt):
+                self._spawn(lambda: self._take_plan(prompt))
             case ev.Abandon(call):
                 self._written.pop(call, None)
                 self._abandon.pop(call, _nothing)()
@@ -456,7 +494,8 @@ class Prompts:
                 waiting.inserted()
                 waiting.settle(None)
             case ev.Answer(_, end, began_turn, unread):
-                waiting.settle(PromptResult(end, self._usage if began_turn else None, unread))
+                usage = self._usage if began_turn else None
+                waiting.settle(PromptResult(end, usage, unread and not waiting.takes_plan))
                 waiting.scope.cancel()
             case ev.RefuseToJoin():
                 message = "no turn runs that could take the message"
@@ -468,6 +507,8 @@ class Prompts:
         match effect:
             case ev.AskTurn():
                 self._host.turn_begins()
+            case ev.EndReview(approved):
+                self._host.plan_reviewed(approved)
             case ev.ShowWork():
                 self._host.works()
             case ev.ShowRest(end):
@@ -566,7 +607,7 @@ class Prompts:
             self.handle(ev.LookedUp(call, None))
         else:
             end = None if turn.status == "inProgress" else end_of_turn(turn, None)
-            self.handle(ev.LookedUp(call, turn.id, end, ours))
+            self.handle(ev.LookedUp(call, turn.id, end, ours, self._host.has_plan))
 
     async def _stop_commands(self, call: int, items: frozenset[str]) -> None:
         """End what an interrupt has left running, and say what could not be ended."""
@@ -579,6 +620,31 @@ class Prompts:
             logger.warning("the commands of a turn could not be ended: %s", error)
             self._host.say("A command of this turn may still run in the background.")
         self.handle(ev.CommandsStopped(call, frozenset(ended)))
+
+    async def _ask_plan(self, call: int) -> None:
+        approved = False
+        try:
+            approved = await self._host.plan_approved()
+        finally:
+            self.handle(ev.PlanAnswered(call, approved))
+
+    async def _take_plan(self, prompt: str) -> None:
+        work, failure = None, PromptFailure(INTERNAL_ERROR, "the plan was not carried out", {})
+        try:
+            work = await self._host.take_plan()
+        except CodexAcpError as error:
+            failure = start_refused(error)
+        finally:
+            if work is None:
+                self.handle(ev.PlanFailed(prompt, failure))
+        if work is None:
+            return
+        waiting = self._waiting.pop(prompt, None)
+        if waiting is not None:
+            message_id = uuid4().hex
+            waiting.goes_on(message_id, work, self._host.plan_inserted)
+            self._waiting[message_id] = waiting
+            self.handle(ev.PlanTaken(prompt, message_id, _kind(work)))
 
     # Timers.
 

@@ -54,6 +54,31 @@ class AnsweredLocally:
 
 
 @record(frozen=True)
+class PlanAnswered:
+    """Whether a plan is carried out; anything but the choice to do it is a no."""
+
+    call: int
+    approved: bool
+
+
+@record(frozen=True)
+class PlanTaken:
+    """Plan mode was left for a prompt, which goes on as the message that carries the plan out."""
+
+    prompt: str
+    message: str
+    kind: Kind
+
+
+@record(frozen=True)
+class PlanFailed:
+    """Plan mode could not be left."""
+
+    prompt: str
+    failure: PromptFailure
+
+
+@record(frozen=True)
 class Withdrawn:
     """A prompt failed before Codex was given anything of it; the client has its error."""
 
@@ -122,10 +147,11 @@ class CompactionBegan:
 
 @record(frozen=True)
 class TurnEnded:
-    """``turn/completed``, as far as it could be read."""
+    """``turn/completed``, as far as it could be read. ``plan``: there is a plan to ask about."""
 
     turn: str
     end: PromptEnd
+    plan: bool = False
 
 
 @record(frozen=True)
@@ -193,6 +219,8 @@ class LookedUp:
     turn: str | None
     end: PromptEnd | None = None
     ours: bool | None = None
+    plan: bool = False
+    """Whether there is a plan to ask about."""
     problem: str | None = None
     """Why Codex said nothing, where it did not."""
 
@@ -214,7 +242,17 @@ class Due:
 
 
 ClientEvent: TypeAlias = (
-    Prompted | Prepared | AskedEarly | AnsweredLocally | Withdrawn | GivenUp | Cancelled | Reopened
+    Prompted
+    | Prepared
+    | AskedEarly
+    | AnsweredLocally
+    | PlanAnswered
+    | PlanTaken
+    | PlanFailed
+    | Withdrawn
+    | GivenUp
+    | Cancelled
+    | Reopened
 )
 """An event that the client brings about."""
 
@@ -283,6 +321,21 @@ class StopCommands:
 
 
 @record(frozen=True)
+class AskPlan:
+    """Ask the person whether the plan of the prompt's turn, which has ended, is carried out."""
+
+    call: int
+    prompt: str
+
+
+@record(frozen=True)
+class TakePlan:
+    """Leave plan mode, and have the prompt go on as the message that carries the plan out."""
+
+    prompt: str
+
+
+@record(frozen=True)
 class Abandon:
     """Wait no longer for the reply to a call: Codex may never send it."""
 
@@ -329,7 +382,14 @@ class RefuseToJoin:
 
 @record(frozen=True)
 class AskTurn:
-    """Forget the plan of the last turn, and withdraw a question about it: a turn is asked for."""
+    """Forget the plan of the last turn: a turn is asked for."""
+
+
+@record(frozen=True)
+class EndReview:
+    """Tell what became of the question about a plan; ``approved`` None: it is withdrawn."""
+
+    approved: bool | None
 
 
 @record(frozen=True)
@@ -348,13 +408,11 @@ class ShowRest:
 class EndTurn:
     """Send what is still to be sent of a turn, before its prompts are answered.
 
-    ``for_prompt``: a prompt began it, else Codex. ``goes_on``: a message that it has not read is
-    the next turn.
+    ``goes_on``: a message that it has not read is the next turn, or its plan is asked about.
     """
 
     turn: str | None
     end: PromptEnd
-    for_prompt: bool
     goes_on: bool
 
 
@@ -384,13 +442,17 @@ class Warn:
     text: str
 
 
-CallEffect: TypeAlias = Start | Steer | Interrupt | LookUp | StopCommands | Abandon
-"""An effect on Codex."""
+CallEffect: TypeAlias = (
+    Start | Steer | Interrupt | LookUp | StopCommands | AskPlan | TakePlan | Abandon
+)
+"""An effect of which a reply is an event."""
 
 PromptEffect: TypeAlias = Insert | AnswerLocally | Answer | RefuseToJoin
 """An effect on one prompt."""
 
-ShownEffect: TypeAlias = AskTurn | ShowWork | ShowRest | EndTurn | SettleQuestions | Warn
+ShownEffect: TypeAlias = (
+    AskTurn | EndReview | ShowWork | ShowRest | EndTurn | SettleQuestions | Warn
+)
 """An effect on what is shown."""
 
 TimerEffect: TypeAlias = SetTimer | ClearTimer

@@ -22,6 +22,7 @@ from codex_acp.adapter.session.states import (
     LateStart,
     Local,
     Prompt,
+    Reviews,
     Run,
     Running,
     Starting,
@@ -75,6 +76,8 @@ class SessionMachine:
         """Turns that have ended with their prompts answered, oldest first."""
         self.closing = False
         """Whether the client closes the session."""
+        self.plan = False
+        """Whether there was a plan to ask about when a turn ended last."""
         self.late_starts: tuple[LateStart, ...] = ()
         self.gone: PromptFailure | None = None
         """Why there is no Codex to begin a turn with."""
@@ -137,6 +140,9 @@ class SessionMachine:
                 | ev.Prepared()
                 | ev.AskedEarly()
                 | ev.AnsweredLocally()
+                | ev.PlanAnswered()
+                | ev.PlanTaken()
+                | ev.PlanFailed()
                 | ev.Withdrawn()
                 | ev.GivenUp()
                 | ev.Cancelled()
@@ -187,6 +193,8 @@ class SessionMachine:
                 self._begin(prompt, call)
             case ev.AnsweredLocally(prompt):
                 self._answer(prompt, DONE)
+            case ev.PlanAnswered() | ev.PlanTaken() | ev.PlanFailed():
+                self._reviewed(event)
             case ev.Withdrawn(prompt):
                 self._leave(prompt)
             case ev.GivenUp(prompt):
@@ -212,7 +220,8 @@ class SessionMachine:
             case ev.CompactionBegan(turn):
                 if isinstance(self.turn, Starting) and self.turn.run.compacts:
                     self._known(turn)
-            case ev.TurnEnded(turn, end):
+            case ev.TurnEnded(turn, end, plan):
+                self.plan = plan
                 self._turn_ended(turn, end)
             case ev.ThreadStopped():
                 if self.run is not None:
@@ -458,6 +467,7 @@ class SessionMachine:
         elif run.turn is not None or found.ours:
             turn = run.turn or found.turn
             self._out.append(ev.Warn(f"the end of turn {turn} was lost; Codex was asked for it"))
+            self.plan = found.plan
             self._known(turn)
             if self.run is not None and self.run.turn == turn:
                 self._turn_ended(turn, found.end)
@@ -629,6 +639,9 @@ class SessionMachine:
         self.turn = Starting(run)
         self.doubts, self.stopped = 0, False
         self._change(prompt_id, place=InTurn())
+        for prompt in self.prompts:  # the person has said something else
+            if isinstance(prompt.place, Reviews) and prompt.place.call is not None:
+                self._answer(prompt.id, DONE)
         self._out.append(ev.AskTurn())
         self._set("silence")
         if call is None:
@@ -660,14 +673,19 @@ class SessionMachine:
             end = CANCELLED
         self._forget_turn(run)
         self._take_out_unread(run, end)
-        self._out.append(ev.EndTurn(run.turn, end, run.starter is not None, self._has_steered))
+        mine = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
+        asks = self.plan and end == DONE and run.starter is not None and not self._has_steered
+        self._out.append(ev.EndTurn(run.turn, end, self._has_steered or asks))
         self.answered.update(dict.fromkeys(name for name in run.names if name not in self.stale))
         if self.active in run.names and self.active not in self.stale:
             self.active = None
-        for prompt in self.prompts:
-            if isinstance(prompt.place, InTurn):
-                began = prompt.id == run.starter
-                self._answer(prompt.id, end, began_turn=began, unread=began and unread)
+        for prompt_id in mine[1:] if asks else mine:
+            began = prompt_id == run.starter
+            self._answer(prompt_id, end, began_turn=began, unread=began and unread)
+        if asks:
+            call = self._call()
+            self._change(mine[0], place=Reviews(call))
+            self._out.append(ev.AskPlan(call, mine[0]))
         self._adopt()
 
     def _forget_turn(self, run: Run) -> None:
@@ -695,7 +713,7 @@ class SessionMachine:
                     self._place(prompt, Waits(steered=True))
                 case Steers(call=call, turn=turn, end=None) if turn in run.names:
                     self._place(prompt, Steers(call, turn, end, skipped))
-                case Waits() | Local() | Steers() | InTurn():
+                case Waits() | Local() | Steers() | InTurn() | Reviews():
                     pass
                 case _:
                     assert_never(prompt.place)
@@ -719,6 +737,41 @@ class SessionMachine:
     @property
     def _has_steered(self) -> bool:
         return any(isinstance(p.place, Waits) and p.place.steered for p in self.prompts)
+
+    # The plan of a turn that has ended.
+
+    def _reviewed(self, event: ev.PlanAnswered | ev.PlanTaken | ev.PlanFailed) -> None:
+        if isinstance(event, ev.PlanAnswered):
+            asked = Reviews(event.call)
+            prompt = next((each for each in self.prompts if each.place == asked), None)
+        else:
+            prompt = self.find(event.prompt)
+        if prompt is None:  # it was withdrawn meanwhile
+            return
+        match event:
+            case ev.PlanAnswered(approved=approved):
+                self._out.append(ev.EndReview(approved))
+                self._place(prompt, Reviews(None))
+                if approved:
+                    self._out.append(ev.TakePlan(prompt.id))
+                else:
+                    self._answer(prompt.id, DONE)
+            case ev.PlanTaken(name, message, kind):
+                self._change(name, id=message, kind=kind, place=Waits(), inserted=False)
+            case ev.PlanFailed(name, failure):
+                self._answer(name, failure)
+            case _:
+                assert_never(event)
+
+    def _end_review(self, prompt_id: str, end: PromptEnd) -> None:
+        """Ask nothing of a prompt's plan any more: it is answered, or nobody waits for it."""
+        prompt = self.find(prompt_id)
+        if prompt is not None and isinstance(prompt.place, Reviews):
+            self._place(prompt, Waits())
+            if prompt.place.call is not None:
+                self._out += [ev.EndReview(None), ev.Abandon(prompt.place.call)]
+            if self.run is None:
+                self._out.append(ev.ShowRest(end))
 
     # Interrupts.
 
@@ -778,11 +831,13 @@ class SessionMachine:
     def _answer(
         self, prompt_id: str, end: PromptEnd, *, began_turn: bool = False, unread: bool = False
     ) -> None:
+        self._end_review(prompt_id, end)
         self._out.append(ev.Answer(prompt_id, end, began_turn, unread))
         self._leave(prompt_id)
 
     def _leave(self, prompt_id: str) -> None:
         """Forget a prompt: it is answered, or nobody waits for it."""
+        self._end_review(prompt_id, CANCELLED)
         prompt = self.find(prompt_id)
         if prompt is None:
             return

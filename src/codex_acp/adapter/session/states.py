@@ -44,7 +44,15 @@ class InTurn:
     """The prompt is a part of the turn that is asked for, or runs, and ends with it."""
 
 
-Place: TypeAlias = Waits | Local | Steers | InTurn
+@record(frozen=True)
+class Reviews:
+    """The prompt's turn has ended with a plan. ``call``: the question whether it is carried out;
+    None: it is, and plan mode is being left."""
+
+    call: int | None
+
+
+Place: TypeAlias = Waits | Local | Steers | InTurn | Reviews
 
 
 @record(frozen=True)

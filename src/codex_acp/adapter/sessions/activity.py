@@ -81,13 +81,21 @@ class SessionActivity:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """While a person is asked something."""
-        self._questions += 1
-        self._look()
+        self.asks()
         try:
             yield
         finally:
-            self._questions -= 1
-            self._look()
+            self.asked()
+
+    def asks(self) -> None:
+        """A person is asked something."""
+        self._questions += 1
+        self._look()
+
+    def asked(self) -> None:
+        """That was answered, or withdrawn."""
+        self._questions -= 1
+        self._look()
 
     @contextmanager
     def asking_first(self) -> Iterator[None]:

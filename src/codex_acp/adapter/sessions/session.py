@@ -13,7 +13,7 @@ from uuid import uuid4
 from codex_acp._json import text_at
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Commands, Says, StartsTurn
-from codex_acp.adapter.prompts.plan_review import PlanReview
+from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
 from codex_acp.adapter.session.driver import LocalReply, NotTaken, PromptDone, Prompts, TurnWork
@@ -25,6 +25,7 @@ from codex_acp.adapter.sub_agents.sub_agents import SubAgents
 from codex_acp.errors import CodexAcpError, RpcError, TransportError
 from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_ended
+from codex_acp.mapping.events.content import TextBlock
 from codex_acp.mapping.events.session_events import (
     PromptTaken,
     StateChanged,
@@ -99,7 +100,10 @@ class Session:
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
         self.prompts = Prompts(self._calls, self, spawn)
-        self.plan_review = PlanReview(self, spawn)
+        self.plan_mode: PlanMode | None = None
+        """Known when the client knows the session."""
+        self._plan: PlanQuestion | None = None
+        """Asked last."""
         self._stale, self._answered = self.prompts.stale, self.prompts.answered_turns
         self.read_ended = self.prompts.heard
         """See `ThreadOwner`."""
@@ -145,14 +149,11 @@ class Session:
         self._outflow.flush()
         if isinstance(end, PromptFailure):
             raise (NotTaken if unread else RpcError)(end.code, end.message, end.data)
-        done = await self.plan_review.follow(PromptDone(end, usage))
-        self._outflow.flush()
-        return done
+        return PromptDone(end, usage)
 
     def cancel(self, *, closing: bool = False) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
         self.prompts.cancel(closing=closing)
-        self.plan_review.cancel()
         if self.prompts.turn is None:  # a sub-agent may have outlived the prompt
             self.prompt_cancelled()
 
@@ -163,12 +164,12 @@ class Session:
     @property
     def busy(self) -> bool:
         """Whether a prompt is not answered yet."""
-        return self.prompts.busy or self.plan_review.open is not None
+        return self.prompts.busy
 
     @property
     def turn(self) -> object | None:
-        """See `Prompts.turn`; what is asked of a plan comes behind its turn."""
-        return self.prompts.turn or self.plan_review.open
+        """See `Prompts.turn`."""
+        return self.prompts.turn
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -188,7 +189,6 @@ class Session:
         self._stopping = True
         try:
             self.cancel(closing=True)
-            await self.plan_review.settled()
             await self.prompts.settled()
             await self.sub_agents.settled()
         except BaseException:
@@ -288,7 +288,39 @@ class Session:
     def turn_begins(self) -> None:
         self._used_before = self._state.total_usage
         self._state.proposed_plan = None
-        self.plan_review.withdraw()
+
+    @property
+    def has_plan(self) -> bool:
+        mode = self.plan_mode
+        return self._state.proposed_plan is not None and mode is not None and mode.is_on()
+
+    def plan_asked(self) -> None:
+        mode, plan = self.plan_mode, self._state.proposed_plan
+        assert mode is not None, "a plan was proposed in it"
+        assert plan is not None, "it was proposed"
+        self._plan = PlanQuestion(self.id, plan, mode.asks())
+        self.tell([self._plan.announced])
+        self.activity.asks()
+
+    async def plan_approved(self) -> bool:
+        assert self._plan is not None, "it was shown"
+        return await self._plan.approved()
+
+    def plan_reviewed(self, approved: bool | None) -> None:
+        assert self._plan is not None, "it was asked about"
+        ended = self._plan.ended(approved)
+        self.activity.asked()
+        self.tell([ended])
+
+    async def take_plan(self) -> TurnWork:
+        assert self.plan_mode is not None, "a plan was proposed in it"
+        await self.plan_mode.leave()
+        work = await self._work([TextBlock(MESSAGE)])
+        assert isinstance(work, TurnWork), "it is no command"
+        return work
+
+    def plan_inserted(self, message_id: str) -> None:
+        self._inserted(message_id, [TextBlock(MESSAGE)], None)
 
     @property
     def state(self) -> StateChanged:
@@ -312,12 +344,7 @@ class Session:
         if isinstance(end, PromptStop) and end.message:
             self._outflow.send(self.id, TextChunk(f"{turn.turn}-end", end.message))
         usage = turn_usage(self._used_before, self._state.total_usage)
-        reviewed = (
-            turn.for_prompt
-            and not turn.goes_on
-            and self.plan_review.takes(end, self._state.proposed_plan)
-        )
-        if not turn.goes_on and not reviewed:
+        if not turn.goes_on:
             self.activity.ends(end, usage)
         self._outflow.flush()
         return usage

@@ -67,7 +67,7 @@ class SessionServices(NotificationSink):
         """A session's object was made: give it its commands."""
         session_id = session.id
         session.commands = self._commands_of(session_id, opened)
-        session.plan_review.mode = PlanMode(
+        session.plan_mode = PlanMode(
             partial(self._config.plans, session_id),
             partial(self._leave_plan_mode, session_id),
             lambda: self._sessions.audience(session_id).asks,

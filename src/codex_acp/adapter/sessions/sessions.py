@@ -317,7 +317,8 @@ class Sessions:
     def is_live(self, session_id: str) -> bool:
         """Whether Codex has the session's thread loaded, and reports to us what happens in it."""
         opened = self._open[session_id]
-        busy = opened.session is not None and opened.session.prompts.busy
+        prompts = None if opened.session is None else opened.session.prompts
+        busy = prompts is not None and prompts.busy and prompts.reviewing is None
         return (
             (not opened.unloaded or busy)  # what runs goes on as it is
             and opened.connection is self._connection

@@ -6,13 +6,16 @@ client could be sent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
+from codex_acp.mapping.events.permissions import PermissionOption, PermissionQuestion
 from codex_acp.mapping.events.session_events import (
     PlanChanged,
     PlanStep,
     ThoughtLine,
+    ToolCallAnnounced,
     ToolCallChanged,
+    tool_call_id,
 )
 from codex_acp.mapping.messages.message_chunks import text_completed, text_delta
 from codex_acp.routing.content import code_content
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
         StepStatus,
     )
     from codex_acp.mapping.state import SessionState
+
+REVIEW: Final = "Implement this plan?"
+IMPLEMENT: Final = "implement_plan"
+"""Option that has a plan carried out."""
 
 
 def plan_updated(state: SessionState, params: models.TurnPlanUpdatedNotification) -> SessionEvents:
@@ -51,23 +58,32 @@ def plan_completed(state: SessionState, item: models.PlanThreadItem) -> SessionE
     return text_completed(state, item.id, item.text)
 
 
-def review_asked(call_id: str, title: str, plan: str) -> ToolCallChanged:
-    """Return the tool call of the question whether a plan is to be carried out.
+def review_question(
+    session_id: str, item_id: str, plan: str
+) -> tuple[ToolCallAnnounced, PermissionQuestion]:
+    """Return the tool call and the question whether a plan is to be carried out.
 
     The plan is shown in it, although the agent has just said it: a message hides what it likes.
     """
-    return ToolCallChanged(
-        id=call_id,
-        title=title,
-        kind="switch_mode",
-        status="pending",
-        content=[code_content(plan, "markdown")],
-        raw_input={"plan": plan},
+    call_id, content = tool_call_id(item_id, "plan-review"), [code_content(plan, "markdown")]
+    given = {"plan": plan}
+    announced = ToolCallAnnounced(
+        id=call_id, title=REVIEW, kind="switch_mode", status="pending", content=content,
+        raw_input=given,
+    )  # fmt: skip
+    shown = ToolCallChanged(
+        id=call_id, title=REVIEW, kind="switch_mode", status="pending", content=content,
+        raw_input=given,
+    )  # fmt: skip
+    options = (
+        PermissionOption(IMPLEMENT, "Yes, implement this plan", "allow_once"),
+        PermissionOption("revise_plan", "No, and tell Codex what to do differently", "reject_once"),
     )
+    return announced, PermissionQuestion(session_id, shown, options)
 
 
 def review_ended(call_id: str, *, approved: bool | None) -> ToolCallChanged:
-    """It was decided, or withdrawn."""
+    """Return what became of it; None: it was withdrawn."""
     status: CallStatus = "cancelled" if approved is None else "completed" if approved else "failed"
     return ToolCallChanged(id=call_id, status=status)
 
