@@ -269,30 +269,42 @@ async def test_a_session_that_is_deleted_while_it_is_resumed_is_not_there() -> N
         assert (await bench.client.ask("p", "session/prompt", prompt))["error"]["code"] == -32002
 
 
-@pytest.mark.parametrize("method", ["archive", "unarchive", "delete"])
 async def test_a_load_that_never_ends_holds_up_no_other_request_for_ever(
-    method: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(methods, "STOP_SECONDS", 0.01)
     async with MemoryBench(resumed(), Expect("thread/items/list", silent=True)) as bench:
         start_load(bench)
         await bench.asked_codex("thread/items/list")
-        bench.server.play(Expect(f"thread/{method}"))
-        answer = await bench.client.ask("a", f"session/{method}", {"sessionId": STORED})
+        bench.server.play(Expect("thread/unarchive"))
+        answer = await bench.client.ask("a", "session/unarchive", {"sessionId": STORED})
         assert "result" in answer
         bench.client.send({"method": "$/cancel_request", "params": {"requestId": "load"}})
         assert (await bench.client.reply("load"))["error"]["code"] == -32800
 
 
-async def test_a_session_that_is_deleted_while_it_is_loaded_is_not_open_behind_it() -> None:
-    async with MemoryBench(resumed(), Expect("thread/items/list", silent=True)) as bench:
-        start_load(bench)
-        request = await bench.server.wait_for_message("thread/items/list")
-        bench.client.send({"id": "d", "method": "session/delete", "params": {"sessionId": STORED}})
-        told = {"id": request["id"], "result": page(message(1)).result}
-        bench.server.play(RawLine(json.dumps(told)), Expect("thread/delete"))
-        assert "result" in await bench.client.reply("load")
-        assert "result" in await bench.client.reply("d")
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("method", ["close", "delete", "archive"])
+@pytest.mark.parametrize("held", ["thread/resume", "thread/items/list"])
+async def test_what_ends_a_session_ends_its_first_load(
+    held: str, method: str, version: int
+) -> None:
+    before = [] if held == "thread/resume" else [resumed()]
+    how = "session/resume" if version == 2 else "session/load"
+    params = {"sessionId": STORED, "cwd": "/w", "mcpServers": [], "replayFrom": {"type": "start"}}
+    ends = [] if method == "close" else [Expect(f"thread/{method}")]
+    script = *before, Expect(held, silent=True)
+    async with MemoryBench(*script, version=version) as bench:
+        bench.client.send({"id": "load", "method": how, "params": params})
+        await bench.asked_codex(held)
+        bench.client.send({"id": "again", "method": how, "params": params})
+        bench.server.play(*ends)
+        named = {"sessionId": STORED}
+        assert "result" in await bench.client.ask("end", f"session/{method}", named)
+        for each in ("load", "again"):
+            error = (await bench.client.reply(each))["error"]
+            assert "was closed while it was opened" in error["message"]
+        assert await bench.asked_codex("thread/unsubscribe") == [{"threadId": STORED}]
         prompt = {"sessionId": STORED, "prompt": [{"type": "text", "text": "hi"}]}
         assert (await bench.client.ask("p", "session/prompt", prompt))["error"]["code"] == -32002
 

@@ -268,3 +268,32 @@ async def test_who_asks_for_a_session_that_codex_never_opens_for_another_is_told
         assert error["data"] == {"sessionId": session}
         await one.send({"method": "$/cancel_request", "params": {"requestId": "hung"}})
         assert await two.ask("session/load", where(server, session))
+
+
+@pytest.mark.attack("network")
+async def test_a_close_ends_the_first_load_of_its_connection(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with server.connect(ALICE) as client:
+        session = await client.new_session(server.cwd)
+        await client.ask("session/close", {"sessionId": session})
+    begun = anyio.Event()
+
+    async def never(*_: object) -> Json:
+        begun.set()
+        await anyio.sleep_forever()
+        return {}
+
+    async with server.connect(ALICE) as one, server.connect(ALICE) as two:
+        with monkeypatch.context() as hung:
+            hung.setattr("codex_acp.adapter.sessions.replay.Replay.run", never)
+            load = await one.start("session/load", where(server, session))
+            with anyio.fail_after(WAIT):
+                await begun.wait()
+            assert (
+                "no session"
+                in (await two.refused("session/close", {"sessionId": session}))["message"]
+            )
+            assert await one.ask("session/close", {"sessionId": session}) == {}
+            assert "was closed" in (await one.outcome(load))["error"]["message"]
+        assert await two.ask("session/load", where(server, session))

@@ -63,6 +63,8 @@ class NetworkConnection:
         self.archive = OwnedArchive(agent, registry, self._must_own, self._endable)
         self._put_out: Callable[[str], None] = lambda _: None
         self._introduced = False
+        self._opening: set[str] = set()
+        """Sessions that are being opened for it and were not open anywhere."""
         self._stall: asyncio.TimerHandle | None = None
 
     def join(self, side: EitherAgentSide, put_out: Callable[[str], None]) -> None:
@@ -141,7 +143,10 @@ class NetworkConnection:
         return {**response, "sessions": mine}
 
     async def close_session(self, session_id: str) -> None:
-        """Close a session that this connection shows."""
+        """Close a session that this connection shows, or is about to."""
+        if session_id in self._opening and session_id not in self._registry.sessions:
+            await self.agent.close_session(session_id)
+            return
         session = self.shown(session_id)
         async with self._registry.alone(session_id):
             try:
@@ -233,10 +238,14 @@ class NetworkConnection:
             self._registry.owners.made(self._token.owner, session_id)  # before anything is opened
             earlier = self._registry.sessions.get(session_id)
             if earlier is None:
-                async with self._registry.room(self._token.owner):
-                    session = self._new()
-                    answer = await reopen(session)
-                    self._open(session_id, session)
+                self._opening.add(session_id)
+                try:
+                    async with self._registry.room(self._token.owner):
+                        session = self._new()
+                        answer = await reopen(session)
+                        self._open(session_id, session)
+                finally:
+                    self._opening.discard(session_id)
                 return answer
             before = earlier.taken_by(self.client)
             try:

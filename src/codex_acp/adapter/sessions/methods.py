@@ -155,12 +155,13 @@ class SessionMethods:
         return {"sessions": sessions} | ({} if cursor is None else {"nextCursor": cursor})
 
     async def close(self, session_id: str) -> None:
-        """``session/close``: what runs is cancelled and has ended when this returns.
+        """``session/close``: what runs is cancelled and has ended when this returns, and so has the
+        opening of a session that was not open yet.
 
-        Raises RpcError -32002 for a session that is not open.
+        Raises RpcError -32002 for a session that is neither.
         """
         self._sessions.not_below(session_id)
-        if session_id not in self._sessions:
+        if session_id not in self._sessions and not self._opener.is_opening(session_id):
             raise unknown_session(session_id)
         await self.end(session_id, "closed by the client")
 
@@ -209,6 +210,7 @@ class SessionMethods:
         ``then`` is done instead of letting go, with the connection where Codex still has its thread
         loaded, None if there is none.
         """
+        self._opener.give_up(session_id)
         lock = self._opener.lock(session_id)
         held = await acquired_soon(lock)
         try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
 from codex_acp._json import object_at, text_at
+from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.directories import check_directories
@@ -91,6 +92,8 @@ class SessionOpener:
         self.route = ModelRoute()
         """Where the model is asked."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._openings: dict[str, list[CancelScope]] = {}
+        """Around each opening of a stored session, also while it waits for another."""
 
     async def codex(self) -> AppServerConnection:
         """A Codex that can open sessions. Raises RpcError: -32603 if there is none."""
@@ -175,10 +178,33 @@ class SessionOpener:
         """A stored thread, for a load its history first.
 
         One that is open here is opened anew, unless a prompt runs in it. Raises RpcError: -32002,
-        -32600 while a prompt runs or another opens it, -32000, -32603.
+        -32600 while a prompt runs, another opens it or the client closes it, -32000, -32603.
         """
         if canonical_id(session_id) != session_id:  # what Codex says of it would find no session
             raise opening_errors.unknown_session(session_id)
+        scope = CancelScope()
+        self._openings.setdefault(session_id, []).append(scope)
+        try:
+            with scope:
+                return await self._reopen(session_id, setup, how)
+        finally:
+            self._openings[session_id].remove(scope)
+            if not self._openings[session_id]:
+                del self._openings[session_id]
+        raise opening_errors.closed_meanwhile(session_id)
+
+    def is_opening(self, session_id: str) -> bool:
+        """Whether a stored session is being opened, or waits for that."""
+        return session_id in self._openings
+
+    def give_up(self, session_id: str) -> None:
+        """End what opens a stored session: the client closes it."""
+        for scope in self._openings.get(session_id, ()):
+            scope.cancel()
+
+    async def _reopen(
+        self, session_id: str, setup: Setup, how: Literal["load", "resume"]
+    ) -> OpeningResult:
         from codex_acp.adapter.sessions.session_locks import alone
 
         async with alone(self.lock(session_id), session_id):

@@ -31,6 +31,12 @@ def deleted_meanwhile(session_id: str) -> RpcError:
     return RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
 
 
+def closed_meanwhile(session_id: str) -> RpcError:
+    """Return the answer to a load or resume of a session that the client closes before its end."""
+    message = f"the session {session_id!r} was closed while it was opened"
+    return RpcError(INVALID_REQUEST, message, {"sessionId": session_id})
+
+
 def archived_session(session_id: str, error: RpcError) -> RpcError:
     """The answer to a request that would open a session which is in the archive."""
     message = f"the session {session_id!r} is archived; session/unarchive makes it usable again"
