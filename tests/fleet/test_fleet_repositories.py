@@ -8,7 +8,9 @@ import os
 import shutil
 import signal
 import time
+from asyncio.subprocess import Process
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -446,22 +448,54 @@ async def test_a_git_that_runs_is_no_orphan_of_an_agent(tmp_path: Path) -> None:
     """The command takes in orphans: it would take git's status, or end it with the last agent."""
     pid = tmp_path / "pid"
     assert orphans.adopt_orphans(asyncio.get_running_loop())
+    hangs = f"alias.x=!echo $PPID > {pid}; sleep 600"
+    running = asyncio.ensure_future(safe_git("x", before=("-c", hangs), cwd=tmp_path))
     try:
-        hangs = f"alias.x=!echo $PPID > {pid}; sleep 600"
-        running = asyncio.ensure_future(safe_git("x", before=("-c", hangs), cwd=tmp_path))
         with anyio.fail_after(WAIT):
             while not pid.exists() or not pid.read_text().strip():  # noqa: ASYNC110 - of a process
                 await asyncio.sleep(0.01)
-        info = read_process(int(pid.read_text()))
-        assert info is not None
-        assert info.parent == os.getpid()
+            info = read_process(int(pid.read_text()))
+            assert info is not None
+            assert info.parent == os.getpid()
+            while orphans.is_the_last(1):  # git can be sooner than its start ends
+                assert not orphans.is_orphan_here(info)
+                await asyncio.sleep(0.01)
         assert not orphans.is_orphan_here(info)
-        assert not orphans.is_the_last(1)
         running.cancel()
         await asyncio.wait({running})
         assert orphans.is_the_last(1)
     finally:
+        running.cancel()
+        await asyncio.wait({running})
         orphans.leave_orphans()
+
+
+async def test_a_git_whose_start_is_given_up_twice_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = asyncio.Event()
+    started: list[Process] = []
+
+    async def late(*words: str, **how: Any) -> Process:
+        await go_on.wait()
+        started.append(await start(*words, **how))
+        return started[-1]
+
+    start = asyncio.create_subprocess_exec
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", late)
+    running = asyncio.ensure_future(
+        safe_git("x", before=("-c", "alias.x=!sleep 600"), cwd=tmp_path)
+    )
+    await asyncio.sleep(0)
+    for _ in range(2):
+        running.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    go_on.set()
+    with anyio.fail_after(WAIT):
+        await asyncio.wait({running})
+    assert running.cancelled()
+    assert started[0].returncode is not None
 
 
 async def test_the_checks_hold_in_the_worker_too(tmp_path: Path) -> None:

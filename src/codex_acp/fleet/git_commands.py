@@ -17,7 +17,7 @@ from codex_acp.errors import how_ended
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport import orphans
-from codex_acp.transport.shielding import shielded
+from codex_acp.transport.shielding import finish, shielded
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -162,7 +162,7 @@ async def _spawned(
     return process
 
 
-async def _started(starting: asyncio.Future[Process]) -> Process:
+async def _started(starting: asyncio.Task[Process]) -> Process:
     """The process. When this is cancelled meanwhile, it is ended with all that it has started.
 
     asyncio itself would kill git alone then, and wait for as long as a child of it has the pipes.
@@ -170,9 +170,10 @@ async def _started(starting: asyncio.Future[Process]) -> Process:
     try:
         return await shielded(starting)
     except asyncio.CancelledError:
-        with suppress(OSError):
-            process = await starting
-            await _kill(process, _complaining(process))
+        with suppress(asyncio.CancelledError, OSError):
+            await finish(starting)  # however often this is cancelled
+        if not starting.cancelled() and starting.exception() is None:
+            await _kill(starting.result(), _complaining(starting.result()))
         raise
 
 

@@ -28,7 +28,7 @@ def _heard(work: asyncio.Future[T]) -> None:
         work.exception()
 
 
-async def finish(task: asyncio.Task[None]) -> None:
+async def finish(task: asyncio.Task[T]) -> None:
     """Wait until ``task`` is done, then raise its error or the cancellation that came meanwhile.
 
     The task must be bounded in time. The shielded scope holds off anyio's cancellation, which is
