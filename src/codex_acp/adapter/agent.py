@@ -257,6 +257,10 @@ class CodexAgent:
         """The client is gone: nothing is begun for it any more."""
         self._after.leave()
 
+    async def keep_sessions(self) -> None:
+        """See `SessionOpener.keep`: the client may open each of its sessions again."""
+        await asyncio.gather(*map(self._opener.keep, list(self._sessions)))
+
     def _answered(self, opened: OpeningResult) -> None:
         """What a session tells at once behind the answer that opened it, whichever way it did."""
         session = self._sessions.known(opened.session_id)

@@ -93,6 +93,7 @@ async def serve_link(
             await side.run()
         finally:
             agent.leave()
+            await agent.keep_sessions()
             await tasks.aclose()
     finally:
         await app_server.aclose()

@@ -255,6 +255,7 @@ class SessionMethods:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await session.stop()
+        await self._opener.keep(session_id)
         shown = session.sub_agents.threads
         known = opened.connection.events.items.below(session_id)
         # No more than so many are shown; a model can name any number that there are not.

@@ -51,6 +51,9 @@ logger = logging.getLogger(__name__)
 LEAVE_SECONDS: Final = 5.0
 """How long Codex may take to let go of a thread; what comes next does not depend on it."""
 
+KEEP_SECONDS: Final = 0.25
+"""How long Codex may take to store a thread that nobody has prompted."""
+
 
 class Setup(NamedTuple):
     """What a client gave a session: see `mapping.session.setup`."""
@@ -129,6 +132,7 @@ class SessionOpener:
         """A copy of a stored thread. Raises RpcError: -32002, -32000, -32603."""
         codex, setup, read = await self._ready_for(setup)
         await self._git_consent(codex, session_id, setup, opens=False)
+        await self._keep(codex, session_id)
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
@@ -217,6 +221,7 @@ class SessionOpener:
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
                 # A thread that Codex has loaded for us keeps its directories and MCP servers.
+                await self._keep(codex, session_id)
                 was_open.unloaded = True
                 was_open.session.detach()
                 await self.let_go(codex, session_id)
@@ -260,9 +265,7 @@ class SessionOpener:
             await self._git_consent(codex, session_id, Setup(opened.params))
             logger.info("resuming the thread of session %s", session_id)
             if opened.codex is codex:  # it is loaded: otherwise what it is given counts for nothing
-                from codex_acp.adapter.sessions.stored_threads import ensure_stored
-
-                await ensure_stored(codex, session_id, str(opened.params["cwd"]))
+                await self._keep(codex, session_id)
                 await self.let_go(codex, session_id)
             with self._sessions.reopening(session_id) as held:
                 try:
@@ -281,6 +284,20 @@ class SessionOpener:
                 raise
             except CodexAcpError as error:
                 logger.warning("session %s: its settings are not known: %s", session_id, error)
+
+    async def keep(self, session_id: str) -> None:
+        """Have what is open and was never prompted outlive its Codex; bounded, and never fails.
+
+        Not where git may not run: storing a thread makes Codex look at the directory.
+        """
+        opened = self._sessions.open_session(session_id)
+        if opened is None or opened.works() or opened.codex.closed:
+            return
+        if not self._sessions.git_consent.stands(str(opened.params["cwd"])):
+            return
+        with suppress(CodexAcpError, TimeoutError):
+            async with asyncio.timeout(KEEP_SECONDS):
+                await self._keep(opened.codex, session_id)
 
     async def let_go(self, codex: AppServerConnection, session_id: str) -> None:
         """Tell Codex that nobody here follows the thread; bounded, and never fails."""
@@ -301,6 +318,14 @@ class SessionOpener:
         return self._locks.setdefault(session_id, asyncio.Lock())
 
     # The steps.
+
+    async def _keep(self, codex: AppServerConnection, session_id: str) -> None:
+        """Have Codex store the thread of an open session, which it needs to open it once more."""
+        opened = self._sessions.open_session(session_id)
+        if opened is not None and opened.codex is codex:
+            from codex_acp.adapter.sessions.stored_threads import ensure_stored
+
+            await ensure_stored(codex, session_id)
 
     async def _result(
         self, session_id: str, codex: AppServerConnection, result: JsonValue, how: How,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from codex_acp._json import object_at, value_at
+from codex_acp._json import object_at
 from codex_acp.adapter.sessions.opening_errors import archived_session, unknown_session
 from codex_acp.errors import ErrorReply, NotAnswered, RpcError, TransportError
 
@@ -57,15 +57,12 @@ async def must_be_usable(
     return thread
 
 
-async def ensure_stored(codex: AppServerConnection, session_id: str, cwd: str) -> None:
-    """Have Codex store a loaded thread, which it does with the first turn, or with a name.
+async def ensure_stored(codex: AppServerConnection, session_id: str) -> None:
+    """Have Codex store a loaded thread, which it does by itself with the first turn.
 
-    One without any turn gets the name of its directory. Raises TransportError.
+    The item is none that Codex keeps: it gets no history, no name, and the model never sees it.
+    Raises TransportError.
     """
-    with suppress(ErrorReply):
-        turns = await codex.call_raw("thread/turns/list", {"threadId": session_id, "limit": 1})
-        if value_at(turns, "data"):
-            return
-    name = cwd.rstrip("/").rpartition("/")[2] or cwd
-    with suppress(ErrorReply):  # then resuming it says what is wrong
-        await codex.call_raw("thread/name/set", {"threadId": session_id, "name": name})
+    params: dict[str, JsonValue] = {"threadId": session_id, "items": [{"type": "other"}]}
+    with suppress(ErrorReply, NotAnswered):  # then resuming it says what is wrong
+        await codex.call_raw("thread/inject_items", params)
