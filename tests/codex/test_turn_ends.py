@@ -10,7 +10,14 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.codex import CodexClient, Thread, TurnInterrupted, TurnSilent, image
+from codex_acp.codex import (
+    CodexClient,
+    Thread,
+    ThreadClosed,
+    TurnInterrupted,
+    TurnSilent,
+    image,
+)
 from codex_acp.codex.threads import turn as turn_module
 from codex_acp.codex.threads.inputs import user_input
 from codex_acp.codex.types import (
@@ -247,3 +254,28 @@ def test_an_image_that_is_none() -> None:
 )
 def test_the_type_of_image_bytes_is_seen(data: bytes, kind: str) -> None:
     assert getattr(image(data), "url").startswith(f"data:image/{kind};base64,")  # noqa: B009
+
+
+CLOSED = Notify("thread/closed", {"threadId": "thread-1"})
+
+
+async def test_a_turn_whose_thread_codex_closes_ends_and_so_do_those_behind_it() -> None:
+    read = Expect("thread/read", result={"thread": {"id": "thread-1", "cwd": "/nowhere"}})
+    script = [Expect("turn/start"), *turn_started(), CLOSED, read, Expect("thread/resume")]
+    again = [Expect("turn/start"), *turn_started(), *turn_completed()]
+    async with thread_at(*script, *again) as (thread, _server):
+        async with thread.turn("Go.") as turn:
+            with pytest.raises(ThreadClosed, match="open it again"):
+                await turn.result()
+            with pytest.raises(ThreadClosed):
+                await turn.result()
+        with pytest.raises(ThreadClosed) as raised:
+            await thread.run("More.")
+        assert (raised.value.thread_id, raised.value.result.items) == ("thread-1", ())
+        assert (await (await thread.resume()).run("Go.")).status == "completed"
+
+
+async def test_a_compaction_whose_thread_codex_closes_before_it_begins_ends() -> None:
+    async with thread_at(Expect("thread/compact/start"), CLOSED) as (thread, _server):
+        with pytest.raises(ThreadClosed):
+            await thread.compact()

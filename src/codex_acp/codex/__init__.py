@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.tools import tool as tool
     from codex_acp.codex.threads.turn import Turn as Turn
     from codex_acp.codex.threads.turn_errors import OutputInvalid as OutputInvalid
+    from codex_acp.codex.threads.turn_errors import ReachedElsewhere as ReachedElsewhere
+    from codex_acp.codex.threads.turn_errors import ThreadClosed as ThreadClosed
     from codex_acp.codex.threads.turn_errors import TurnFailed as TurnFailed
     from codex_acp.codex.threads.turn_errors import TurnInterrupted as TurnInterrupted
     from codex_acp.codex.threads.turn_errors import TurnSilent as TurnSilent
@@ -103,7 +105,8 @@ else:
             "threads.tools": "Tool tool",
             "threads.turn": "Turn",
             "threads.turn_errors": (
-                "OutputInvalid TurnFailed TurnInterrupted TurnSilent TurnUnfinished"
+                "OutputInvalid ReachedElsewhere ThreadClosed TurnFailed TurnInterrupted TurnSilent "
+                "TurnUnfinished"
             ),
             "threads.watchdog": "SilentTurn TurnWatchdog",
             "codex_acp.transport.remote_address": "Token",

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 TOOL_CALL: Final = "item/tool/call"
 
+BEGIN_A_TURN: Final = frozenset({"turn/start", "review/start"})
+"""Methods by which a model begins to work."""
+
 APPROVAL_METHODS: Final = frozenset(
     {
         "applyPatchApproval",
@@ -96,8 +99,8 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     def use_policy(self, policy: Policy) -> None:
         """Let ``policy`` decide approvals; a later one replaces it, see `codex_acp.codex.Policy`.
 
-        Use it before the first turn: what it has not seen start it declines. It takes every method
-        without a handler of its own, and answers those that are no approvals with their negative
+        Use it before the first turn: what nobody here has seen start it declines. It takes every
+        method without a handler of its own, and answers those that are no approvals with their negative
         reply. When a thread starts under settings in which Codex never asks, one warning says so.
 
         Raises MisuseError if it is none, or `handle_others` is in use.
@@ -185,10 +188,24 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         A thread that is begun and not ``settled`` is given its settings later; then
         `thread_settled` is for the caller.
         """
+        self._before(method)
         value = await super().call_raw(method, params)
         if settled:
             self.thread_settled(method, value)
         return value
+
+    def _before(self, method: str) -> None:
+        """A model that begins to work is watched: it may reach for others' threads."""
+        if method in BEGIN_A_TURN:
+            self._guard  # noqa: B018 - it follows the connection from now on
+
+    def reached_elsewhere(self, turn_id: str) -> tuple[str, ...]:
+        """Return the threads of others for which the turn's model has reached: it is interrupted.
+
+        Codex refuses that by itself where it runs hooks (contract 3.9c).
+        """
+        guard = self._handler_guard
+        return () if guard is None else guard.reach.reached.get(turn_id, ())
 
     def thread_settled(self, method: str, answer: JsonValue) -> None:
         """Warn once if the `policy` can never be asked in the thread that ``method`` has begun."""
@@ -201,6 +218,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         self._policy.thread_started(begun)
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        self._before(method)
         result = await super()._call(method, params)
         if self._policy is not None and method in OPEN_A_THREAD:
             self._policy.thread_started(result)

@@ -187,7 +187,7 @@ class ServerRequestRunner:
 
     # What a model does to other sessions (contract 3.9c).
 
-    def reached_elsewhere(self, thread_id: str, others: list[str]) -> None:
+    def reached_elsewhere(self, thread_id: str, others: tuple[str, ...]) -> None:
         """Tell both sides of a turn that ends since its model reached for other sessions."""
         named = ", ".join(others)
         logger.warning("a turn of %s is interrupted: its model reached for %s", thread_id, named)

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import value_at
-from codex_acp._last_ones import LastOnes
 from codex_acp.adapter.server.mcp_startup import STARTUP_STATUS, McpStartups
 from codex_acp.codex._generated.notifications import UnknownNotification
+from codex_acp.codex.approvals.foreign_reach import ForeignReach
 from codex_acp.codex.approvals.refusals import refusal
-from codex_acp.codex.approvals.running_items import FOLLOWED, MAX_ENDED, Items
+from codex_acp.codex.approvals.running_items import FOLLOWED, Items
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import RpcError, TransportError
 from codex_acp.wire.model import UnknownVariant, WireModel
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.requests.async_questions import AsyncQuestionRunner
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
-    from codex_acp.codex._generated.models import ItemStartedNotification
+    from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.server_requests import RefusedRequest
@@ -61,10 +61,7 @@ class RequestIntake(NotificationSink):
         self._asks_aside: AsyncQuestionRunner | None = None
         self._begun: set[tuple[type, RequestId]] = set()
         self._settled_early: set[tuple[type, RequestId]] = set()
-        self._fed: set[str] = set()
-        """Threads to whose agent another session's model has just written, while it was idle."""
-        self._reached_from: LastOnes[str, None] = LastOnes(MAX_ENDED)
-        """Turns that were interrupted because their models reached for other sessions."""
+        self._reach = ForeignReach(self.items)
         client.subscribe_all(self, FOLLOWED | {RESOLVED, STARTUP_STATUS})
         client.handle_others(self.handle)
 
@@ -140,11 +137,7 @@ class RequestIntake(NotificationSink):
             if isinstance(event, UnknownNotification):
                 return
             self.items.apply(event)
-            if event.method == "item/started":
-                self._look_elsewhere(event.params)
-            elif event.method == "turn/started" and event.params.thread_id in self._fed:
-                self._fed.discard(event.params.thread_id)
-                self._interrupt(event.params.thread_id, event.params.turn.id)
+            self._look_elsewhere(event)
             if event.method == "item/completed" and getattr(event.params.item, "questions", None):
                 self._aside().completed(event.params)
             if self._runner is None:
@@ -163,17 +156,13 @@ class RequestIntake(NotificationSink):
         if self._runner is not None:
             self._runner.codex_lost()
 
-    def _look_elsewhere(self, started: ItemStartedNotification) -> None:
+    def _look_elsewhere(self, event: ServerNotification) -> None:
         """End what reaches another session, where Codex did not run the hook that refuses it."""
-        others = self.items.reached_elsewhere(started.thread_id, started.item)
-        if not others:
-            return
-        if getattr(started.item, "tool", None) == "sendInput":
-            self._fed.update(each for each in others if self.items.running_turn(each) is None)
-        if started.turn_id not in self._reached_from:  # one sent twice would end the next turn
-            self._reached_from[started.turn_id] = None
-            self._interrupt(started.thread_id, started.turn_id)
-            self._ready_runner().reached_elsewhere(started.thread_id, others)
+        reach = self._reach.apply(event)
+        if reach is not None:
+            self._interrupt(reach.thread_id, reach.turn_id)
+            if reach.others:
+                self._ready_runner().reached_elsewhere(reach.thread_id, reach.others)
 
     def _resolved(self, params: JsonValue) -> None:
         request_id = value_at(params, "requestId")

@@ -10,7 +10,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
-from codex_acp._json import text_at
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Commands, Says, StartsTurn
 from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
@@ -22,6 +21,7 @@ from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.adapter.sessions.shown_thread import ShownThread
 from codex_acp.adapter.sub_agents.sub_agents import SubAgents
+from codex_acp.codex.connection.notification_router import is_unloaded
 from codex_acp.errors import CodexAcpError, RpcError, TransportError
 from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_ended
@@ -407,7 +407,7 @@ class Session:
 
     def heard(self, method: str, params: JsonValue) -> None:
         TURN_EVENTS[method](self.prompts, params)
-        if method == "thread/closed" or text_at(params, "status", "type") == "notLoaded":
+        if is_unloaded(method, params):
             self.on_unloaded()
 
     def tell(self, told: events.SessionEvents) -> None:

@@ -36,6 +36,7 @@ from codex_acp.codex.approvals.callbacks import (
     end_task,
 )
 from codex_acp.codex.approvals.classify import ApprovalRequest, ElicitationRequest, classify
+from codex_acp.codex.approvals.foreign_reach import ForeignReach
 from codex_acp.codex.approvals.grants import (
     NotGranted,
     accepting_reply,
@@ -112,6 +113,7 @@ class PolicyRunner(NotificationSink):
         self._client = client
         self._on_refused = on_refused
         self._items = Items(client.opened_threads)
+        self.reach = ForeignReach(self._items)
         self._ids: ActionIds[_Key] = ActionIds()
         self._open: dict[_Key, _Open] = {}
         self._resolved_early: set[_Key] = set()
@@ -249,10 +251,7 @@ class PolicyRunner(NotificationSink):
         """Codex cannot tell these from another action (contract 3.7): none of them may run."""
         if collision.allowed:
             logger.warning("turn %s is interrupted: %s", turn_id, ALLOWED_IN_DOUBT)
-            running = self._items.running_turn(thread_id) or turn_id
-            task = asyncio.get_running_loop().create_task(self._interrupt(thread_id, running))
-            self._interrupts.add(task)
-            task.add_done_callback(self._interrupts.discard)
+            self._spawn_interrupt(thread_id, self._items.running_turn(thread_id) or turn_id)
         for key in collision.pending:
             self._open[key].withdraw(SHARED_ID, answered=False)
 
@@ -269,6 +268,11 @@ class PolicyRunner(NotificationSink):
         self._fail_closed(collision, shared[0], getattr(request.params, "turn_id", ""))
         await asyncio.sleep(0)
         return True
+
+    def _spawn_interrupt(self, thread_id: str, turn_id: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._interrupt(thread_id, turn_id))
+        self._interrupts.add(task)
+        task.add_done_callback(self._interrupts.discard)
 
     async def _interrupt(self, thread_id: str, turn_id: str) -> None:
         """Codex never answers the interrupt of a turn that has just ended."""
@@ -310,10 +314,22 @@ class PolicyRunner(NotificationSink):
 
     def _learn(self, event: ServerNotification) -> None:
         self._items.apply(event)
+        self._look_elsewhere(event)
         collision = self._ids.apply(event)
         if collision is not None and isinstance(event, ItemStartedEvent | ItemCompletedEvent):
             self._fail_closed(collision, event.params.thread_id, event.params.turn_id)
         self._withdraw_what_is_over()
+
+    def _look_elsewhere(self, event: ServerNotification) -> None:
+        """End what reaches another thread, where Codex ran no hook for it (contract 3.9c)."""
+        reach = self.reach.apply(event)
+        if reach is not None:
+            why = "its model reached for" if reach.others else "another thread's model began it"
+            logger.warning(
+                "turn %s of thread %s is interrupted: %s %s",
+                reach.turn_id, reach.thread_id, why, ", ".join(reach.others),
+            )  # fmt: skip
+            self._spawn_interrupt(reach.thread_id, reach.turn_id)
 
     def on_batch_end(self) -> None:
         self._batch_over = True

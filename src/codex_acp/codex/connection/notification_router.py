@@ -1,12 +1,15 @@
 """Who hears which notification: by thread, synchronously, in the order of the server.
 
-Owns the table of sinks. Must not know what a notification means; reads only its thread.
+Owns the table of sinks. Must not know what a notification means; reads only its thread, and
+whether that is gone.
 """
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from codex_acp._json import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,6 +36,11 @@ class NotificationSink(Protocol):
     def on_closed(self, error: TransportError | None) -> None:
         """Nothing more will come, said once; None if the connection ended cleanly."""
         del error
+
+
+def is_unloaded(method: str, params: JsonValue) -> bool:
+    """Whether a notification says that Codex has let go of its thread: no turn can begin there."""
+    return method == "thread/closed" or text_at(params, "status", "type") == "notLoaded"
 
 
 def thread_of(params: JsonValue) -> str | None:

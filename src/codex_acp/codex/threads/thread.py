@@ -124,10 +124,11 @@ class Thread:
         ``options`` are ``model``, ``effort``, ``cwd``, ``approval_policy`` and the others of
         ``codex_acp.codex.threads.options.TurnOptions``; they hold from this turn on.
 
-        Raises TurnFailed, TurnInterrupted, TurnSilent or OutputInvalid, each with the ``result``
-        so far; NotLoggedIn before it begins where a login is missing; UntrustedGitPrograms where
-        git would run what the directory names and nobody trusts it; ProcessExited or
-        ConnectionClosed if the app-server is lost; MisuseError for arguments that make no sense.
+        Raises TurnFailed, TurnInterrupted, TurnSilent, ThreadClosed, ReachedElsewhere or
+        OutputInvalid, each with the ``result`` so far; NotLoggedIn before it begins where a login
+        is missing; UntrustedGitPrograms where git would run what the directory names and nobody
+        trusts it; ProcessExited or ConnectionClosed if the app-server is lost; MisuseError for
+        arguments that make no sense.
         """
         async with self.turn(
             prompt, output_type=output_type, silent_after=silent_after, **options

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from codex_acp._json import object_at, text_at, value_at
 from codex_acp._last_ones import LastOnes
 from codex_acp.codex.connection.login_check import login_is_missing
-from codex_acp.codex.connection.notification_router import NotificationSink
+from codex_acp.codex.connection.notification_router import NotificationSink, is_unloaded, thread_of
 from codex_acp.codex.threads.opening import read_params, trusting, with_settings
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
 from codex_acp.codex.threads.trust import (
@@ -51,6 +51,8 @@ REPORT_SECONDS: Final = 1.0
 OPENAI: Final = "openai"
 """The model provider where none is configured."""
 
+MAY_UNLOAD: Final = frozenset({"thread/closed", "thread/status/changed"})
+
 MAX_PLACES: Final = 10_000
 """Threads of which it is remembered where they work."""
 
@@ -74,14 +76,24 @@ class OpenThread(NamedTuple):
     """The method and its answer."""
 
 
-class ThreadServices:
-    """One for each client. Every method raises as the client's calls."""
+class ThreadServices(NotificationSink):
+    """One for each client, and a sink of its notifications. Every method raises as the client's
+    calls."""
 
     def __init__(self, client: RequestApi) -> None:
         self.client = client
         self._places: LastOnes[str, _Place] = LastOnes(MAX_PLACES)
         self._looks: LastOnes[str, Look] = LastOnes(MAX_LOOKS)
         self._watches: Watches | None = None
+        self._closed: LastOnes[str, None] = LastOnes(MAX_PLACES)
+        """Threads that Codex has closed, and nobody has opened again."""
+        client.subscribe_all(self, MAY_UNLOAD)
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+        thread_id = thread_of(params)
+        if thread_id is not None and is_unloaded(method, params):
+            self._closed[thread_id] = None
 
     @property
     def watches(self) -> Watches:
@@ -135,6 +147,7 @@ class ThreadServices:
             await self._must_be_harmless(await self._cwd(params), dict(params))
         answer = await self.client.call_raw(method, dict(params), settled=False)
         info, thread_id = value_at(answer, "thread"), text_at(answer, "thread", "id")
+        self._closed.pop(thread_id or "", None)
         if thread_id is None:
             self.client.decode_result(method, answer)  # says what does not fit
             raise InvalidPayload(f"the result of {method}", ("thread.id: it is missing",))
@@ -152,8 +165,14 @@ class ThreadServices:
     async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
         """Check that a turn can reach its model, and has git run nothing of where it works.
 
-        That is ``cwd``, or where the thread works. Raises NotLoggedIn and UntrustedGitPrograms.
+        That is ``cwd``, or where the thread works. Raises NotLoggedIn, UntrustedGitPrograms, and
+        ThreadClosed if Codex has closed the thread.
         """
+        if thread_id in self._closed:
+            from codex_acp.codex.threads.results import TurnRecord
+            from codex_acp.codex.threads.turn_errors import ThreadClosed
+
+            raise ThreadClosed(TurnRecord(thread_id).result(""))
         await self._must_be_logged_in(thread_id)
         place = self._places.get(thread_id)
         if place is None or cwd is not None:

@@ -14,12 +14,22 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 import anyio
 
 from codex_acp.codex._generated.models import TurnInterruptParams, TurnSteerParams
-from codex_acp.codex._generated.notifications import ErrorEvent
+from codex_acp.codex._generated.notifications import (
+    ErrorEvent,
+    ThreadClosedEvent,
+    ThreadStatusChangedEvent,
+)
 from codex_acp.codex.threads.inputs import Input, user_input
 from codex_acp.codex.threads.notification_stream import NotificationStream
 from codex_acp.codex.threads.results import RunResult, TurnRecord, turn_of
 from codex_acp.codex.threads.silence import WARN_AFTER_SECONDS, SilenceWatch
-from codex_acp.codex.threads.turn_errors import TurnFailed, TurnInterrupted, TurnSilent
+from codex_acp.codex.threads.turn_errors import (
+    ReachedElsewhere,
+    ThreadClosed,
+    TurnFailed,
+    TurnInterrupted,
+    TurnSilent,
+)
 from codex_acp.codex.threads.turn_marks import TurnMarks
 from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, MisuseError
 from codex_acp.transport.shielding import shielded
@@ -48,7 +58,8 @@ class Turn(Generic[T]):
     and waits for that, at most five seconds; `detach` lets it run on.
 
     Entering raises as every call. Iterating raises ProcessExited or ConnectionClosed if the
-    app-server is lost, and TurnSilent, after which it can go on, if a time was set for that.
+    app-server is lost, ThreadClosed if Codex closes the thread, and TurnSilent, after which it can
+    go on, if a time was set for that.
     """
 
     def __init__(
@@ -73,6 +84,7 @@ class Turn(Generic[T]):
         self._marks: TurnMarks | None = None
         self._watch: SilenceWatch | None = None
         self._left = False
+        self._closed = False
         self.thread_id = thread_id
         """The thread it belongs to."""
 
@@ -118,11 +130,14 @@ class Turn(Generic[T]):
         """The next notification; waits for it."""
         turn_id = self.id
         while self._record.ended is None and not self._left:
+            if self._closed:
+                raise ThreadClosed(self.so_far)
             event = await self._next()
             if event is None:
                 break
             if turn_of(event) in (turn_id, None):
                 self._record.add(event)
+                self._closed = _unloads(event)
                 return event
         raise StopAsyncIteration
 
@@ -131,8 +146,9 @@ class Turn(Generic[T]):
 
         That Codex tries again to reach its model, which may last, is logged as a warning.
 
-        Raises TurnFailed and TurnInterrupted if the turn did not complete, OutputInvalid if its
-        text is not the output type, and as iterating does. MisuseError if the turn was left.
+        Raises TurnFailed and TurnInterrupted if the turn did not complete, ReachedElsewhere if its
+        model went beyond its own sub-agents, OutputInvalid if its text is not the output type, and
+        as iterating does. MisuseError if the turn was left.
         """
         async for event in self:
             if isinstance(event, ErrorEvent) and event.params.will_retry:
@@ -143,6 +159,9 @@ class Turn(Generic[T]):
         result = self.so_far
         if self._record.ended is None:
             raise MisuseError("the turn was left before its end; nobody hears what became of it")
+        others = self._client.reached_elsewhere(self.id)
+        if others:
+            raise ReachedElsewhere(others, result)
         if result.status == "failed":
             raise TurnFailed(result)
         if result.status != "completed":
@@ -243,6 +262,8 @@ class Turn(Generic[T]):
         if turn_id is not None or marks is None:
             return turn_id or ""
         await marks.wait_for(lambda: bool(marks.begun))
+        if not marks.begun and marks.closed:
+            raise ThreadClosed(self._record.result(""))
         if not marks.begun:
             raise ConnectionClosed("the connection to codex app-server ended before the turn began")
         return marks.begun[0]
@@ -264,3 +285,10 @@ class Turn(Generic[T]):
             silent = watch.check()
             if silent is not None and self._silent_after is not None:
                 raise TurnSilent(silent.seconds, silent.open_requests, self.so_far)
+
+
+def _unloads(event: ServerNotification) -> bool:
+    """Whether Codex has let go of the thread."""
+    if isinstance(event, ThreadStatusChangedEvent):
+        return event.params.status.type == "notLoaded"
+    return isinstance(event, ThreadClosedEvent)

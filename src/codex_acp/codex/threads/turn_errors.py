@@ -42,6 +42,36 @@ class TurnInterrupted(TurnUnfinished):
         super().__init__("the turn was interrupted before it was done", result)
 
 
+class ReachedElsewhere(TurnUnfinished):
+    """The turn's model has reached for threads that are not its own sub-agents, see ``threads``.
+
+    The turn was interrupted. With hooks (``features.hooks``) Codex refuses such a call instead.
+    """
+
+    def __init__(self, threads: tuple[str, ...], result: RunResult[None]) -> None:
+        super().__init__(
+            f"the turn was interrupted: its model reached for {', '.join(threads)}, whose rights "
+            "are not its own; Codex refuses that where `features.hooks` is on and it was started "
+            "by this library",
+            result,
+        )
+        self.threads = threads
+
+
+class ThreadClosed(TurnUnfinished):
+    """Codex has closed the thread, so that no turn runs there: ``thread_id`` names it.
+
+    Another client, or another thread's model (``close_agent``), may have had it do so.
+    """
+
+    def __init__(self, result: RunResult[None]) -> None:
+        super().__init__(
+            f"Codex has closed thread {result.thread_id}; open it again: `await thread.resume()`",
+            result,
+        )
+        self.thread_id = result.thread_id
+
+
 class TurnSilent(TurnUnfinished):
     """Nothing was heard of the turn for ``seconds`` (contract 6.3). It still runs.
 

@@ -5,12 +5,12 @@ A sink beside the stream of a turn: an interrupt must know it although nobody it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from codex_acp._json import text_at
-from codex_acp.codex.connection.notification_router import NotificationSink
+from codex_acp.codex.connection.notification_router import NotificationSink, is_unloaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+
+TURN_MARKS: Final = frozenset({"turn/started", "turn/completed"})
 
 
 class TurnMarks(NotificationSink):
@@ -32,6 +34,8 @@ class TurnMarks(NotificationSink):
         self.ended: set[str] = set()
         self.lost = False
         """Whether the connection has ended."""
+        self.closed = False
+        """Whether Codex has closed the thread."""
         client.subscribe(thread_id, self)
 
     def close(self) -> None:
@@ -39,16 +43,19 @@ class TurnMarks(NotificationSink):
         self._client.unsubscribe(self._thread_id, self)
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds or the connection has ended."""
-        while not self.lost and not condition():
+        """Wait until the condition holds, or nothing of the thread comes any more."""
+        while not (self.lost or self.closed or condition()):
             changed = self._changed
             await changed.wait()
 
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
+        if is_unloaded(method, params):
+            self.closed = True
+            self._wake()
         turn_id = text_at(params, "turn", "id")
-        if method not in ("turn/started", "turn/completed") or turn_id is None:
+        if method not in TURN_MARKS or turn_id is None:
             return
         if method == "turn/started":
             self.begun.append(turn_id)
