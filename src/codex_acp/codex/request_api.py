@@ -99,9 +99,10 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     def use_policy(self, policy: Policy) -> None:
         """Let ``policy`` decide approvals; a later one replaces it, see `codex_acp.codex.Policy`.
 
-        Use it before the first turn: what nobody here has seen start it declines. It takes every
-        method without a handler of its own, and answers those that are no approvals with their negative
-        reply. When a thread starts under settings in which Codex never asks, one warning says so.
+        Use it before the first turn: what this client has not seen start it declines. It takes
+        every method without a handler of its own, and answers those that are no approvals with
+        their negative reply. When a thread starts under settings in which Codex never asks, one
+        warning says so.
 
         Raises MisuseError if it is none, or `handle_others` is in use.
         """
