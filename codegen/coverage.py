@@ -21,7 +21,7 @@ from codegen.tables import Rows, Table, acp_tables, codex_tables, read_rows
 _ALSO_THERE = {
     "ServerRequest", "ServerNotification", "UnknownNotification", "RequestHandlers", "Refusals",
     "NotificationHandlers", "WireModel", "UnknownValue", "UnknownVariant", "AgentHandlers",
-    "ClientHandlers", "ServerRequestRoutes", "DiscriminatorRows",
+    "ClientHandlers", "ServerRequestRoutes", "DiscriminatorRows", "WaitingCalls",
 }  # fmt: skip
 """Names of the generated modules, of ``types`` and of ``v2``, that no definition gives."""
 

@@ -263,7 +263,14 @@ def codex_files(target: Target) -> dict[str, str]:
         "notifications": rows(protocol, "client_notifications"),
     }
     files[f"{target.folder}/methods.py"] = methods_file(target)
-    files[f"{target.folder}/calls.py"] = template("calls.py.jinja", **base, classes=[client])
+    waiting = {**client, "name": "WaitingCalls", "notifications": []}
+    waiting["doc"] = "Every request that a client can send to the app-server, waited for."
+    files[f"{target.folder}/calls.py"] = template(
+        "calls.py.jinja", **base, classes=[client], waits=False
+    )
+    files[f"{target.folder}/waiting_calls.py"] = template(
+        "calls.py.jinja", **base, classes=[waiting], waits=True
+    )
     files[f"{target.folder}/server_requests.py"] = template(
         "server_requests.py.jinja", **base, requests=requests
     )
@@ -314,6 +321,8 @@ def acp_files(target: Target) -> dict[str, str]:
             }
         )
     files[f"{target.folder}/methods.py"] = methods_file(target)
-    files[f"{target.folder}/calls.py"] = template("calls.py.jinja", **base, classes=classes)
+    files[f"{target.folder}/calls.py"] = template(
+        "calls.py.jinja", **base, classes=classes, waits=False
+    )
     files[f"{target.folder}/handlers.py"] = template("handlers.py.jinja", **base, tables=tables)
     return files

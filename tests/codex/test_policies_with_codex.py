@@ -17,6 +17,7 @@ from codex_acp.codex import (
     Once,
     Policy,
     allow_commands,
+    allow_edits,
     ask,
     deny_all,
     trust_mcp_servers,
@@ -453,3 +454,31 @@ async def test_6_2_a_directory_that_was_within_must_still_be_when_the_answer_goe
             assert await run.finish() == "completed"
     assert policy.allowed
     assert not (tmp_path / "made").exists()
+
+
+async def test_a_thread_has_a_policy_of_its_own_and_another_one_the_clients() -> None:
+    script: list[list[Step]] = [[ASK], [Text("Ran.")], [ASK], [Text("Did not.")]]
+    with anyio.fail_after(WAIT_SECONDS):
+        async with CodexBench(script) as bench:
+            own = await bench.thread(policy=allow_commands(["touch made"]))
+            await own.run("Go.")
+            made = Path(bench.home.workspace) / "made"
+            assert made.exists()
+            made.unlink()
+            await (await bench.thread()).run("Go.")
+            assert not made.exists()
+
+
+async def test_edits_below_a_directory_run_unattended(tmp_path: Path) -> None:
+    outside = tmp_path / "out"
+    script: list[list[Step]] = [
+        [add_file("in", "x\n")],
+        [add_file(str(outside), "x\n")],
+        [Text("Done.")],
+    ]
+    with anyio.fail_after(WAIT_SECONDS):
+        async with CodexBench(script) as bench:
+            workspace = Path(bench.home.workspace)
+            thread = await bench.thread(policy=allow_edits(within=workspace))
+            await thread.run("Go.")
+            assert ((workspace / "in").exists(), outside.exists()) == (True, False)

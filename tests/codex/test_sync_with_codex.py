@@ -19,8 +19,10 @@ from codex_acp.codex import LaunchOptions, Once, TurnFailed, ask, sync
 from codex_acp.codex.sync import Codex
 from codex_acp.codex.types import (
     CommandExecutionRequestApprovalResponse,
+    GetAccountParams,
     ItemAgentMessageDeltaEvent,
     ItemCommandExecutionRequestApproval,
+    ModelListParams,
     TurnCompletedEvent,
 )
 from codex_acp.errors import MisuseError, ProcessExited
@@ -199,6 +201,13 @@ def test_one_that_was_never_entered_can_be_closed() -> None:
 def test_options_and_an_address_exclude_each_other() -> None:
     with pytest.raises(MisuseError, match="both"):
         sync.Codex(LaunchOptions(), connect_to="ws://127.0.0.1:1")
+
+
+def test_every_method_of_the_protocol_is_one_that_waits() -> None:
+    with running() as (codex, _, _home):
+        assert codex.model_list().data
+        assert codex.model_list(ModelListParams(limit=1)).next_cursor
+        assert not codex.account_read(GetAccountParams()).requires_openai_auth
 
 
 INTERRUPTED = """

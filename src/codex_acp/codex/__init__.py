@@ -20,6 +20,14 @@ from codex_acp._lazy import lazy
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from codex_acp.codex.approvals.allowed_commands import allow_commands as allow_commands
+    from codex_acp.codex.approvals.classify import ApprovalRequest as ApprovalRequest
+    from codex_acp.codex.approvals.classify import CommandApproval as CommandApproval
+    from codex_acp.codex.approvals.classify import FileChangeApproval as FileChangeApproval
+    from codex_acp.codex.approvals.classify import LegacyCommandApproval as LegacyCommandApproval
+    from codex_acp.codex.approvals.classify import LegacyPatchApproval as LegacyPatchApproval
+    from codex_acp.codex.approvals.classify import McpToolApproval as McpToolApproval
+    from codex_acp.codex.approvals.classify import McpToolQuestion as McpToolQuestion
+    from codex_acp.codex.approvals.classify import PermissionsApproval as PermissionsApproval
     from codex_acp.codex.approvals.grants import Always as Always
     from codex_acp.codex.approvals.grants import Grant as Grant
     from codex_acp.codex.approvals.grants import Once as Once
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.policies import ApprovalQuestion as ApprovalQuestion
     from codex_acp.codex.approvals.policies import Deny as Deny
     from codex_acp.codex.approvals.policies import Policy as Policy
+    from codex_acp.codex.approvals.policies import allow_edits as allow_edits
     from codex_acp.codex.approvals.policies import ask as ask
     from codex_acp.codex.approvals.policies import deny_all as deny_all
     from codex_acp.codex.approvals.policies import first_of as first_of
@@ -83,10 +92,15 @@ else:
         __name__,
         {
             "approvals.allowed_commands": "allow_commands",
+            "approvals.classify": (
+                "ApprovalRequest CommandApproval FileChangeApproval LegacyCommandApproval "
+                "LegacyPatchApproval McpToolApproval McpToolQuestion PermissionsApproval"
+            ),
             "approvals.grants": "Always Grant Once RememberHost RememberPrefix Session",
             "approvals.parked": "ParkedApproval ParkedApprovals",
             "approvals.policies": (
-                "Allow ApprovalQuestion Deny Policy ask deny_all first_of trust_mcp_servers"
+                "Allow ApprovalQuestion Deny Policy allow_edits ask deny_all first_of "
+                "trust_mcp_servers"
             ),
             "approvals.policy_warnings": "warn_if_never_asked why_never_asked",
             "approvals.refusals": "REFUSALS has_negative_form refusal",

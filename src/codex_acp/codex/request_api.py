@@ -96,8 +96,11 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         self._handles_others = handler is not None
         super().handle_others(None if handler is None else self._guarded(handler))
 
-    def use_policy(self, policy: Policy) -> None:
+    def use_policy(self, policy: Policy, thread_id: str | None = None) -> None:
         """Let ``policy`` decide approvals; a later one replaces it, see `codex_acp.codex.Policy`.
+
+        With ``thread_id`` it decides for this thread and its sub-agents, in place of the client's:
+        `Threads.start` takes one too. A fork of the thread has the client's.
 
         Use it before the first turn: what this client has not seen start it declines. It takes
         every method without a handler of its own, and answers those that are no approvals with
@@ -106,20 +109,25 @@ class RequestApi(HandlerRegistration, AppServerConnection):
 
         Raises MisuseError if it is none, or `handle_others` is in use.
         """
+        self.must_be_usable(policy)
+        if self._policy is None:
+            self._policy = self._guard
+            super().handle_others(self._policy.handle)
+        if thread_id is None:
+            self._policy.policy = policy
+        else:
+            self._policy.of_threads[thread_id] = policy
+
+    def must_be_usable(self, policy: Policy) -> None:
+        """Raise as `use_policy` would, before anything is opened for it."""
         from codex_acp.codex.approvals.policies import Policy  # there, unless it is none
 
         given: object = policy  # of a program that nobody has type-checked
         if not isinstance(given, Policy):
             some = "allow_commands([...]), ask(callback)"
             raise MisuseError(f"{policy!r} is no policy; use {some} or another Policy")
-        if self._policy is not None:
-            self._policy.policy = policy
-            return
-        if self._handles_others:
+        if self._policy is None and self._handles_others:
             raise MisuseError("handle_others is in use; a policy would take its place")
-        self._policy = self._guard
-        self._policy.policy = policy
-        super().handle_others(self._policy.handle)
 
     @overload
     def tool(self, function: _Function, /) -> _Function: ...
@@ -216,11 +224,11 @@ class RequestApi(HandlerRegistration, AppServerConnection):
             begun = self.decode_result(method, answer)
         except InvalidPayload:
             return  # whoever called finds out by itself
-        self._policy.thread_started(begun)
+        self._policy.thread_started(begun, begun.thread.id)
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
         self._before(method)
         result = await super()._call(method, params)
         if self._policy is not None and method in OPEN_A_THREAD:
-            self._policy.thread_started(result)
+            self._policy.thread_started(result, result.thread.id)
         return result

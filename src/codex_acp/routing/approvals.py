@@ -310,7 +310,9 @@ def _place(path: models.FileSystemPath) -> str:
 
 def _raw_input(approval: ApprovalRequest, looks: Looks) -> dict[str, object]:
     """Self-contained: what runs, where, and why it is asked."""
-    raw = {k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING}
+    raw: dict[str, object] = {
+        k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING
+    }
     changes = changes_of(approval)
     replaced = [path for path in created_paths(changes) if path in looks and looks[path].exists]
     if places := real_paths(looks, removed_paths(changes)):

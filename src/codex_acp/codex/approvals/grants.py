@@ -12,7 +12,7 @@ was offered: only this does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never, cast
 
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.actions import changes_of, created_paths
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.server_requests import ItemFileChangeRequestApproval
     from codex_acp.codex.approvals.actions import PathLook
+    from codex_acp.jsonrpc.message import JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,17 +220,17 @@ def _of_tool(meta: Any, call: models.McpToolCallThreadItem) -> OfferedGrants:
     return OfferedGrants(tuple(grants), tuple(unknown))
 
 
-def arguments_of(approval: ApprovalRequest) -> dict[str, object]:
+def arguments_of(approval: ApprovalRequest) -> dict[str, JsonValue]:
     """What is approved, as JSON: shown to the person, and digested (contract 3.2)."""
     match approval:
         case CommandApproval(request=command):
             return _object(command.params)
         case FileChangeApproval(request=asked, item=change):
-            return {"changes": plain(change.changes), "id": change.id, **_root(asked)}
+            return {"changes": _json(change.changes), "id": change.id, **_root(asked)}
         case PermissionsApproval(request=permissions):
-            return {"permissions": plain(permissions.params.permissions)}
+            return {"permissions": _json(permissions.params.permissions)}
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
-            return {"server": call.server, "tool": call.tool, "arguments": plain(call.arguments)}
+            return {"server": call.server, "tool": call.tool, "arguments": _json(call.arguments)}
         case LegacyCommandApproval(request=legacy):
             return _object(legacy.params)
         case LegacyPatchApproval(request=patch):
@@ -238,16 +239,20 @@ def arguments_of(approval: ApprovalRequest) -> dict[str, object]:
             assert_never(approval)
 
 
-def _root(asked: ItemFileChangeRequestApproval) -> dict[str, object]:
+def _root(asked: ItemFileChangeRequestApproval) -> dict[str, JsonValue]:
     """Where accepting the changes lets more be written; nothing for a plain change."""
     root = asked.params.grant_root
     return {} if root is None else {"grantRoot": root}
 
 
-def _object(model: object) -> dict[str, object]:
-    value = plain(model)
+def _object(model: object) -> dict[str, JsonValue]:
+    value = _json(model)
     assert isinstance(value, dict)
     return value
+
+
+def _json(value: object) -> JsonValue:
+    return cast("JsonValue", plain(value))
 
 
 def digest_of(approval: ApprovalRequest, looks: Mapping[str, PathLook] | None = None) -> str:

@@ -90,7 +90,9 @@ class ParkedApprovals(Policy):
             approval = await parked.next()      # in one task: show it, store its id
             parked.get(approval_id).allow()     # later, anywhere
 
-    Combines like any policy: ``allow_commands(["npm test"]) | parked``.
+    Combines like any policy: ``allow_commands(["npm test"]) | parked``. One of a client gets the
+    questions of all of its threads, whoever they belong to: a program with several users gives the
+    threads of each a ``ParkedApprovals`` of their own, ``threads.start(policy=parked_of_user)``.
     """
 
     __slots__ = ("_changed", "_open", "_unseen")
@@ -113,7 +115,11 @@ class ParkedApprovals(Policy):
         return self._open.get(approval_id)
 
     async def next(self) -> ParkedApproval:
-        """The next that is asked, each given once; waits for it."""
+        """The next that is asked, each given once; waits for it.
+
+        Of whichever thread uses this policy: before somebody sees or answers it, be sure that
+        ``question.root_thread_id`` is theirs.
+        """
         while True:
             self._unseen = [approval for approval in self._unseen if approval.is_open]
             if self._unseen:

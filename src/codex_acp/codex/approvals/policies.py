@@ -9,12 +9,19 @@ come here. Nothing here knows the connection.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp.codex.approvals.callbacks import CallbackFailed, answer_of
-from codex_acp.codex.approvals.classify import ApprovalRequest, McpToolApproval, McpToolQuestion
+from codex_acp.codex.approvals.classify import (
+    ApprovalRequest,
+    FileChangeApproval,
+    McpToolApproval,
+    McpToolQuestion,
+)
 from codex_acp.codex.approvals.grants import (
     Always,
     Grant,
@@ -24,9 +31,15 @@ from codex_acp.codex.approvals.grants import (
     Session,
 )
 from codex_acp.errors import MisuseError
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+GUARDED: Final = frozenset({".agents", ".codex", ".git"})
+"""Directories whose files decide what runs: hooks, filters, MCP servers, skills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +47,16 @@ class ApprovalQuestion:
     """One pending action that Codex wants to run, as a policy sees it."""
 
     approval: ApprovalRequest
-    """What it is, with Codex's request: match on its class."""
-    arguments: Mapping[str, object]
-    """What would run, as plain JSON: a copy."""
+    """What it is, with Codex's request: match on its class, such as `CommandApproval`."""
+    arguments: Mapping[str, JsonValue]
+    """A copy of what would run, as plain JSON; a name that is absent was not sent.
+
+    Of `CommandApproval` the params of its request: ``command`` (one text), ``cwd``, ``reason``, …
+    Of `FileChangeApproval` ``changes`` (``path``, ``kind``, ``diff`` each), ``id``, ``grantRoot``.
+    Of `PermissionsApproval` ``permissions``. Of `McpToolApproval` and `McpToolQuestion` ``server``,
+    ``tool`` and ``arguments``. Of the legacy ones the params of their requests: ``command`` is a
+    list of words there, and ``fileChanges`` has a path for each change.
+    """
     offered: tuple[Grant, ...]
     """The grants to choose from, in Codex's order; never empty."""
     thread_id: str
@@ -200,6 +220,42 @@ def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Polic
     if isinstance(names, str):
         raise MisuseError(f"trust_mcp_servers wants a collection of names: {{{names!r}}}")
     return _TrustMcpServers(frozenset(names), persist)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _AllowEdits(Policy):
+    within: str
+
+    async def decide(self, question: ApprovalQuestion) -> Decision | None:
+        approval = question.approval
+        if not isinstance(approval, FileChangeApproval) or Once() not in question.offered:
+            return None
+        if approval.request.params.grant_root is not None or question.replaced:
+            return None
+        if any(isinstance(change.kind, UnknownVariant) for change in approval.item.changes):
+            return None
+        paths = question.real_paths.values()
+        return Allow(Once()) if paths and all(map(self._is_within, paths)) else None
+
+    def _is_within(self, real: str | None) -> bool:
+        if real is None or os.path.commonpath([self.within, real]) != self.within:
+            return False
+        below = Path(real).relative_to(self.within)
+        return GUARDED.isdisjoint(part.casefold() for part in below.parts)
+
+    def __repr__(self) -> str:
+        return f"allow_edits(within={self.within!r})"
+
+
+def allow_edits(*, within: str | os.PathLike[str]) -> Policy:
+    """Let Codex change, add, move and delete files in this directory or below it, each once.
+
+    What counts is where the paths really lead, links followed, and it must be the same when the
+    answer goes out; one file elsewhere, and none of the action's changes is allowed here. Nor is an
+    addition or a move onto a file that exists, a right for the whole session, or anything in a
+    directory ``.git``, ``.codex`` or ``.agents``, whose files decide what runs.
+    """
+    return _AllowEdits(os.path.realpath(within))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

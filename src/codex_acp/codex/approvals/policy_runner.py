@@ -110,6 +110,8 @@ class PolicyRunner(NotificationSink):
         on_refused: Callable[[RefusedRequest], None] | None = None,
     ) -> None:
         self.policy = policy
+        self.of_threads: dict[str, Policy] = {}
+        """Policies in place of that one, by the threads that began with them."""
         self._client = client
         self._on_refused = on_refused
         self._items = Items(client.opened_threads)
@@ -130,10 +132,18 @@ class PolicyRunner(NotificationSink):
             return self._refuse(request, ELICITATION)
         return await self._refuse_unasked(request, what.reason)
 
-    def thread_started(self, thread: StartedThread) -> None:
+    def _policy_of(self, question: ApprovalQuestion) -> Policy:
+        """Return the policy of the thread, else of the nearest above it, else the client's."""
+        threads = (question.thread_id, *self._items.ancestors_of(question.thread_id))
+        return next(
+            (self.of_threads[each] for each in threads if each in self.of_threads), self.policy
+        )
+
+    def thread_started(self, thread: StartedThread, thread_id: str) -> None:
         """A thread begins with these settings: warn, once, if Codex will never ask under them."""
+        policy = self.of_threads.get(thread_id, self.policy)
         text = why_never_asked(
-            self.policy, thread.approval_policy, thread.sandbox, thread.approvals_reviewer
+            policy, thread.approval_policy, thread.sandbox, thread.approvals_reviewer
         )
         if text is not None and text not in self._warned:
             self._warned.add(text)
@@ -207,7 +217,7 @@ class PolicyRunner(NotificationSink):
     async def _decided(self, open_: _Open) -> Decision:
         """What the policy says, or why that does not matter any more; never waits for the hung."""
         task = asyncio.get_running_loop().create_task(
-            _decision(self.policy, open_.question), name="a policy"
+            _decision(self._policy_of(open_.question), open_.question), name="a policy"
         )
         first: set[asyncio.Future[Any]] = {task, open_.withdrawn}
         try:

@@ -11,8 +11,9 @@ for the one of the same name there. Owns the waiting, and what Ctrl-C does to it
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
+from codex_acp.codex._generated.waiting_calls import WaitingCalls
 from codex_acp.codex.client import CodexClient
 from codex_acp.codex.sync.loop_calls import LoopCalls
 from codex_acp.codex.sync.turn import Turn
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from codex_acp.codex._generated.models import Thread as ThreadInfo
+    from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.client import ClientSettings
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.threads import thread as one_thread
@@ -39,12 +41,15 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.thread import Settings, T
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.transport.remote_address import Token
+    from codex_acp.wire.model import WireModel
 
 __all__ = ["Codex", "Thread", "Threads", "Turn"]
 
 
-class Codex(LoopCalls):
+class Codex(LoopCalls, WaitingCalls):
     """A Codex for synchronous code: ``with Codex() as codex:``. May be shared by threads.
+
+    Every method of the protocol is one of it, and waits: ``codex.model_list()``.
 
     ``options`` and ``settings`` are those of `CodexClient.start`; with ``connect_to`` it joins a
     running app-server, see `CodexClient.connect_to`. Handlers, tools and callbacks of policies that
@@ -115,6 +120,9 @@ class Codex(LoopCalls):
         """The threads of the app-server: start, resume, fork, list."""
         return Threads(self)
 
+    def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        return self.call(self.client._call, method, params)
+
     def __repr__(self) -> str:
         return f"Codex({self.client.link!r})"
 
@@ -134,10 +142,13 @@ class Threads:
         *,
         trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
+        policy: Policy | None = None,
         **options: Unpack[StartOptions],
     ) -> Thread:
         """See `codex_acp.codex.Threads.start`."""
-        return self._made(partial(self._threads.start, trust=trust, tools=tools, **options))
+        return self._made(
+            partial(self._threads.start, trust=trust, tools=tools, policy=policy, **options)
+        )
 
     def resume(
         self,
@@ -145,11 +156,14 @@ class Threads:
         *,
         trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
+        policy: Policy | None = None,
         **options: Unpack[ResumeOptions],
     ) -> Thread:
         """See `codex_acp.codex.Threads.resume`."""
         return self._made(
-            partial(self._threads.resume, thread_id, trust=trust, tools=tools, **options)
+            partial(
+                self._threads.resume, thread_id, trust=trust, tools=tools, policy=policy, **options
+            )
         )
 
     def fork(
@@ -158,11 +172,14 @@ class Threads:
         *,
         trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
+        policy: Policy | None = None,
         **options: Unpack[ForkOptions],
     ) -> Thread:
         """See `codex_acp.codex.Threads.fork`."""
         return self._made(
-            partial(self._threads.fork, thread_id, trust=trust, tools=tools, **options)
+            partial(
+                self._threads.fork, thread_id, trust=trust, tools=tools, policy=policy, **options
+            )
         )
 
     def get(self, thread_id: str) -> Thread:
@@ -254,20 +271,24 @@ class Thread:
         *,
         trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
+        policy: Policy | None = None,
         **options: Unpack[ResumeOptions],
     ) -> Thread:
         """See `codex_acp.codex.Thread.resume`."""
-        return self._codex.threads.resume(self.id, trust=trust, tools=tools, **options)
+        return self._codex.threads.resume(
+            self.id, trust=trust, tools=tools, policy=policy, **options
+        )
 
     def fork(
         self,
         *,
         trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
+        policy: Policy | None = None,
         **options: Unpack[ForkOptions],
     ) -> Thread:
         """See `codex_acp.codex.Thread.fork`."""
-        return self._codex.threads.fork(self.id, trust=trust, tools=tools, **options)
+        return self._codex.threads.fork(self.id, trust=trust, tools=tools, policy=policy, **options)
 
     def read(self, *, include_turns: bool = True) -> ThreadInfo:
         """See `codex_acp.codex.Thread.read`."""

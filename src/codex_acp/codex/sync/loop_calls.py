@@ -21,9 +21,9 @@ class LoopCalls:
     _loop: LoopThread | None = None
 
     def call(self, function: Callable[..., Awaitable[_Value]], /, *args: Any) -> _Value:
-        """Run a coroutine function on the loop and wait: ``codex.call(codex.client.model_list)``.
+        """Run a coroutine function on the loop and wait: ``codex.call(codex.client.aclose)``.
 
-        Every method of the app-server is one of `client`. Raises what it raises, and MisuseError
+        Raises what it raises, and MisuseError
         outside the ``with``. Ctrl-C cancels it, waits until that is done, and raises.
         """
         if self._loop is None:

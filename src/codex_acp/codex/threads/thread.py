@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ThreadStartResponse,
         TurnStartResponse,
     )
+    from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.threads.inputs import Input
     from codex_acp.codex.threads.output_schema import OutputType
     from codex_acp.codex.threads.results import RunResult
@@ -195,10 +196,13 @@ class Thread:
         *,
         trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
+        policy: Policy | None = None,
         **options: Unpack[ResumeOptions],
     ) -> Thread:
         """Load it, so that turns can run; see `Threads.resume`."""
-        opened = await self._services.resume(self.id, options, trust=trust, tools=tools)
+        opened = await self._services.resume(
+            self.id, options, trust=trust, tools=tools, policy=policy
+        )
         return Thread(self._services, *opened)
 
     async def fork(
@@ -206,10 +210,13 @@ class Thread:
         *,
         trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
+        policy: Policy | None = None,
         **options: Unpack[ForkOptions],
     ) -> Thread:
         """A new thread that begins with what was said in this one; see `Threads.fork`."""
-        opened = await self._services.fork(self.id, options, trust=trust, tools=tools)
+        opened = await self._services.fork(
+            self.id, options, trust=trust, tools=tools, policy=policy
+        )
         return Thread(self._services, *opened)
 
     async def read(self, *, include_turns: bool = True) -> ThreadInfo:

@@ -36,6 +36,7 @@ from codex_acp.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.request_api import RequestApi
     from codex_acp.codex.threads.git_programs import Look
     from codex_acp.codex.threads.silence import Watches
@@ -111,11 +112,12 @@ class ThreadServices(NotificationSink):
         *,
         trust: bool,
         tools: Iterable[Tool | Callable[..., object]],
+        policy: Policy | None,
     ) -> OpenThread:
         """See `Threads.resume`."""
         params = trusted(params_of(options, ResumeOptions), trust=trust)
         params["threadId"] = thread_id
-        return await self.open("thread/resume", params, tools)
+        return await self.open("thread/resume", params, tools, policy)
 
     async def fork(
         self,
@@ -124,22 +126,26 @@ class ThreadServices(NotificationSink):
         *,
         trust: bool,
         tools: Iterable[Tool | Callable[..., object]],
+        policy: Policy | None,
     ) -> OpenThread:
         """See `Threads.fork`."""
         if options.get("ephemeral"):
             options.setdefault("exclude_turns", True)  # Codex forks no other way without a file
         params = trusted(params_of(options, ForkOptions), trust=trust)
         params["threadId"] = thread_id
-        return await self.open("thread/fork", params, tools)
+        return await self.open("thread/fork", params, tools, policy)
 
     async def open(
         self,
         method: str,
         params: Mapping[str, JsonValue],
         tools: Iterable[Tool | Callable[..., object]],
+        policy: Policy | None,
         restore: dict[str, JsonValue] | None = None,
     ) -> OpenThread:
         """Open a thread, and give it ``restore`` before its first turn."""
+        if policy is not None:
+            self.client.must_be_usable(policy)
         tools = tuple(tools)
         if self.client.believes_worktrees:
             params = await self._without_false_worktree(dict(params))
@@ -157,6 +163,8 @@ class ThreadServices(NotificationSink):
             answer = await self._restored(thread_id, answer, restore)
         given: JsonValue = {"config": {"projects": object_at(params, "config", "projects")}}
         self._places[thread_id] = _Place(text_at(answer, "cwd") or "", given)
+        if policy is not None:
+            self.client.use_policy(policy, thread_id)
         self.client.thread_settled(method, answer)
         if tools:
             self.client.tool_calls.add(tools, thread_id)

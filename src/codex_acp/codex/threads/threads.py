@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
     from codex_acp.codex._generated.models import ThreadListResponse
+    from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.request_api import RequestApi
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.jsonrpc.message import JsonValue
@@ -46,6 +47,7 @@ class Threads:
         *,
         trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
+        policy: Policy | None = None,
         **options: Unpack[StartOptions],
     ) -> Thread:
         """A new thread, ready for a turn. What is not given is as Codex is configured.
@@ -61,8 +63,9 @@ class Threads:
 
         ``tools`` are functions that the model may call in this thread, besides those of
         `CodexClient.tool`. Codex keeps what is offered with the thread; a program that resumes it
-        must have the functions again. Raises MisuseError for a function that cannot be a tool, and
-        for an option that there is not.
+        must have the functions again. ``policy`` decides the approvals of this thread and of its
+        sub-agents, in place of the client's. Raises MisuseError for a function that cannot be a
+        tool, for what is no policy, and for an option that there is not.
         """
         params = params_of(options, StartOptions)
         tools = tuple(tools)
@@ -72,11 +75,13 @@ class Threads:
                 params["dynamicTools"] = offered
         if trust or needs_no_configuration(params):
             params = trusted(params, trust=trust)
-            return Thread(self._services, *await self._services.open("thread/start", params, tools))
+            return Thread(
+                self._services, *await self._services.open("thread/start", params, tools, policy)
+            )
         cwd = str(params["cwd"])
         read = await self._client.call_raw("config/read", read_params(cwd))
         params, restore = opening(params, read)
-        opened = await self._services.open("thread/start", params, tools, restore)
+        opened = await self._services.open("thread/start", params, tools, policy, restore)
         if undecided_root(cwd, read) is not None:
             _tell_left_out(read)
         return Thread(self._services, *opened)
@@ -87,14 +92,18 @@ class Threads:
         *,
         trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
+        policy: Policy | None = None,
         **options: Unpack[ResumeOptions],
     ) -> Thread:
         """Load a thread that Codex has stored, so that turns can run in it.
 
         ``tools`` answer the calls of those that were offered when it was started, by their names;
-        ``trust`` as for `start`.
+        ``trust`` and ``policy`` as for `start`; without one a thread keeps the policy that it was
+        opened with in this client, else it has the client's.
         """
-        opened = await self._services.resume(thread_id, options, trust=trust, tools=tools)
+        opened = await self._services.resume(
+            thread_id, options, trust=trust, tools=tools, policy=policy
+        )
         return Thread(self._services, *opened)
 
     async def fork(
@@ -103,13 +112,17 @@ class Threads:
         *,
         trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
+        policy: Policy | None = None,
         **options: Unpack[ForkOptions],
     ) -> Thread:
         """A new thread that begins with what was said in another one, which stays as it is.
 
-        ``tools`` and ``trust`` as for `resume`.
+        ``tools`` and ``trust`` as for `resume`. Without a ``policy`` it has the client's, whatever
+        the thread has that it is forked off.
         """
-        opened = await self._services.fork(thread_id, options, trust=trust, tools=tools)
+        opened = await self._services.fork(
+            thread_id, options, trust=trust, tools=tools, policy=policy
+        )
         return Thread(self._services, *opened)
 
     def get(self, thread_id: str) -> Thread:
