@@ -24,6 +24,7 @@ DEFAULTS: dict[str, object] = {
     "log_file": None,
     "transcript": None,
     "transcript_wire": False,
+    "record": None,
     "network": None,
     "protocol": "auto",
 }
@@ -59,6 +60,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         (["--config", 'x="y=z"'], LaunchOptions(args=("-c", 'x="y=z"')), {}),
         (["--line-limit", "1000"], PLAIN, {"line_limit": 1000}),
         (["--log-file", "f.log"], PLAIN, {"log_file": "f.log"}),
+        (["--record", "r.jsonl"], PLAIN, {"record": "r.jsonl"}),
         (["--transcript", "t.jsonl"], PLAIN, {"transcript": "t.jsonl"}),
         (
             ["--transcript", "t", "--transcript-wire"],

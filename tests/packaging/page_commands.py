@@ -107,6 +107,7 @@ NOT_RUN = {
     "codex-acp-sdk fleet run tasks.jsonl --out results": _FLEET,
     "codex-acp-sdk fleet run tasks.jsonl --out results --engine ray --address auto": _FLEET,
     "codex-acp-sdk fleet show results": _FLEET,
+    "codex-acp-sdk play record.jsonl": "somebody has recorded it; tests/adapter/session has some",
     "pip install 'codex-acp-sdk[ray]'": "Ray is large: `nox -s fleet` installs it",
 }
 """Why a line is not run."""

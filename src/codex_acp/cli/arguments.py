@@ -96,6 +96,12 @@ def serve_parser() -> argparse.ArgumentParser:
         type=_level,
         help=f"{', '.join(LEVELS)} (default: {LEVEL_VARIABLE}, else {DEFAULT_LEVEL})",
     )
+    _add_records(parser)
+    add_listen_arguments(parser)
+    return parser
+
+
+def _add_records(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transcript",
         metavar="FILE",
@@ -107,8 +113,12 @@ def serve_parser() -> argparse.ArgumentParser:
         help="keep every message of both protocols in the transcript too: the whole conversation, "
         "without secrets and without what is typed into forms",
     )
-    add_listen_arguments(parser)
-    return parser
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        help="append what happens in each session to FILE, without texts of messages, for "
+        f"`{PROGRAM} play`",
+    )
 
 
 def routes_parser() -> argparse.ArgumentParser:
@@ -152,6 +162,23 @@ def transcript_parser() -> argparse.ArgumentParser:
 
     parser = parser_of("transcript")
     add_transcript_arguments(parser)
+    return parser
+
+
+def play_parser() -> argparse.ArgumentParser:
+    parser = parser_of(
+        "play",
+        description="Handle the events of a record of `--record` once more, and print where this "
+        "version acts otherwise than the one that recorded. Exit code 0: nowhere, 1: somewhere, "
+        "2: the file cannot be played.",
+    )
+    parser.add_argument("file", metavar="FILE", help="a record")
+    parser.add_argument(
+        "--session",
+        metavar="N",
+        type=_positive,
+        help="print a record of session N alone instead, with short names and without texts",
+    )
     return parser
 
 

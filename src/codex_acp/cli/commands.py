@@ -109,6 +109,7 @@ def _serve(argv: Sequence[str]) -> int:
         transcript=options.transcript,
         protocol=options.protocol,
         transcript_wire=options.transcript_wire,
+        record=options.record,
         network=_network(parser, options),
     )
 
@@ -204,6 +205,12 @@ def _run_transcript(parsed: argparse.Namespace) -> int:
     return transcript(transcript_options(parsed))
 
 
+def _run_play(parsed: argparse.Namespace) -> int:
+    from codex_acp.cli.play import play_file
+
+    return play_file(parsed.file, parsed.session)
+
+
 def _run_completions(parsed: argparse.Namespace) -> int:
     from codex_acp.cli.completions import SCRIPTS
 
@@ -268,6 +275,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "transcript": Command(
         "show a transcript, or make a page of it",
         "[options] FILE", arguments.transcript_parser, _run_transcript,
+    ),
+    "play": Command(
+        "play a record of sessions, and say what differs today",
+        "[--session N] FILE", arguments.play_parser, _run_play,
     ),
     "fleet": Command(
         "run many tasks from a file, and keep what comes of each",

@@ -67,6 +67,7 @@ def serve(
     log_file: str | None = None,
     transcript: str | None = None,
     transcript_wire: bool = False,
+    record: str | None = None,
     network: NetworkOptions | None = None,
     protocol: str = "auto",
 ) -> int:
@@ -74,7 +75,8 @@ def serve(
 
     ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`;
     ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says; ``transcript_wire``
-    has it hold the messages of both protocols too. With ``network`` clients come over that, and a
+    has it hold the messages of both protocols too; ``record`` names the file for the events of each
+    session. With ``network`` clients come over that, and a
     signal is the end. ``protocol`` is one of `PROTOCOLS`.
     """
     defaults: SessionDefaults | None = None
@@ -108,13 +110,10 @@ def serve(
             run = _network(network, options, spawned)
         else:
             run = _stdio(options, spawned, line_limit, PROTOCOLS[protocol], defaults)
-        return _recorded(run, transcript, transcript_wire)
-    except MisuseError as error:
+        return _recorded(run, transcript, transcript_wire, record)
+    except (MisuseError, TransportError) as error:
         _complain(str(error))
-        return BAD_ARGUMENTS
-    except TransportError as error:
-        _complain(str(error))
-        return FAILED
+        return BAD_ARGUMENTS if isinstance(error, MisuseError) else FAILED
     finally:
         gc.enable()
         # Does nothing to a process that was ended in good order.
@@ -191,7 +190,10 @@ def _network(
 
 
 def _recorded(
-    run: Callable[[Transcript], int], transcript_file: str | None, record_wire: bool
+    run: Callable[[Transcript], int],
+    transcript_file: str | None,
+    record_wire: bool,
+    record: str | None,
 ) -> int:
     """``run`` with the transcript that was asked for, and with its events in the log."""
     from logging import DEBUG, INFO, getLogger
@@ -199,6 +201,14 @@ def _recorded(
     from codex_acp.transcript.log import Transcript
 
     log = getLogger("codex_acp")
+    if record is not None:
+        from codex_acp.adapter.session.record import SessionRecorder
+        from codex_acp.transcript.given import secrets_of_environment
+        from codex_acp.transcript.secrets import remember_secrets
+
+        remember_secrets(secrets_of_environment(os.environ))
+        with SessionRecorder(record, log):
+            return _recorded(run, transcript_file, record_wire, None)
     transcript = Transcript(record_wire=record_wire or log.isEnabledFor(DEBUG))
     if log.isEnabledFor(INFO):
         from codex_acp.cli.event_log import log_entry

@@ -32,12 +32,18 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.wire.model import WireModel
 
+    Tap: TypeAlias = Callable[[SessionMachine, ev.Event, list[ev.Effect]], None]
+
     OnReply: TypeAlias = Callable[[JsonValue | CodexAcpError], None]
 
 logger = logging.getLogger(__name__)
 
 MAX_PROMPTS: Final = 32
 """Unanswered prompts of one session: more than a person types while a turn runs."""
+
+
+taps: Final[list[Tap]] = []
+"""Told of each event of every session of this process, before its effects: see `record`."""
 
 
 class Timings(NamedTuple):
@@ -420,7 +426,11 @@ class Prompts:
         self._handling = True
         try:
             while self._events:
-                for effect in self.machine.handle(self._events.popleft()):
+                event = self._events.popleft()
+                effects = self.machine.handle(event)
+                for tap in taps:
+                    tap(self.machine, event, effects)
+                for effect in effects:
                     try:
                         self._carry_out(effect)
                     except Exception:

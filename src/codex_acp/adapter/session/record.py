@@ -1,0 +1,364 @@
+"""Events of sessions as JSON lines: `serve --record` writes them, `play` handles them once more.
+
+The first line names the format. Each other one is an event of one session with the effects that the
+machine returned, or tells how many lines are missing there. What a field may hold is read from the
+classes of `events`, so that a new event is covered as it is. Texts are redacted as in a transcript;
+names of prompts, turns and items are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    Self,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+from weakref import WeakKeyDictionary
+
+from codex_acp._regular_files import read_regular
+from codex_acp._version import __version__
+from codex_acp.adapter.session import driver
+from codex_acp.adapter.session import events as ev
+from codex_acp.adapter.session.machine import SessionMachine
+from codex_acp.errors import MisuseError
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop
+from codex_acp.transcript.line_writer import LineWriter
+from codex_acp.transcript.private_file import open_private
+from codex_acp.transcript.secrets import scrub
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FORMAT: Final = 1
+"""Of the file; what reads it refuses a later one."""
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Of a file: some hundred thousand turns. What comes then is not recorded, which is noted."""
+
+CLOSE_SECONDS: Final = 0.25
+"""For what still waits when the program ends."""
+
+EVENTS: Final = {each.__name__: each for each in get_args(ev.Event)}
+EFFECTS: Final = {each.__name__: each for each in get_args(ev.Effect)}
+_ENDS: Final = {each.__name__: each for each in (PromptStop, PromptFailure)}
+_CLASSES: Final[dict[str, Any]] = EVENTS | EFFECTS | _ENDS
+
+_NAME: Final = re.compile(r"[0-9a-f-]{32,36}")
+"""How a prompt, a turn and a thread are named: no secret, though it looks like one."""
+
+
+class Step(NamedTuple):
+    """One event of a session, and what the machine returned for it. ``effects`` None: what came
+    behind the step before is missing, and nothing can be compared any more."""
+
+    line: int
+    session: int
+    event: ev.Event | None
+    effects: list[ev.Effect] | None
+
+
+class UnreadableRecord(MisuseError):
+    """A record that cannot be played; the message names the line."""
+
+
+# Values.
+
+
+def to_json(value: object) -> Any:
+    """Return a record, or what one holds, as JSON."""
+    if isinstance(value, str):
+        return value if _NAME.fullmatch(value) else scrub(value)
+    if type(value).__name__ in _CLASSES:
+        return {"is": type(value).__name__} | {
+            name: to_json(getattr(value, name)) for name in _fields(type(value))
+        }
+    if isinstance(value, frozenset):
+        return {"set": [to_json(each) for each in sorted(value)]}
+    if isinstance(value, tuple):
+        return [to_json(each) for each in value]
+    if isinstance(value, dict):
+        return {"map": {scrub(str(key)): to_json(each) for key, each in value.items()}}
+    return {"list": [to_json(each) for each in value]} if isinstance(value, list) else value
+
+
+def from_json(value: object) -> Any:
+    """Undo `to_json`. Raises ValueError for what this version does not know."""
+    if isinstance(value, list):
+        return tuple(map(from_json, value))
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"is": name, **fields}:
+            return _made(str(name), {str(field): each for field, each in fields.items()})
+        case {"set": list(values)}:
+            return frozenset(map(from_json, values))
+        case {"list": list(values)}:
+            return [*map(from_json, values)]
+        case {"map": dict(members)}:
+            return {key: from_json(each) for key, each in members.items()}
+    raise ValueError("it is no value of a record")
+
+
+def _fields(of: Any) -> tuple[str, ...]:
+    names: tuple[str, ...] = getattr(of, "_fields", None) or of.__slots__
+    return names
+
+
+def _made(name: str, fields: dict[str, object]) -> object:
+    made = _CLASSES.get(name)
+    if made is None:
+        raise ValueError(f"{name[:100]!r} is nothing that this version knows")
+    hints = _hints(made)
+    values = {field: from_json(value) for field, value in fields.items()}
+    for field, value in values.items():
+        if field not in hints:
+            raise ValueError(f"{name} has no {field[:100]!r} in this version")
+        if not _fits(value, hints[field]):
+            raise ValueError(f"{field} of {name} cannot be {str(value)[:100]!r}")
+    try:
+        return made(**values)
+    except TypeError:
+        missing = ", ".join(sorted(hints.keys() - values.keys()))
+        raise ValueError(f"{name} is not whole: of {missing} something is missing") from None
+
+
+@cache
+def _hints(of: Any) -> dict[str, Any]:
+    ends = {"PromptEnd": PromptEnd, "PromptFailure": PromptFailure}
+    return get_type_hints(of, vars(sys.modules[of.__module__]) | ends)
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value is of a type that stands at a field."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in inner
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in inner)
+    if origin is frozenset:
+        return isinstance(value, frozenset) and all(_fits(each, inner[0]) for each in value)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(each, inner[0]) for each in value)
+    if origin is dict:
+        return isinstance(value, dict)
+    return type(value) is (NoneType if hint is None else hint)
+
+
+# Writing.
+
+
+class SessionRecorder:
+    """Writes the events of each session of this process to a file. Never blocks, never raises.
+
+    Raises MisuseError if the file cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], log: logging.Logger) -> None:
+        self._path, self._log = path, log
+        try:
+            self._fd = open_private(path)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            message = f"the record {os.fspath(path)} cannot be written: {reason}"
+            raise MisuseError(message) from error
+        size = os.fstat(self._fd).st_size
+        self._lines = LineWriter(self._fd, str.encode, self._tell_loss, gap=_gap, torn=size > 0)
+        self._numbers: WeakKeyDictionary[SessionMachine, int] = WeakKeyDictionary()
+        self._sessions = 0
+        self._left = MAX_BYTES - size
+        self._put({"record": FORMAT, "version": __version__})
+
+    def __enter__(self) -> Self:
+        """Record from now on."""
+        driver.taps.append(self.handled)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """Record no more, and close the file."""
+        driver.taps.remove(self.handled)
+        if self._lines.close(CLOSE_SECONDS):
+            os.close(self._fd)
+
+    def handled(self, machine: SessionMachine, event: ev.Event, effects: list[ev.Effect]) -> None:
+        """Note one event of a session."""
+        if machine not in self._numbers:
+            self._sessions += 1
+            self._numbers[machine] = self._sessions
+        line = {"session": self._numbers[machine]}
+        try:
+            self._put(line | {"event": to_json(event), "effects": [*map(to_json, effects)]})
+        except (ValueError, TypeError, RecursionError):  # of what Codex has put in an error
+            self._put(line | {"missing": 1})
+
+    def _put(self, what: dict[str, Any]) -> None:
+        line = json.dumps(what, allow_nan=False) + "\n"
+        if self._left <= 0:
+            return
+        self._left -= len(line)
+        if self._left <= 0:
+            self._log.warning("the record %s is full: it has %d bytes", self._path, MAX_BYTES)
+            line = _gap(0)
+        self._lines.put(line)
+
+    def _tell_loss(self, reason: str) -> None:
+        self._log.error("a line of the record %s was lost (%s)", self._path, reason)
+
+
+def _gap(missing: int) -> str:
+    """Return the line that stands where lines are missing; 0: all that follow."""
+    return json.dumps({"missing": missing}) + "\n"
+
+
+# Playing.
+
+
+def read_record(path: str | Path) -> list[Step]:
+    """Read a record. Raises UnreadableRecord for one that is none, or of a later version."""
+    try:
+        data = read_regular(path, 2 * MAX_BYTES)
+    except (OSError, ValueError) as error:
+        raise UnreadableRecord(f"{path} cannot be read: {error}") from error
+    lines = data.decode(errors="replace").split("\n")
+    if not data:
+        raise UnreadableRecord(f"{path} is empty: nothing was recorded")
+    if lines.pop():
+        raise UnreadableRecord(f"{path}, line {len(lines) + 1}: it is cut off in the middle")
+    steps: list[Step] = []
+    version, offset, highest = "", 0, 0
+    for number, line in enumerate(lines, 1):
+        try:
+            said = json.loads(line) if line else {}
+            if "record" in said:
+                version, offset = str(said.get("version")), highest  # a process wrote on
+                if said["record"] != FORMAT:
+                    raise ValueError(f"it is of format {said['record']!r}, not {FORMAT}")
+            elif number == 1:
+                raise ValueError("it is no record of `serve --record`")
+            elif said:
+                step = _step(number, said, offset)
+                highest = max(highest, step.session)
+                steps.append(step)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            why = "it is too deep" if isinstance(error, RecursionError) else str(error)
+            by = f" (recorded by version {version[:40]})" if version else ""
+            raise UnreadableRecord(f"{path}, line {number}{by}: {why}") from None
+    return steps
+
+
+def _step(number: int, said: dict[str, Any], offset: int) -> Step:
+    if "missing" in said:
+        return Step(number, said.get("session", 0) and said["session"] + offset, None, None)
+    if not {"session", "event", "effects"} <= said.keys():
+        raise ValueError("it is no event of a session")
+    session, event = said["session"], from_json(said["event"])
+    effects = [from_json(each) for each in said["effects"]]
+    if type(session) is not int or type(event).__name__ not in EVENTS:
+        raise ValueError("it is no event of a session")
+    return Step(number, session + offset, event, effects)
+
+
+class Difference(NamedTuple):
+    """Where today's machine returns other effects than the one that was recorded."""
+
+    step: Step
+    today: list[ev.Effect] | str
+    """The effects; a text: how the machine failed."""
+
+
+class Played(NamedTuple):
+    """What came of a record."""
+
+    events: int
+    sessions: int
+    missing: int
+    """Sessions of which a part is missing: they were played up to there."""
+    differences: list[Difference]
+
+
+def play(steps: list[Step]) -> Played:
+    """Have a machine for each session handle its events; the first difference ends a session."""
+    machines: dict[int, SessionMachine | None] = {}
+    differences, events, missing = [], 0, set()
+    for step in steps:
+        if step.event is None:
+            for session in machines if step.session == 0 else (step.session,):
+                machines[session] = None
+                missing.add(session)
+            continue
+        machine = machines.setdefault(step.session, SessionMachine())
+        if machine is None:
+            continue
+        events += 1
+        today = _handled(machine, step.event)
+        if today != step.effects:
+            differences.append(Difference(step, today))
+            machines[step.session] = None
+    return Played(events, len(machines), len(missing), differences)
+
+
+def _handled(machine: SessionMachine, event: ev.Event) -> list[ev.Effect] | str:
+    try:
+        # As JSON says it: what was recorded is without secrets.
+        return [from_json(to_json(effect)) for effect in machine.handle(event)]
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what was looked for
+        return f"{type(error).__name__}: {error}"
+
+
+# As a test.
+
+
+def as_test(steps: list[Step], session: int) -> Iterator[str]:
+    """Yield the lines of one session, with short names, no texts, and today's effects."""
+    machine, name = SessionMachine(), _Names()
+    yield json.dumps({"record": FORMAT, "version": __version__}) + "\n"
+    for step in steps:
+        if step.session != session or step.event is None:
+            continue
+        event = cast("ev.Event", name.renamed(step.event))
+        effects = [to_json(effect) for effect in machine.handle(event)]
+        yield json.dumps({"session": 1, "event": to_json(event), "effects": effects}) + "\n"
+
+
+class _Names:
+    """Short names for those of prompts, turns and items, each the same wherever it stands."""
+
+    def __init__(self) -> None:
+        self._short: dict[str, str] = {}
+
+    def renamed(self, value: Any) -> Any:
+        if isinstance(value, PromptFailure):
+            return PromptFailure(value.code, "it failed", {})
+        if isinstance(value, PromptStop):
+            return PromptStop(value.reason)
+        fields = {field: getattr(value, field) for field in _fields(type(value))}
+        for field, held in fields.items():
+            fields[field] = self._of(field, held)
+        return type(value)(**fields)
+
+    def _of(self, field: str, held: Any) -> Any:
+        if isinstance(held, frozenset):
+            return frozenset(self._of(field, each) for each in held)
+        if isinstance(held, tuple(_ENDS.values())):
+            return self.renamed(held)
+        if not isinstance(held, str) or field in ("kind", "timer"):
+            return held
+        if field == "problem":
+            return "it failed"
+        letter = {"turn": "t", "root": "t", "items": "c", "item": "c"}.get(field, "p")
+        return self._short.setdefault(held, f"{letter}{len(self._short) + 1}")
