@@ -13,6 +13,7 @@ import pytest
 
 from codex_acp.codex.connection import agent_guard
 from codex_acp.codex.connection.agent_guard import hook_arguments
+from codex_acp.codex.connection.launch import UNLOAD_AT_ONCE
 from codex_acp.testing import Exit, Expect, ScriptedCodex
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
 
@@ -91,7 +92,7 @@ def test_settings_reach_codex_and_the_agent_answers(tmp_path: Path, words: list[
     assert isinstance(result, dict)
     assert result["sessionId"] == "thread-1"
     first, *given = codex.record().argv
-    of_ours = hook_arguments(sys.executable, agent_guard.__file__)
+    of_ours = [*hook_arguments(sys.executable, agent_guard.__file__), *UNLOAD_AT_ONCE]
     assert first == "app-server"
     assert given == [*of_ours, *(word for word in words if word != "serve")]
 

@@ -13,7 +13,12 @@ import pytest
 from codex_acp.codex.client import CodexClient
 from codex_acp.codex.connection import agent_guard
 from codex_acp.codex.connection.agent_guard import hook_arguments
-from codex_acp.codex.connection.launch import LaunchOptions, codex_version, spawn_app_server
+from codex_acp.codex.connection.launch import (
+    UNLOAD_AT_ONCE,
+    LaunchOptions,
+    codex_version,
+    spawn_app_server,
+)
 from codex_acp.errors import (
     CodexNotExecutable,
     CodexNotFound,
@@ -85,7 +90,7 @@ async def test_the_command_line_the_environment_and_the_directory(tmp_path: Path
     )
     said = await told(tmp_path, options)
     guard = hook_arguments(sys.executable, agent_guard.__file__)
-    assert said["argv"] == ["app-server", *guard, "-c", "model=gpt-5.5"]
+    assert said["argv"] == ["app-server", *guard, *UNLOAD_AT_ONCE, "-c", "model=gpt-5.5"]
     assert (said["path"], said["extra"]) == ("/bin", "yes")
     assert said["cwd"] == str(work.resolve())
 

@@ -66,6 +66,13 @@ def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, o
     return deepcopy(_ALWAYS.get(method))
 
 
+def default_news(method: str, params: JsonObject) -> list[JsonObject]:
+    """Return what is told behind the default result: Codex unloads what nobody follows."""
+    if method != "thread/unsubscribe":
+        return []
+    return [{"method": "thread/closed", "params": {"threadId": params.get("threadId")}}]
+
+
 def turn_object(turn_id: str, status: str = "inProgress") -> dict[str, object]:
     """A ``Turn`` with no items."""
     return {

@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never, cast
 
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
-from codex_acp.testing.app_server_defaults import default_result, turn_object
+from codex_acp.testing.app_server_defaults import default_news, default_result, turn_object
 from codex_acp.testing.app_server_entries import (
     AskClient,
     AwaitAnswer,
@@ -215,7 +215,8 @@ class AppServerPlayer:
         if self.script.defaults or method == "initialize":
             result = self._default(method, message)
             if result is not None:
-                return [Send({"id": message["id"], "result": result})]
+                told = [Send(news) for news in default_news(method, object_at(message, "params"))]
+                return [Send({"id": message["id"], "result": result}), *told]
         self.unexpected.append(message)
         text = f"the script of this app-server does not expect {method}"
         return [Send({"id": message["id"], "error": {"code": METHOD_NOT_FOUND, "message": text}})]

@@ -223,8 +223,11 @@ class SessionOpener:
                 # A thread that Codex has loaded for us keeps its directories and MCP servers.
                 await self._keep(codex, session_id)
                 was_open.unloaded = True
+                as_before = {**was_open.params, "runtimeWorkspaceRoots": [*was_open.roots]}
+                works_on = was_open.session.state.background and setup.params == as_before
                 was_open.session.detach()
-                await self.let_go(codex, session_id)
+                if not works_on:  # else its commands would end, for nothing
+                    await self.let_go(codex, session_id)
             with self._sessions.reopening(session_id) as held:
                 result = await self._resume(codex, session_id, setup)
                 try:
@@ -300,10 +303,12 @@ class SessionOpener:
                 await self._keep(opened.codex, session_id)
 
     async def let_go(self, codex: AppServerConnection, session_id: str) -> None:
-        """Tell Codex that nobody here follows the thread; bounded, and never fails."""
+        """Have Codex unload the thread, so that any process may open it; bounded, never fails."""
+        from codex_acp.codex.connection.unloading import let_go
+
         with suppress(CodexAcpError, TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
-                await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
+                await let_go(codex, session_id)
 
     async def drop(self, session_id: str) -> None:
         """Close a session that was opened for somebody who has given it up; as `let_go`."""

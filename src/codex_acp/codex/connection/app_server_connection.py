@@ -116,6 +116,8 @@ class AppServerConnection(NotificationApi, CodexCalls):
         A model may name any thread that it has heard of as an agent that it talks to."""
         self.believes_worktrees = False
         """Whether this Codex is so old: see `handshake.believes_worktrees`."""
+        self.unloads_at_once = False
+        """Whether this Codex unloads what nobody follows: see `handshake.unloads_at_once`."""
         self._started = False
         self._shaken = False
         self._answer: JsonValue = None
@@ -142,6 +144,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
         from codex_acp.codex.connection.handshake import (
             believes_worktrees,
             note_version,
+            unloads_at_once,
             user_agent_of,
         )
 
@@ -159,6 +162,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
                 user_agent = self.decode_result("initialize", self._answer).user_agent
             note_version(user_agent)
             self.believes_worktrees = believes_worktrees(user_agent)
+            self.unloads_at_once = unloads_at_once(user_agent)
             self._requests.peer_version = user_agent
             self._shaken = True
             self.initialized()

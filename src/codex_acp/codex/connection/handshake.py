@@ -112,6 +112,15 @@ def believes_worktrees(user_agent: str) -> bool:
     return bool(found) and (0, 0, 0) != _parts(found[-1]) < (0, 149, 0)
 
 
+def unloads_at_once(user_agent: str) -> bool:
+    """Return whether this Codex can be told to keep no thread loaded that nobody follows.
+
+    Measured: 0.163 and 0.169 can, 0.147 keeps it for half an hour.
+    """
+    found = _VERSION.findall(user_agent.partition("(")[0])
+    return bool(found) and not (0, 0, 0) != _parts(found[-1]) < (0, 163, 0)
+
+
 def check_version(version: str) -> None:
     """Raises CodexTooOld for the version of a Codex that this library cannot read."""
     if (0, 0, 0) != _parts(version) < _parts(OLDEST_VERSION):

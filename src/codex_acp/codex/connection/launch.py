@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 PROCESS_NAME = "codex app-server"
 """What stands for the process in errors and logs."""
 
+UNLOAD_AT_ONCE = ("-c", "thread_unload_delay_secs=0")
+"""A thread that this side lets go of is free for another process at once, see `unloading`; what
+is not written of it, Codex writes before."""
+
 VERSION_TIMEOUT_SECONDS = 20.0
 """For ``codex --version``: a first start reads a binary of 300 MB from the disk."""
 
@@ -100,7 +104,7 @@ def spawn_app_server(
         raise LaunchError(f"Codex cannot start in {options.cwd!r}: it is not a directory")
     guard = agent_guard.hook_arguments(sys.executable, agent_guard.__file__)
     path = binary.path if options.cwd is None else os.path.abspath(binary.path)  # noqa: PTH100
-    argv = [path, "app-server", *guard, *options.args]
+    argv = [path, "app-server", *guard, *UNLOAD_AT_ONCE, *options.args]
     env = _environment(binary, options.env)
     try:
         return spawn(

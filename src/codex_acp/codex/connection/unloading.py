@@ -1,0 +1,57 @@
+"""Letting go of a thread: Codex lets one process write it, for as long as it has it loaded.
+
+By itself Codex keeps a thread for a minute, or half an hour, after the last one has left it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from codex_acp._json import text_at
+from codex_acp.codex.connection.notification_router import NotificationSink
+
+if TYPE_CHECKING:
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+
+UNLOAD_SECONDS: Final = 1.0
+"""How long a thread may take to be unloaded: it takes milliseconds, unless something runs in it."""
+
+CLOSED: Final = "thread/closed"
+
+
+async def let_go(codex: AppServerConnection, thread_id: str) -> None:
+    """Tell Codex that nobody here follows the thread, and wait a moment until it is unloaded.
+
+    Then another process may write it. Raises as every call.
+    """
+    unloaded = _Unloaded(thread_id)
+    codex.subscribe_all(unloaded, frozenset({CLOSED}))
+    try:
+        result = await codex.call_raw("thread/unsubscribe", {"threadId": thread_id})
+        if codex.unloads_at_once and text_at(result, "status") == "unsubscribed":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(UNLOAD_SECONDS):
+                    await unloaded.heard.wait()
+    finally:
+        codex.unsubscribe_all(unloaded)
+
+
+class _Unloaded(NotificationSink):
+    """Hears that a thread is loaded no more."""
+
+    def __init__(self, thread_id: str) -> None:
+        self._thread_id = thread_id
+        self.heard = asyncio.Event()
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        del method
+        if text_at(params, "threadId") == self._thread_id:
+            self.heard.set()
+
+    def on_closed(self, error: TransportError | None) -> None:
+        del error
+        self.heard.set()
