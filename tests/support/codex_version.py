@@ -98,6 +98,11 @@ DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
                 "its stored history has no commands"
             )
         },
+        "e2e/test_sessions_elsewhere.py": {
+            "test_what_is_closed_here_is_opened_elsewhere_at_once": (
+                "keeps a thread loaded for half an hour after the last one has left it"
+            )
+        },
         "e2e/test_shutdown.py": {
             "test_an_idle_adapter_exits_at_once_and_leaves_nothing": (
                 "does not end by itself at the end of its input, and has to be killed after a while"

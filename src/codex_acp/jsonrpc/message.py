@@ -52,6 +52,12 @@ AGENT_LOST: Final = "agentLost"
 """``data.reason`` of an error: the program that does the agent's work has ended. Nothing is wrong
 with the request; it may be made again."""
 
+THREAD_ACTIVE_WRITER: Final = "thread_active_writer"
+"""``data.reason``: another program has the session open, and Codex lets one write it."""
+
+SESSION_BUSY: Final = "session_busy"
+"""``data.reason``: another process of this package works in the session now."""
+
 
 @record
 class Request:

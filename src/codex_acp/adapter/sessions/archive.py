@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.session_locks import acquired_soon
-from codex_acp.adapter.sessions.stored_threads import exists, stored_thread
+from codex_acp.adapter.sessions.stored_threads import (
+    exists,
+    raise_if_open_elsewhere,
+    stored_thread,
+)
 from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.mapping.events.session_events import StateChanged
 from codex_acp.mapping.session.ids import canonical_id
@@ -44,7 +48,7 @@ class SessionArchive:
     async def archive(self, session_id: str) -> None:
         """``session/archive``: one that is open is closed first, and what runs in it cancelled.
 
-        Raises RpcError: -32002, -32603 with Codex's reason.
+        Raises RpcError: -32002, -32600 if another process has it open, -32603 with Codex's reason.
         """
         session_id = canonical_id(session_id)
         self._sessions.not_below(session_id)
@@ -98,6 +102,7 @@ class SessionArchive:
         try:
             await codex.call_raw(method, {"threadId": session_id})
         except ErrorReply as error:
+            await raise_if_open_elsewhere(codex, session_id, error)
             thread = await stored_thread(codex, session_id)
             if thread is None:
                 raise unknown_session(session_id, error.message) from error

@@ -17,7 +17,7 @@ from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.session_locks import acquired_soon
-from codex_acp.adapter.sessions.stored_threads import exists
+from codex_acp.adapter.sessions.stored_threads import exists, raise_if_open_elsewhere
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.session.list import list_page, list_params, session_info, updated_at
@@ -168,7 +168,8 @@ class SessionMethods:
     async def delete(self, session_id: str) -> None:
         """``session/delete``: for good; one that is open is closed first.
 
-        One that is not there is as deleted as it can be. Raises RpcError -32603.
+        One that is not there is as deleted as it can be. Raises RpcError: -32600 for one that
+        another process has open, -32603.
         """
         self._sessions.not_below(session_id)
         if session_id in self._sessions or self._opener.lock(session_id).locked():
@@ -177,6 +178,7 @@ class SessionMethods:
         try:
             await codex.call_raw("thread/delete", {"threadId": session_id})
         except ErrorReply as error:
+            await raise_if_open_elsewhere(codex, session_id, error)
             if await exists(codex, session_id):
                 raise refused_call("Codex could not delete the session", error) from error
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)

@@ -391,9 +391,12 @@ class SessionOpener:
             if isinstance(error, NotAnswered):
                 await self.let_go(codex, session_id)  # which Codex may still open
             if isinstance(error, ErrorReply):
-                from codex_acp.adapter.sessions.stored_threads import must_be_usable
+                from codex_acp.adapter.sessions import stored_threads
 
-                if self.route.helps(await must_be_usable(codex, session_id, failure)):
+                await stored_threads.raise_if_open_elsewhere(codex, session_id, error)
+                if self.route.helps(
+                    await stored_threads.must_be_usable(codex, session_id, failure)
+                ):
                     return await self._resume(codex, session_id, setup)
             raise failure from error
 

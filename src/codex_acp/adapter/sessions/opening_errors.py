@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from codex_acp._json import object_at, value_at
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
@@ -12,8 +14,12 @@ from codex_acp.jsonrpc.message import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     RESOURCE_NOT_FOUND,
+    THREAD_ACTIVE_WRITER,
 )
 from codex_acp.transcript.secrets import scrub
+
+if TYPE_CHECKING:
+    from codex_acp.codex.connection.writers import Writer
 
 
 def unknown_session(session_id: str, data: object = None) -> RpcError:
@@ -50,6 +56,24 @@ def never_stored(session_id: str, error: RpcError) -> RpcError:
         "or was deleted; start a new session"
     )
     return RpcError(RESOURCE_NOT_FOUND, message, object_at(error.data) | {"reason": AGENT_LOST})
+
+
+def is_open_elsewhere(error: CodexAcpError) -> bool:
+    """Return whether Codex refused a thread that another process writes: it has no code for it."""
+    return isinstance(error, ErrorReply) and error.message.endswith("already has an active writer")
+
+
+def open_elsewhere(session_id: str, writer: Writer | None) -> RpcError:
+    """Answer a request for a session that a program has open which does not hand it over."""
+    whose = "another program" if writer is None else str(writer)
+    message = (
+        f"the session {session_id!r} is open in {whose}, and Codex lets one process write it; "
+        "close it there and try again, or go on with a copy (session/fork)"
+    )
+    data: dict[str, object] = {"sessionId": session_id, "reason": THREAD_ACTIVE_WRITER}
+    if writer is not None:
+        data["holder"] = {"pid": writer.pid, "name": writer.name}
+    return RpcError(INVALID_REQUEST, message, data)
 
 
 def session_error(error: CodexAcpError) -> RpcError:

@@ -6,8 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from codex_acp._json import object_at
-from codex_acp.adapter.sessions.opening_errors import archived_session, unknown_session
-from codex_acp.errors import ErrorReply, NotAnswered, RpcError, TransportError
+from codex_acp.adapter.sessions.opening_errors import (
+    archived_session,
+    is_open_elsewhere,
+    open_elsewhere,
+    unknown_session,
+)
+from codex_acp.errors import CodexAcpError, ErrorReply, NotAnswered, RpcError, TransportError
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -55,6 +60,19 @@ async def must_be_usable(
     if is_archived(thread):
         raise archived_session(session_id, error) from error
     return thread
+
+
+async def raise_if_open_elsewhere(
+    codex: AppServerConnection, session_id: str, error: CodexAcpError
+) -> None:
+    """Raise RpcError -32600 that names who has the thread open, if Codex refused it for that."""
+    if not is_open_elsewhere(error):
+        return
+    from codex_acp.adapter.in_thread import in_thread
+    from codex_acp.codex.connection.writers import writer_of
+
+    home = codex.server.codex_home
+    raise open_elsewhere(session_id, await in_thread(lambda: writer_of(home, session_id)))
 
 
 async def ensure_stored(codex: AppServerConnection, session_id: str) -> None:

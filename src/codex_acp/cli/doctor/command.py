@@ -39,6 +39,7 @@ from codex_acp.cli.doctor.turn import TURN_SECONDS, look_at_turn
 from codex_acp.cli.endings import FAILED, SIGNALLED
 from codex_acp.cli.interrupts import EndSignals
 from codex_acp.cli.terminal import rows_of, wants_colours
+from codex_acp.codex.connection.writers import writers
 from codex_acp.transcript.given import secrets_in, secrets_of_environment
 from codex_acp.transcript.secrets import remember_secrets
 
@@ -109,6 +110,7 @@ def _findings(options: DoctorOptions) -> Iterator[Finding]:
     else:
         yield from seen.by("codex", lambda: _find_codex(options.codex, seen))
     yield from seen.by("codex_home", lambda: _find_home(seen))
+    yield from seen.by("sessions", lambda: _look_at_open_sessions(seen))
     codex = seen.codex
     if codex is None:
         yield from look_at_syntax(seen.home.config)
@@ -135,6 +137,23 @@ def _find_home(seen: _Seen) -> Iterator[Finding]:
         yield problem("codex_home", text, "see whether its disk is there, or set CODEX_HOME")
     else:
         yield from findings
+
+
+def _look_at_open_sessions(seen: _Seen) -> Iterator[Finding]:
+    """Say which process has which session open: no other can write it meanwhile."""
+    home, check = seen.home.path, "sessions"
+    if home is None or not seen.home.usable:
+        return
+    try:
+        found = within(seen.deadline.left(CHECK_SECONDS), lambda: writers(home))
+    except FileNotFoundError:  # no Codex that locks has run here
+        return
+    for writer in found:
+        text = f"session {writer.thread_id} is open in {writer}"
+        if writer.stopped is not None:
+            yield warning(check, text, f"let it go on (kill -CONT {writer.stopped}), or end it")
+        else:
+            yield Finding(check, "ok", text)
 
 
 def _try_turn(codex: str, seen: _Seen) -> Iterator[Finding]:
