@@ -42,7 +42,7 @@ def read(**projects: Any) -> Any:
 
 
 @pytest.mark.parametrize(("booleans", "value"), [(False, "trusted"), (True, True)])
-async def test_trust_is_asked_of_codex_and_then_no_option_any_more(
+async def test_trust_is_asked_of_codex_and_then_stays_as_it_is(
     tmp_path: Path, booleans: bool, value: str | bool
 ) -> None:
     written = Expect("config/batchWrite", {"status": "ok"})
@@ -53,7 +53,11 @@ async def test_trust_is_asked_of_codex_and_then_no_option_any_more(
         assert option["type"] == ("boolean" if booleans else "select")
         assert str(tmp_path) in option["description"]
 
-        assert "trust" not in await bench.set("trust", value)
+        options = await bench.set("trust", value)
+        assert options["trust"]["currentValue"] == (True if booleans else "trusted")
+        if booleans:
+            with pytest.raises(RpcError, match="take that back"):
+                await bench.set("trust", False)
         (asked,) = bench.asked("config/batchWrite")
         assert str(tmp_path) in str(asked["edits"])
         assert asked["reloadUserConfig"] is True

@@ -214,3 +214,20 @@ def test_the_list_has_pages_a_filter_and_no_patience_with_wrong_cursors() -> Non
         assert listed(cwd="/nowhere") == []
         for params in ({"cursor": "made up"}, {"cwd": "here"}):
             assert adapter.ask("session/list", params)["error"]["code"] == INVALID_PARAMS
+
+
+def test_all_of_a_load_is_told_before_its_answer() -> None:
+    with SessionBench(COMMAND) as bench:
+        with bench.adapter() as adapter:
+            session = bench.new(adapter)
+            bench.run(adapter, session, "Run it.")
+        with bench.adapter() as adapter:
+            bench.ask(adapter, "session/load", session)
+            adapter.until("available_commands_update")
+            told = [
+                message["params"]["update"]["sessionUpdate"] if "params" in message else "answer"
+                for message in adapter.messages[1:]
+            ]
+            assert told.index("available_commands_update") < told.index("answer")
+            adapter.result("session/list", {})  # by now whatever else there is has been told
+            assert adapter.updates() == adapter.updates()[: len(told) - 1]

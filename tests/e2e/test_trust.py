@@ -179,7 +179,10 @@ def test_a_person_who_trusts_it_has_its_server_at_once_and_is_not_asked_again() 
         assert not repository.written()
 
         answer = adapter.ask("session/set_config_option", {**params, "value": "trusted"})
-        assert option(answer) is None
+        trust = option(answer)
+        assert trust is not None
+        assert trust["currentValue"] == "trusted"
+        assert [each["value"] for each in trust["options"]] == ["trusted"]
         wait_for(repository.server_mark)
         assert repository.written()
         repository.configuration_is_as_it_should()
@@ -188,7 +191,10 @@ def test_a_person_who_trusts_it_has_its_server_at_once_and_is_not_asked_again() 
             for update in updates_of(adapter.messages, beside)
             if update["sessionUpdate"] == "config_option_update"
         ]
-        assert "trust" not in [each["id"] for each in offered[-1]], "the other session in it"
+        (trust,) = [each for each in offered[-1] if each["id"] == "trust"]
+        assert trust["currentValue"] == "trusted", "the other session in it"
+        back = adapter.error("session/set_config_option", params)
+        assert back["code"] == -32602
 
         repository.server_mark.unlink()
         again = new(adapter, repository.path)

@@ -239,3 +239,16 @@ def test_a_session_goes_on_in_the_other_version_and_back() -> None:
         assert bench.idle()["stopReason"] == "end_turn"
         assert bench.text() == "One.Two.Three."
         assert "second" in str(bench.model.requests[-1].body["input"])
+
+
+def test_a_client_that_kept_a_session_has_each_answer_once_when_it_resumes_it() -> None:
+    script: list[list[Step]] = [[Text("Let me see."), exec_command("echo seen")], [Text("Done.")]]
+    with V2Bench(script) as bench:
+        bench.prompt("Look.")
+        bench.idle()
+        live = bench.conversation()
+        replay = {"sessionId": bench.session, "cwd": str(bench.home.workspace)}
+        bench.ask("session/resume", {**replay, "replayFrom": {"type": "start"}})
+        assert bench.conversation() == live
+        shown = {text for _, text in live.values()}
+        assert shown == {"Look.", "Let me see.", "seen\n", "Done."}

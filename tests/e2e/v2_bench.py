@@ -107,6 +107,25 @@ class V2Bench:
         chunks = self.adapter.updates("agent_message_chunk")
         return "".join(chunk["content"]["text"] for chunk in chunks)
 
+    def conversation(self) -> dict[str, tuple[str, str]]:
+        """Each message and terminal as a client has put it together, by its id: who, and text."""
+        found: dict[str, tuple[str, str]] = {}
+        for update in self.updates:
+            kind = update["sessionUpdate"].removesuffix("_chunk").removesuffix("_output")
+            key = str(update.get("messageId") or update.get("terminalId"))
+            if kind in ("user_message", "agent_message", "agent_thought"):
+                content = update["content"]
+                whole = isinstance(content, list)
+                text = "".join(each["text"] for each in (content if whole else [content]))
+            elif kind in ("terminal", "terminal_update"):
+                whole = "output" in update
+                data = update["output"]["data"] if whole else update.get("data", "")
+                kind, text = "terminal", base64.b64decode(data).decode()
+            else:
+                continue
+            found[key] = (kind, text if whole else found.get(key, (kind, ""))[1] + text)
+        return found
+
     def call(self, call_id: str) -> Json:
         """A tool call as a client has put it together: what is given replaces, null clears."""
         call: Json = {}

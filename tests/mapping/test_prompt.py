@@ -185,7 +185,7 @@ def test_all_that_can_be_mapped_is_advertised() -> None:
 
     assert advertised is not None
     assert advertised.image
-    assert advertised.audio
+    assert not advertised.audio, "which only Codex knows, who is not asked before the answer"
     assert advertised.embedded_context
 
 

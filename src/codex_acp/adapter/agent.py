@@ -161,10 +161,15 @@ class CodexAgent:
         return {"sessionId": opened.session_id, **opened.answer, **also}
 
     async def load_session(self, request: ResumeSession, audience: Audience | None = None) -> Json:
-        """See `SessionMethods.load`."""
+        """See `SessionMethods.load`; all that there is to say of it, is said before the answer."""
         if self._ahead is not None:
             self._ahead.start_within(0)
-        return self._opened(await self.methods.load(request, audience))
+        opened = await self.methods.load(request, audience)
+        answer = self._opened(opened._replace(said=()))
+        self._say(opened)
+        if self._services is not None:
+            await self._services.tell_commands(opened.session_id)
+        return answer
 
     async def resume_session(
         self, request: ResumeSession, audience: Audience | None = None
@@ -263,13 +268,15 @@ class CodexAgent:
 
     def _answered(self, opened: OpeningResult) -> None:
         """What a session tells at once behind the answer that opened it, whichever way it did."""
+        self._say(opened)
+        if self._services is not None and opened.session_id in self._sessions:
+            self._services.answered(opened.session_id)
+
+    def _say(self, opened: OpeningResult) -> None:
         session = self._sessions.known(opened.session_id)
-        if session is None:
-            return
-        for line in opened.said:
-            session.say(line)
-        if self._services is not None:
-            self._services.answered(session.id)
+        if session is not None:
+            for line in opened.said:
+                session.say(line)
 
     def _known(self, session: Session, opened: OpenSession) -> None:
         if self._ahead is not None:

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING
 from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.item_calls import status_of
 from codex_acp.mapping.calls.tool_calls import call_completed, call_started, whole_call
+from codex_acp.mapping.events.session_events import (
+    MessageAnew,
+    TextChunk,
+    ThoughtChunk,
+    ThoughtLine,
+)
 from codex_acp.mapping.messages.compaction import compaction_completed, compaction_started
 from codex_acp.mapping.messages.hooks import hook_prompt
 from codex_acp.mapping.messages.message_chunks import agent_message_completed, user_message
@@ -18,7 +24,9 @@ from codex_acp.mapping.messages.reasoning import reasoning_completed
 from codex_acp.mapping.messages.reviews import review_mode
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.events.session_events import SessionEvents
+    from collections.abc import Iterator
+
+    from codex_acp.mapping.events.session_events import SessionEvent, SessionEvents
     from codex_acp.mapping.state import SessionState
 
 
@@ -79,4 +87,15 @@ def whole_item(
     """
     if turn_running and status_of(item) == "inProgress":
         return started(state, item)
-    return finished(state, item, live=False)
+    return [*_anew(finished(state, item, live=False))]
+
+
+def _anew(events: SessionEvents) -> Iterator[SessionEvent]:
+    """The events, and before the first piece of each message that it begins anew."""
+    begun: set[str] = set()
+    for event in events:
+        if isinstance(event, TextChunk | ThoughtChunk | ThoughtLine):
+            if event.message_id not in begun:
+                yield MessageAnew(event.message_id, not isinstance(event, TextChunk))
+            begun.add(event.message_id)
+        yield event

@@ -41,6 +41,7 @@ _ALWAYS: dict[str, dict[str, object]] = {
     "permissionProfile/list": {"data": [], "nextCursor": None},
     "skills/list": {"data": []},
     "thread/archive": {},
+    "thread/inject_items": {},
     "thread/list": {"data": [], "nextCursor": None},
     "thread/name/set": {},
     "thread/unsubscribe": {"status": "unsubscribed"},

@@ -54,7 +54,9 @@ class Place:
         self.read: JsonValue = None
         """The whole answer that it is from, with its layers."""
         self.untrusted: str | None = None
-        """What a person can still decide to trust here; None: that is decided, or not known."""
+        """What a person could decide to trust here; None: that was decided, or is not known."""
+        self.trusted = False
+        """Whether that was decided since."""
         self.done = asyncio.Event()
         self.changed: Callable[[], None] | None = None
         """Called when all of it has come: nobody else's options depend on it."""

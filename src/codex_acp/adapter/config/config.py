@@ -301,13 +301,16 @@ class Config:
 
     async def _trust(self, session: ConfigSession, value: str) -> None:
         """A person says that a directory is trusted; that counts for all sessions in it."""
-        root = session.place.untrusted
-        if value != TRUSTED or root is None:
+        root, trusted = session.place.untrusted, session.place.trusted
+        if trusted and value != TRUSTED:
+            message = f"value: {root} is trusted; Codex's configuration is where to take that back"
+            raise RpcError(INVALID_PARAMS, message, {"field": "value", "valid": [True]})
+        if value != TRUSTED or root is None or trusted:
             return
         await session.ask("config/batchWrite", trust_edit(root))
         for each in self._sessions.values():
             if each.place.untrusted == root:
-                each.place.untrusted = None
+                each.place.trusted = True
                 if each is not session:
                     self._tell(each)
 

@@ -118,6 +118,7 @@ class ConfigSession(NotificationSink):
             preset_effort=self._preset_effort,
             booleans=booleans,
             untrusted=self.place.untrusted,
+            trusted=self.place.trusted,
         )
 
     @property

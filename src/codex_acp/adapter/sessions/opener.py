@@ -294,7 +294,7 @@ class SessionOpener:
         Not where git may not run: storing a thread makes Codex look at the directory.
         """
         opened = self._sessions.open_session(session_id)
-        if opened is None or opened.works() or opened.codex.closed:
+        if opened is None or opened.prompted or opened.codex.closed:
             return
         if not self._sessions.git_consent.stands(str(opened.params["cwd"])):
             return

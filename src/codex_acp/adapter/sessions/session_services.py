@@ -6,6 +6,7 @@ Owns which session has which. Loaded with the sessions, never before.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ from codex_acp.adapter.commands.command import SessionAccess
 from codex_acp.adapter.commands.commands import SessionCommands
 from codex_acp.adapter.prompts.plan_review import PlanMode
 from codex_acp.codex.connection.notification_router import NotificationSink
+from codex_acp.mapping.events.session_events import CommandsChanged
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -33,6 +35,9 @@ SKILLS_CHANGED: Final = "skills/changed"
 
 SETTLE_SECONDS: Final = 0.3
 """Skills change file by file; the list is read once they have been quiet for so long."""
+
+TELL_SECONDS: Final = 1.0
+"""How much longer a load may take for the list of commands."""
 
 
 class SessionServices(NotificationSink):
@@ -95,6 +100,14 @@ class SessionServices(NotificationSink):
         finally:
             self._answering.discard(session_id)
             self._spawn(lambda: self._announce(session_id))
+
+    async def tell_commands(self, session_id: str) -> None:
+        """Send the commands of an open session, if they come in time; else they follow."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TELL_SECONDS):
+                commands = await self.told_commands(session_id)
+                if commands:
+                    self._sessions.send(session_id, CommandsChanged(commands))
 
     def _commands_of(self, session_id: str, opened: OpenSession) -> SessionCommands:
         if self._of_session.get(session_id) is not opened:

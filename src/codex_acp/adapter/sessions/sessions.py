@@ -123,6 +123,12 @@ class OpenSession:
         """What was said of a thread that nobody followed; once."""
         return self.connection.threadless.take_of(thread_id)
 
+    @property
+    def prompted(self) -> bool:
+        """Whether a turn was asked for since it was opened."""
+        s = self.session
+        return self.early is not None or (s is not None and s.prompts.machine.calls > 0)
+
     def works(self) -> bool:
         """Whether something runs in it that may start a sub-agent."""
         s = self.session

@@ -20,7 +20,7 @@ META_KEY: Final = "codex-acp-sdk"
 
 AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
     "loadSession": True,
-    "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
+    "promptCapabilities": {"image": True, "embeddedContext": True},
     "mcpCapabilities": {"http": True, "sse": False},
     "sessionCapabilities": {
         "list": {},
@@ -43,9 +43,10 @@ more.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
 unstable schema. Text, resource links and stdio MCP servers are every agent's baseline and are not
-listed. Audio is refused, and said so, by the models that take none. ``concurrentPrompts``: a prompt
-sent while one runs is steered into the running turn and ends with it; what Codex takes no message
-into (a review, a compaction) it waits for.
+listed. Audio is passed on to a model that takes it and refused by the others: which models there
+are, Codex has not told yet, so it is not promised. ``concurrentPrompts``: a prompt sent while one
+runs is steered into the running turn and ends with it; what Codex takes no message into (a review,
+a compaction) it waits for.
 """
 
 

@@ -117,14 +117,17 @@ def terminal_state(
     output: str | None = None,
     ended: bool = False,
 ) -> TerminalState | None:
-    """Return the change of the command's terminal, which has the tool call's id; None: none."""
+    """Return the change of the command's terminal, which has the tool call's id; None: none.
+
+    With an output, also an empty one, where it ``begins`` a client has none of before.
+    """
     if not (begins or output or ended):
         return None
     return TerminalState(
         tool_call_id(item.id),
         cwd=item.cwd if begins else None,
         command=visible(item.command, multiline=True) if begins else None,
-        output=output or None,
+        output=output if begins else output or None,
         exit=TerminalExit(item.exit_code) if ended else None,
     )
 

@@ -249,7 +249,7 @@ def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> Ses
 def _announced_whole(
     state: SessionState, item: ToolItem, call: Call, terminal: TerminalState | None
 ) -> SessionEvents:
-    first = as_tool_call(call, _terminal(state, item, begins=True))
+    first = as_tool_call(call, _terminal(state, item, begins=True, output=""))
     if terminal is None:
         return (first,)
     return (first, ToolCallChanged(id=call.id, terminal=terminal))

@@ -37,7 +37,9 @@ PLAN: Final = "plan"
 DEFAULT: Final = "default"
 TRUST: Final = "trust"
 TRUSTED: Final = "trusted"
-"""The value that has Codex trust the directory; the other one changes nothing."""
+"""The value that has Codex trust the directory."""
+UNDECIDED: Final = "undecided"
+"""The other one, which changes nothing."""
 
 MODEL_DEFAULT: Final = "default"
 """The effort of a model that Codex does not list, as long as none was chosen."""
@@ -64,7 +66,9 @@ class ConfigView(NamedTuple):
     booleans: bool = False
     """Whether the client takes options of type ``boolean``."""
     untrusted: str | None = None
-    """The directory that a person can still decide to trust; None: that is decided."""
+    """The directory that a person could decide to trust; None: that was decided before."""
+    trusted: bool = False
+    """Whether it is trusted by now."""
 
     @property
     def model(self) -> Model | None:
@@ -99,7 +103,7 @@ def options_of(view: ConfigView) -> list[Option]:
     return (
         options
         if view.untrusted is None
-        else [*options, _trust(view.untrusted, switch=view.booleans)]
+        else [*options, _trust(view.untrusted, trusted=view.trusted, switch=view.booleans)]
     )
 
 
@@ -182,15 +186,16 @@ def _collaboration(view: ConfigView) -> Option:
     return Option(COLLABORATION, "Collaboration mode", about, category, current, tuple(choices))
 
 
-def _trust(directory: str, *, switch: bool) -> Option:
-
+def _trust(directory: str, *, trusted: bool, switch: bool) -> Option:
+    """Once it is trusted that is the one value: it is taken back in Codex's configuration."""
     about = (
         f"Lets Codex use the configuration, hooks and MCP servers of {visible(directory)}, now and "
         "in later sessions. Kept in your Codex configuration."
     )
-    choices = (Choice("undecided", "Not trusted"), Choice(TRUSTED, "Trusted"))
-    name = "Trust this directory"
-    return Option(TRUST, name, about, "_trust", "undecided", choices, switch=switch)
+    no, yes = Choice(UNDECIDED, "Not trusted"), Choice(TRUSTED, "Trusted")
+    choices = (yes,) if trusted and not switch else (no, yes)
+    current, name = (yes if trusted else no).value, "Trust this directory"
+    return Option(TRUST, name, about, "_trust", current, choices, switch=switch)
 
 
 def _with(choices: list[Choice], value: str, name: str) -> list[Choice]:

@@ -89,6 +89,15 @@ class ThoughtLine:
 
 
 @record
+class MessageAnew:
+    """The text of a message follows from its beginning: what a client has of it counts no more."""
+
+    message_id: str
+    thought: bool
+    """Whether it is the agent's reasoning."""
+
+
+@record
 class UserMessage:
     """A message of the person, whole."""
 
@@ -321,6 +330,7 @@ SessionEvent: TypeAlias = (
     TextChunk
     | ThoughtChunk
     | ThoughtLine
+    | MessageAnew
     | UserMessage
     | PromptTaken
     | Notice

@@ -21,6 +21,7 @@ from codex_acp.mapping.events.session_events import (
     Command,
     CommandsChanged,
     CompactionChanged,
+    MessageAnew,
     ModeChanged,
     Notice,
     OptionsChanged,
@@ -88,8 +89,8 @@ def updates_of(event: SessionEvent, client: ClientFeatures) -> Sequence[SessionU
             return (_of_session(event),)
         case SubAgentChanged() | SessionMessage():
             return (_of_session(event),) if client.subagents else ()
-        case StateChanged() | PromptTaken():
-            return ()  # v1 tells a prompt's end by its answer, and nothing else
+        case StateChanged() | PromptTaken() | MessageAnew():
+            return ()  # v1 tells a prompt's end by its answer, and has nothing but pieces
         case _:
             assert_never(event)
 

@@ -23,7 +23,7 @@ VERSION: Final = 2
 
 _CAPABILITIES: Final[dict[str, JsonValue]] = {
     "session": {
-        "prompt": {"image": {}, "audio": {}, "embeddedContext": {}},
+        "prompt": {"image": {}, "embeddedContext": {}},
         "mcp": {"stdio": {}, "http": {}},
         "delete": {},
         "additionalDirectories": {},

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp._generated.v2.models import (
     AgentMessageChunkSessionUpdate,
+    AgentMessageSessionUpdate,
     AgentThoughtChunkSessionUpdate,
+    AgentThoughtSessionUpdate,
     TerminalCancelCapabilities,
     TerminalCapabilities,
     TerminalExitStatus,
@@ -27,6 +29,7 @@ from codex_acp.acp._generated.v2.models import TerminalOutput as TerminalBytes
 from codex_acp.mapping.events.session_events import (
     CommandsChanged,
     CompactionChanged,
+    MessageAnew,
     ModeChanged,
     Notice,
     OptionsChanged,
@@ -80,6 +83,9 @@ def updates_of(event: SessionEvent) -> Sequence[SessionUpdate]:
         case ThoughtChunk() | ThoughtLine():
             block = TextContentBlock(text=event.text)
             return (AgentThoughtChunkSessionUpdate(message_id=event.message_id, content=block),)
+        case MessageAnew():
+            kind = AgentThoughtSessionUpdate if event.thought else AgentMessageSessionUpdate
+            return (kind(message_id=event.message_id, content=[]),)
         case UserMessage():
             blocks = [block_of(part) for part in event.content]
             message_id = event.client_id or event.message_id
@@ -146,8 +152,10 @@ def _terminal(terminal: TerminalState, stoppable: bool | None) -> Sequence[Sessi
         )
         if stoppable:
             begun.capabilities = TerminalCapabilities(cancel=TerminalCancelCapabilities())
+        if terminal.output is not None:  # all of it so far: what a client kept of it is replaced
+            begun.output = TerminalBytes(data=_base64(terminal.output))
         updates.append(begun)
-    if terminal.output:
+    elif terminal.output:
         data = _base64(terminal.output)
         updates.append(TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data))
     if terminal.exit is not None:
