@@ -93,9 +93,9 @@ MUTANTS: Final = (
         "return True or char in _JOINERS",
         "3.8: characters without a glyph are shown as they are", "tests/routing/test_display.py"),
     # The adapter.
-    Mutant("stale-turn", "adapter/sessions/session.py",
-        "if turn_id in self._stale or self.prompts.is_answered(turn_id):", "if False:",
-        "3.10: what belongs to a prompt that was answered is shown", LATE),
+    Mutant("stale-turn", "adapter/session/machine.py",
+        "if self.cancelled or turn in self.stale or self.is_answered(turn):", "if False:",
+        "3.10: what belongs to a prompt that was answered is asked", LATE),
     Mutant("failed-is-end", "mapping/session/stop_reasons.py",
         "return failure(turn.error or last_error)", 'return PromptStop("end_turn")',
         "4.4: a failed turn reads as end_turn", f"{TURNS} {CHAOS}"),

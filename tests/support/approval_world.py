@@ -69,7 +69,6 @@ class RawEnd:
 class QuietSession:
     """A session that shows nothing, and notes the order of what it was told."""
 
-    cancelling = False
     roots = ()
 
     def __init__(self) -> None:
@@ -83,9 +82,9 @@ class QuietSession:
         del wanted
         return {}
 
-    def given_up(self, thread_id: str, turn_id: str | None) -> bool:
+    def may_ask(self, thread_id: str, turn_id: str | None) -> bool:
         del thread_id, turn_id
-        return False
+        return True
 
     def announce_tool_call(self, call: Any) -> None:
         self.announced.add(call.id)

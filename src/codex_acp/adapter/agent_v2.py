@@ -173,7 +173,7 @@ class AgentInV2(CommonMethods):
         else:
             await self._agent.resume_session(request)
         session = self._session(request.session_id)
-        session.activity.again()
+        session.tell_state()
         answer = self._answer("ResumeSession", await self._of(session.id))
         return cast("v2.ResumeSessionResponse", answer)
 

@@ -16,6 +16,7 @@ from tests.adapter.session.world import (
     Budget,
     World,
     after_a_loss,
+    as_told,
     at_rest,
     left,
     left_alone,
@@ -29,7 +30,7 @@ machine.NO_DATA = NOTHING
 FIELDS: Final = (
     "turn", "prompts", "active", "closing", "late_starts", "gone", "look_up", "doubts", "stopped",
     "timers",
-    "calls", "runs", "plan",
+    "calls", "runs", "plan", "questions", "first", "told", "rest", "of_turn",
 )  # fmt: skip
 
 
@@ -92,6 +93,7 @@ def explore(
                         if isinstance(event, Lost):
                             after_a_loss(now)
                         at_rest(now, tried)
+                        as_told(now, tried)
                     state = (snapshot(tried), now)
                     if state in before:
                         continue

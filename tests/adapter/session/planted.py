@@ -119,8 +119,8 @@ PLANTED: Final = (
     ),
     Planted(
         "the end of a turn answers its prompt twice",
-        "        self._out.append(ev.Answer(prompt_id, end, began_turn, unread))\n",
-        "        self._out += [ev.Answer(prompt_id, end, began_turn, unread)] * 2\n",
+        "            self._out.append(ev.Answer(prompt_id, end, began, began and unread))\n",
+        "            self._out += [ev.Answer(prompt_id, end, began, began and unread)] * 2\n",
         Budget(prompts=1),
     ),
     Planted(
@@ -180,8 +180,8 @@ PLANTED: Final = (
     ),
     Planted(
         "a cancel leaves the question about a plan open",
-        "self._out += [ev.EndReview(None), ev.Abandon(prompt.place.call)]\n",
-        "self._out += [ev.Abandon(prompt.place.call)]\n",
+        "self._out += [ev.EndReview(None), ev.Abandon(call)]\n",
+        "self._out += [ev.Abandon(call)]\n",
         _PLAN,
     ),
     Planted(
@@ -204,8 +204,8 @@ PLANTED: Final = (
     ),
     Planted(
         "the plan of an interrupted turn is asked about",
-        "asks = self.plan and end == DONE and",
-        "asks = self.plan and",
+        "asks = mine[:1] if self.plan and end == DONE and",
+        "asks = mine[:1] if self.plan and",
         _PLAN,
     ),
     Planted(
@@ -220,6 +220,30 @@ PLANTED: Final = (
         "                self._answer(name, failure)\n",
         "                self._place(prompt, Waits())\n",
         _PLAN._replace(refusals=1, cancels=0),
+    ),
+    Planted(
+        "a session that Codex works in by itself is said to rest",
+        "any(turn not in self.stale for turn, _ in run.begun)",
+        "run.starter is not None",
+        _FOREIGN._replace(prompts=0),
+    ),
+    Planted(
+        "a session is said to rest before its last prompt is answered",
+        "            or any(prompt.works for prompt in self.prompts)\n",
+        "",
+        Budget(prompts=1, locals=1, cancels=0),
+    ),
+    Planted(
+        "a session rests between a plan and its carrying out",
+        "place=Waits(), inserted=False)",
+        "place=Waits(), inserted=False, works=False)",
+        _PLAN,
+    ),
+    Planted(
+        "the end of a turn leaves its session running",
+        "        over = mine[len(asks) :]\n",
+        "        over, self.told = mine[len(asks) :], 'idle'\n",
+        Budget(prompts=1, cancels=0),
     ),
     Planted(
         "an old look-up names the new turn",

@@ -12,6 +12,7 @@ from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.driver import TIMINGS
 from codex_acp.adapter.session.machine import CANCELLED, DONE, SessionMachine
 from codex_acp.adapter.session.states import Cancelling, InTurn, Running
+from codex_acp.mapping.events.session_events import Activity
 from codex_acp.mapping.session.stop_reasons import PromptFailure
 
 BOUND_SECONDS: Final = 15.0
@@ -104,6 +105,7 @@ class World(NamedTuple):
     done: frozenset[str] = frozenset()
     """Turns all of whose prompts are answered."""
     abandoned: frozenset[int] = frozenset()
+    told: Activity = "idle"
     # The plan.
     reviews: tuple[int, str] | None = None
     """The question that is open, and the prompt that waits for it."""
@@ -163,7 +165,7 @@ def _of_client(w: World) -> Iterator[Move]:
         )
         break  # in order, as they came: another order is another world of the same kind
     for name in sorted(w.speaking & w.open):
-        yield f"{name} is answered locally", ev.AnsweredLocally(name), w
+        yield f"{name} is answered locally", ev.AnsweredLocally(name, DONE), w
     if w.left.cancels and (w.open or w.running):
         left = _less(w, "cancels")
         after = w._replace(left=left, cancelled=w.cancelled | w.open, yes=False)
@@ -416,6 +418,15 @@ def seen(world: World, machine: SessionMachine, label: str) -> None:
     raise Wrong(f"something of {turn} is shown behind its answer")
 
 
+def _may_be_given(w: World, prompt: str) -> None:
+    if prompt in w.read:
+        raise Wrong(f"{prompt} is given to Codex twice")
+    if prompt not in w.open:
+        raise Wrong(f"{prompt} is given to Codex, and nobody waits for it")
+    if prompt.endswith("'") and not w.yes:
+        raise Wrong("a plan is carried out, and nobody wants that")
+
+
 def react(w: World, effects: list[ev.Effect]) -> World:
     """Let effects happen. Raises Wrong for one that must not."""
     interrupts = {each.turn for each in effects if isinstance(each, ev.Interrupt)}
@@ -423,12 +434,7 @@ def react(w: World, effects: list[ev.Effect]) -> World:
     for effect in effects:
         match effect:
             case ev.Start(prompt=prompt) | ev.Steer(prompt=prompt):
-                if prompt in w.read:
-                    raise Wrong(f"{prompt} is given to Codex twice")
-                if prompt not in w.open:
-                    raise Wrong(f"{prompt} is given to Codex, and nobody waits for it")
-                if prompt.endswith("'") and not w.yes:
-                    raise Wrong("a plan is carried out, and nobody wants that")
+                _may_be_given(w, prompt)
                 if isinstance(effect, ev.Start) and w.reviews is not None:
                     raise Wrong("a turn is asked for while a plan is asked about")
                 w = _written(w, effect)
@@ -438,7 +444,13 @@ def react(w: World, effects: list[ev.Effect]) -> World:
                 w = _abandoned(w, call)
             case ev.AskPlan() | ev.EndReview() | ev.TakePlan():
                 w = _plan(w, effect)
-            case ev.Insert() | ev.AnswerLocally() | ev.Answer() | ev.RefuseToJoin():
+            case (
+                ev.Insert()
+                | ev.AnswerLocally()
+                | ev.Answer()
+                | ev.RefuseToJoin()
+                | ev.ShowActivity()
+            ):
                 w = _told(w, effect)
             case _:
                 pass
@@ -480,8 +492,15 @@ def _plan(w: World, effect: ev.AskPlan | ev.EndReview | ev.TakePlan) -> World:
             return w._replace(leaving=prompt)
 
 
-def _told(w: World, effect: ev.PromptEffect) -> World:
+def _told(
+    w: World,
+    effect: ev.Insert | ev.AnswerLocally | ev.Answer | ev.RefuseToJoin | ev.ShowActivity,
+) -> World:
     match effect:
+        case ev.ShowActivity(now):
+            if now == w.told:
+                raise Wrong(f"{now} is told twice")
+            return w._replace(told=now)
         case ev.Insert(prompt):
             if prompt in w.inserted or prompt not in w.open:
                 raise Wrong(f"{prompt} is told twice to have its place")
@@ -540,6 +559,20 @@ def _answered(w: World, answer: ev.Answer) -> World:
     if turn is not None and not any(turns.get(other) == turn for other in w.open):
         w = w._replace(done=w.done | {turn})
     return w
+
+
+def as_told(w: World, machine: SessionMachine) -> None:
+    """Raise Wrong if the client was told something else than what is."""
+    taken = (w.inserted | {name for name in w.open if name.endswith("'")}) & w.open
+    if w.told == "idle" and taken:
+        raise Wrong(f"idle is told while prompts run: {sorted(taken)}")
+    if w.told != "idle" and not taken and machine.run is None and not machine.first:
+        raise Wrong(f"{w.told} is told while nothing runs")
+    runs = w.running if w.said and machine.run is not None else None
+    if w.told == "idle" and runs is not None and runs not in machine.stale:
+        raise Wrong(f"idle is told while {runs} runs")
+    if w.told == "running" and w.reviews is not None:
+        raise Wrong("running is told while a plan is asked about")
 
 
 def at_rest(w: World, machine: SessionMachine) -> None:

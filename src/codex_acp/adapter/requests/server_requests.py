@@ -409,9 +409,7 @@ class ServerRequestRunner:
         to say yes to that any more.
         """
         session = self._session(routed.session_id)
-        if session is None or routed.turn_id is None:
-            return False
-        return session.cancelling or session.given_up(routed.thread_id, routed.turn_id)
+        return session is not None and not session.may_ask(routed.thread_id, routed.turn_id)
 
     def _cancelled(self, request: ServerRequest, session_id: str) -> WireModel:
         routed = Decline(request, "the prompt was cancelled", session_id)

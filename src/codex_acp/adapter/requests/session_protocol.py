@@ -15,12 +15,8 @@ if TYPE_CHECKING:
 class SessionProtocol(Protocol):
     """What a runner may do with the session that a request belongs to."""
 
-    @property
-    def cancelling(self) -> bool:
-        """Whether its prompt was cancelled and has not ended."""
-
-    def given_up(self, thread_id: str, turn_id: str | None) -> bool:
-        """Whether the prompt of this turn, or of the one above it, was answered without its end."""
+    def may_ask(self, thread_id: str, turn_id: str | None) -> bool:
+        """Whether its person may be asked something for a turn; see `SessionMachine.may_ask`."""
 
     async def caught_up(self) -> None:
         """Wait until all that Codex has said so far was shown: files of an edit may be read."""

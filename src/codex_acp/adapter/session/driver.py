@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, assert_never
 from uuid import uuid4
@@ -17,7 +18,7 @@ from codex_acp._json import text_at
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, codex_gone, start_refused
 from codex_acp.adapter.session import events as ev
-from codex_acp.adapter.session.machine import SessionMachine
+from codex_acp.adapter.session.machine import DONE, SessionMachine
 from codex_acp.adapter.session.states import Reviews
 from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST, JsonValue
@@ -25,15 +26,17 @@ from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, Pro
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import UserInput
+    from codex_acp.mapping.events.session_events import Activity
     from codex_acp.wire.model import WireModel
 
     Tap: TypeAlias = Callable[[SessionMachine, ev.Event, list[ev.Effect]], None]
-
+    ToldId: TypeAlias = Callable[[str], None]
+    """Is called with the id of a message."""
     OnReply: TypeAlias = Callable[[JsonValue | CodexAcpError], None]
 
 logger = logging.getLogger(__name__)
@@ -144,14 +147,13 @@ class PromptHost(Protocol):
     async def take_plan(self) -> TurnWork:
         """Leave plan mode; return what carries the plan out. Raises CodexAcpError."""
 
-    def plan_inserted(self, message_id: str) -> None:
+    def plan_shown(self, message_id: str) -> None:
         """Show the message that does, as a prompt's."""
 
-    def works(self) -> None:
-        """A turn has begun, for a prompt or by itself."""
-
-    def rests(self, end: PromptEnd) -> None:
-        """It is over."""
+    def show_activity(
+        self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
+    ) -> None:
+        """Tell what the session does, and why nothing runs any more."""
 
     def turn_over(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None:
         """Send what is still to be sent of a turn, whose prompts are answered after this.
@@ -166,28 +168,27 @@ class PromptHost(Protocol):
 class _Waiting:
     """A prompt that the client waits for."""
 
-    def __init__(self, when_inserted: Callable[[str], None] | None, message_id: str = "") -> None:
+    def __init__(
+        self, show: ToldId, when_inserted: ToldId | None = None, message_id: str = ""
+    ) -> None:
         self.id = message_id or uuid4().hex
         """The id of its message, however often Codex is given it."""
         self.work: TurnWork | LocalReply | None = None
         self.scope = CancelScope()
         """Around the preparation of the prompt, or the command that answers it."""
-        self._when_inserted = when_inserted
+        self.show = show
+        """Shows its message."""
+        self.when_inserted = when_inserted
         self.takes_plan = False
         """Whether it goes on behind its turn, so that it can never be run anew."""
         self.outcome: asyncio.Future[PromptResult | None]
         self.outcome = asyncio.get_running_loop().create_future()
         """The result; None: its turn to be answered without Codex has come."""
 
-    def inserted(self) -> None:
-        """Tell, once, that it has its place among the messages of the session."""
-        told, self._when_inserted = self._when_inserted, None
-        if told is not None:
-            told(self.id)
-
-    def goes_on(self, message_id: str, work: TurnWork, inserted: Callable[[str], None]) -> None:
+    def goes_on(self, message_id: str, work: TurnWork, show: ToldId) -> None:
         """Its turn is over, and another message of it begins the next."""
-        self.id, self.work, self._when_inserted, self.takes_plan = message_id, work, inserted, True
+        self.id, self.work, self.show, self.when_inserted = message_id, work, show, None
+        self.takes_plan = True
 
     def settle(self, outcome: PromptResult | Exception | None) -> None:
         if self.outcome.done():
@@ -222,15 +223,12 @@ class Prompts:
         self._heard = 0.0
         self._events: deque[ev.Event] = deque()
         self._handling = False
+        self._questions = 0
+        """Asked so far."""
         self._usage: dict[str, JsonValue] | None = None
         self._settled: list[asyncio.Future[None]] = []
 
     # What others may know.
-
-    @property
-    def cancelling(self) -> bool:
-        """Whether the running turn was cancelled and has not ended."""
-        return self.machine.cancelled
 
     @property
     def busy(self) -> bool:
@@ -272,21 +270,22 @@ class Prompts:
     async def run(
         self,
         prepare: Callable[[], Awaitable[TurnWork | LocalReply]],
-        when_inserted: Callable[[str], None] | None = None,
+        show: ToldId,
+        when_inserted: ToldId | None = None,
         *,
         joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptResult:
         """Run one prompt to its end, behind those that came before it.
 
-        Takes its place in the order before anything else. ``when_inserted`` is called once, with
-        the message's id, when Codex has taken it. One that `begin` has begun has its place. Raises
-        RpcError if too many wait, and what ``prepare`` and a `LocalReply` raise; NothingRuns if it
-        ``joins`` a turn, and none takes it.
+        Takes its place in the order before anything else. ``show`` shows its message when Codex has
+        taken it, and then ``when_inserted`` is called once with the message's id. One that `begin`
+        has begun has its place. Raises RpcError if too many wait, and what ``prepare`` raises;
+        NothingRuns if it ``joins`` a turn, and none takes it.
         """
         waiting = None if early is None else self._waiting.get(early.taken() or "")
         if waiting is None:
-            waiting = self._enter(when_inserted)
+            waiting = self._enter(_Waiting(show, when_inserted))
             self.handle(ev.Prompted(waiting.id, joins))
         try:
             with waiting.scope:
@@ -298,9 +297,9 @@ class Prompts:
             del self._waiting[waiting.id]
             self.handle(ev.Withdrawn(waiting.id))
 
-    def begin(self, early: EarlyTurn, when_inserted: Callable[[str], None]) -> None:
+    def begin(self, early: EarlyTurn, show: ToldId) -> None:
         """Follow a turn that was asked for; `run` waits for its end. No prompt came before it."""
-        waiting = self._enter(when_inserted, early.message_id)
+        waiting = self._enter(_Waiting(show, early.when_inserted, early.message_id))
         early.placed(waiting.id)
         self._host.message_named(waiting.id)
         call = self.machine.calls + 1
@@ -341,12 +340,11 @@ class Prompts:
             self._settled.append(changed)
             await changed
 
-    def _enter(self, when_inserted: Callable[[str], None] | None, message_id: str = "") -> _Waiting:
+    def _enter(self, waiting: _Waiting) -> _Waiting:
         """Give a prompt its place at the end. Raises RpcError -32600 if too many wait."""
         if len(self._waiting) >= MAX_PROMPTS:
             message = f"{MAX_PROMPTS} prompts of this session are not answered yet; wait for one"
             raise RpcError(INVALID_REQUEST, message)
-        waiting = _Waiting(when_inserted, message_id)
         self._waiting[waiting.id] = waiting
         return waiting
 
@@ -362,9 +360,13 @@ class Prompts:
             waiting.outcome = asyncio.get_running_loop().create_future()
             assert isinstance(waiting.work, LocalReply), "it is answered without a turn"
             waiting.scope = CancelScope()
-            with waiting.scope:
-                await waiting.work.run()
-            self.handle(ev.AnsweredLocally(waiting.id))
+            end: PromptEnd = DONE
+            try:
+                with waiting.scope:
+                    await waiting.work.run()
+            except CodexAcpError as error:
+                end = start_refused(error)
+            self.handle(ev.AnsweredLocally(waiting.id, end))
 
     async def _give_up(self, waiting: _Waiting) -> None:
         """The client's ``$/cancel_request``: the answer follows the end of a turn that it alone
@@ -381,6 +383,17 @@ class Prompts:
 
             with anyio.CancelScope(shield=True):
                 await waiting.outcome
+
+    @contextmanager
+    def asking(self, *, first: bool = False) -> Iterator[None]:
+        """While a person is asked something; ``first``: before a turn."""
+        self._questions += 1
+        question = self._questions
+        self.handle(ev.Asked(question, first=first))
+        try:
+            yield
+        finally:
+            self.handle(ev.Settled(question))
 
     # What Codex reports.
 
@@ -450,7 +463,7 @@ class Prompts:
                 | ev.AskPlan() | ev.TakePlan() | ev.Abandon()
             ):  # fmt: skip
                 self._call(effect)
-            case ev.Insert() | ev.AnswerLocally() | ev.Answer() | ev.RefuseToJoin():
+            case ev.Show() | ev.Insert() | ev.AnswerLocally() | ev.Answer() | ev.RefuseToJoin():
                 self._tell_prompt(effect)
             case ev.SetTimer(timer):
                 self._set_timer(timer)
@@ -459,8 +472,7 @@ class Prompts:
             case (
                 ev.AskTurn()
                 | ev.EndReview()
-                | ev.ShowWork()
-                | ev.ShowRest()
+                | ev.ShowActivity()
                 | ev.EndTurn()
                 | ev.SettleQuestions()
                 | ev.Warn()
@@ -498,10 +510,12 @@ class Prompts:
         if waiting is None:  # nobody waits for it
             return
         match effect:
-            case ev.Insert():
-                waiting.inserted()
+            case ev.Show(message):
+                waiting.show(message)
+            case ev.Insert(message):
+                if waiting.when_inserted is not None:
+                    waiting.when_inserted(message)
             case ev.AnswerLocally():
-                waiting.inserted()
                 waiting.settle(None)
             case ev.Answer(_, end, began_turn, unread):
                 usage = self._usage if began_turn else None
@@ -519,10 +533,8 @@ class Prompts:
                 self._host.turn_begins()
             case ev.EndReview(approved):
                 self._host.plan_reviewed(approved)
-            case ev.ShowWork():
-                self._host.works()
-            case ev.ShowRest(end):
-                self._host.rests(end)
+            case ev.ShowActivity(now, end, usage):
+                self._host.show_activity(now, end, self._usage if usage else None)
             case ev.EndTurn():
                 self._usage = None
                 self._usage = self._host.turn_over(effect)
@@ -652,7 +664,7 @@ class Prompts:
         waiting = self._waiting.pop(prompt, None)
         if waiting is not None:
             message_id = uuid4().hex
-            waiting.goes_on(message_id, work, self._host.plan_inserted)
+            waiting.goes_on(message_id, work, self._host.plan_shown)
             self._waiting[message_id] = waiting
             self.handle(ev.PlanTaken(prompt, message_id, _kind(work)))
 

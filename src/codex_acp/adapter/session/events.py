@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from codex_acp._record import record
 
 if TYPE_CHECKING:
+    from codex_acp.mapping.events.session_events import Activity
     from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure
 
 Kind: TypeAlias = Literal["message", "turn", "local"]
@@ -48,9 +49,28 @@ class AskedEarly:
 
 @record(frozen=True)
 class AnsweredLocally:
-    """The text that answers a prompt without a turn was sent."""
+    """The command that answers a prompt without a turn has ended, and its text was sent."""
 
     prompt: str
+    end: PromptEnd
+
+
+@record(frozen=True)
+class Asked:
+    """The person is asked something: for a turn, see `SessionMachine.may_ask`; for ``turn`` None
+    before one begins, or for a sub-agent."""
+
+    question: int
+    turn: str | None = None
+    first: bool = False
+    """Whether it is asked before a turn: then the session works for nothing but that."""
+
+
+@record(frozen=True)
+class Settled:
+    """A question was answered, or withdrawn."""
+
+    question: int
 
 
 @record(frozen=True)
@@ -246,6 +266,8 @@ ClientEvent: TypeAlias = (
     | Prepared
     | AskedEarly
     | AnsweredLocally
+    | Asked
+    | Settled
     | PlanAnswered
     | PlanTaken
     | PlanFailed
@@ -346,8 +368,15 @@ class Abandon:
 
 
 @record(frozen=True)
+class Show:
+    """Show the prompt's message: it has its place among the session's."""
+
+    prompt: str
+
+
+@record(frozen=True)
 class Insert:
-    """Tell that the prompt has its place among the session's messages."""
+    """Tell that the prompt has its place."""
 
     prompt: str
 
@@ -393,27 +422,23 @@ class EndReview:
 
 
 @record(frozen=True)
-class ShowWork:
-    """Tell that Codex works."""
+class ShowActivity:
+    """Tell what the session does from now on.
 
+    ``end``: why nothing runs any more; ``usage``: with the tokens of the turn that ended last.
+    """
 
-@record(frozen=True)
-class ShowRest:
-    """Tell that Codex rests, and why."""
-
-    end: PromptEnd
+    now: Activity
+    end: PromptEnd | None = None
+    usage: bool = False
 
 
 @record(frozen=True)
 class EndTurn:
-    """Send what is still to be sent of a turn, before its prompts are answered.
-
-    ``goes_on``: a message that it has not read is the next turn, or its plan is asked about.
-    """
+    """Send what is still to be sent of a turn, before its prompts are answered."""
 
     turn: str | None
     end: PromptEnd
-    goes_on: bool
 
 
 @record(frozen=True)
@@ -447,12 +472,10 @@ CallEffect: TypeAlias = (
 )
 """An effect of which a reply is an event."""
 
-PromptEffect: TypeAlias = Insert | AnswerLocally | Answer | RefuseToJoin
+PromptEffect: TypeAlias = Show | Insert | AnswerLocally | Answer | RefuseToJoin
 """An effect on one prompt."""
 
-ShownEffect: TypeAlias = (
-    AskTurn | EndReview | ShowWork | ShowRest | EndTurn | SettleQuestions | Warn
-)
+ShownEffect: TypeAlias = AskTurn | EndReview | ShowActivity | EndTurn | SettleQuestions | Warn
 """An effect on what is shown."""
 
 TimerEffect: TypeAlias = SetTimer | ClearTimer

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.session.states import Place, Turn
+    from codex_acp.mapping.events.session_events import Activity
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 CANCELLED: Final = PromptStop("cancelled")
@@ -76,6 +77,16 @@ class SessionMachine:
         """Turns that have ended with their prompts answered, oldest first."""
         self.closing = False
         """Whether the client closes the session."""
+        self.questions: frozenset[int] = frozenset()
+        """Questions that the person has not answered."""
+        self.first: frozenset[int] = frozenset()
+        """Those among them that are asked before a turn, of a session that does nothing else."""
+        self.told: Activity = "idle"
+        """What the client was told last that the session does."""
+        self.rest: PromptEnd | None = None
+        """Why nothing runs, as soon as nothing does."""
+        self.of_turn = False
+        """Whether that is a turn's end, and not of what came behind it."""
         self.plan = False
         """Whether there was a plan to ask about when a turn ended last."""
         self.late_starts: tuple[LateStart, ...] = ()
@@ -121,6 +132,32 @@ class SessionMachine:
         run = self.run
         return turn in self.answered and not (run is not None and turn in (run.turn, run.active))
 
+    @property
+    def activity(self) -> Activity:
+        """What the session does: Codex asks from within its turn, and waits for the answer."""
+        run, asked = (
+            self.run,
+            self.questions
+            or any(isinstance(p.place, Reviews) and p.place.call is not None for p in self.prompts),
+        )
+        works = (
+            self.first
+            or any(prompt.works for prompt in self.prompts)
+            or (run is not None and any(turn not in self.stale for turn, _ in run.begun))
+        )
+        return "idle" if not works else "requires_action" if asked else "running"
+
+    def may_ask(self, turn: str, *, below: bool = False) -> bool:
+        """Whether the person may be asked something for a turn, or for a sub-agent's ``below``.
+
+        Not behind a cancel, and not for a turn that is over or was given up; a sub-agent's is given
+        up with the turn that it works for.
+        """
+        if self.cancelled or turn in self.stale or self.is_answered(turn):
+            return False
+        run = self.run
+        return not (below and self.stale and (run is None or run.starter is None))
+
     def _has_ended(self, turn: str) -> bool:
         run = self.run
         return turn in self.answered or (run is not None and turn in dict(run.ended))
@@ -140,6 +177,8 @@ class SessionMachine:
                 | ev.Prepared()
                 | ev.AskedEarly()
                 | ev.AnsweredLocally()
+                | ev.Asked()
+                | ev.Settled()
                 | ev.PlanAnswered()
                 | ev.PlanTaken()
                 | ev.PlanFailed()
@@ -179,7 +218,21 @@ class SessionMachine:
             pass
         if self.turn == Idle(freed=True):
             self.turn = Idle()
+        self._look()
         return out
+
+    def _look(self) -> None:
+        """Tell what the session does, if that is news; it follows from the state alone."""
+        now = self.activity
+        if now == self.told:
+            return
+        if self.told == "idle":
+            self.rest, self.of_turn = None, False
+        self.told = now
+        if now == "idle":
+            self._out.append(ev.ShowActivity(now, self.rest or DONE, self.of_turn))
+        else:
+            self._out.append(ev.ShowActivity(now))
 
     def _of_client(self, event: ev.ClientEvent) -> None:
         match event:
@@ -191,8 +244,14 @@ class SessionMachine:
                 self.calls = max(self.calls, call)
                 self.prompts += (Prompt(prompt, "message", InTurn()),)
                 self._begin(prompt, call)
-            case ev.AnsweredLocally(prompt):
-                self._answer(prompt, DONE)
+            case ev.AnsweredLocally(prompt, end):
+                self._spoken(prompt, end)
+            case ev.Asked(question, _, first):
+                self._asked(question, first=first)
+            case ev.Settled(question):
+                self.questions -= {question}
+                self._look()
+                self.first -= {question}
             case ev.PlanAnswered() | ev.PlanTaken() | ev.PlanFailed():
                 self._reviewed(event)
             case ev.Withdrawn(prompt):
@@ -264,7 +323,21 @@ class SessionMachine:
         else:
             self._leave(prompt_id)
 
+    def _spoken(self, prompt_id: str, end: PromptEnd) -> None:
+        """A turn that has ended meanwhile says why nothing runs, unless the command failed."""
+        if self.find(prompt_id) is not None:
+            if end != DONE or self.rest is None:
+                self.rest, self.of_turn = end, False
+            self._answer(prompt_id, end)
+
+    def _asked(self, question: int, *, first: bool) -> None:
+        if first and self.activity == "idle":
+            self.first |= {question}
+            self._look()
+        self.questions |= {question}
+
     def _cancel(self) -> None:
+        self.rest, self.of_turn = CANCELLED, False
         for prompt in self.prompts:
             if not isinstance(prompt.place, InTurn):
                 self._answer(prompt.id, CANCELLED)
@@ -303,7 +376,6 @@ class SessionMachine:
             self.stale.add(turn)
             self._interrupt_stale(turn)
             return
-        self._out.append(ev.ShowWork())
         match self.turn:
             case Idle() | Freeing():
                 self._follow(turn, root)
@@ -363,9 +435,7 @@ class SessionMachine:
                     self._over(end)
             case Freeing():
                 self.turn = Idle(freed=True)
-            case Idle():
-                self._out.append(ev.ShowRest(end))
-            case Running() | Cancelling() | CleaningUp():
+            case Idle() | Running() | Cancelling() | CleaningUp():
                 pass
             case _:
                 assert_never(self.turn)
@@ -429,8 +499,6 @@ class SessionMachine:
                     self._join(prompt)
                     if place.end is not None:  # a Codex that does not say what it has read
                         self._answer(prompt.id, place.end)
-                        if isinstance(self.turn, Idle):
-                            self._out.append(ev.ShowRest(place.end))
 
     def _interrupted(self, call: int, *, taken: bool) -> None:
         match self.turn:
@@ -574,6 +642,7 @@ class SessionMachine:
             return True
         if prompt.kind == "local":
             self._place(prompt, Local())
+            self._join(prompt)
             self._out.append(ev.AnswerLocally(prompt.id))
             return True
         if self.gone is not None:
@@ -674,18 +743,22 @@ class SessionMachine:
         self._forget_turn(run)
         self._take_out_unread(run, end)
         mine = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
-        asks = self.plan and end == DONE and run.starter is not None and not self._has_steered
-        self._out.append(ev.EndTurn(run.turn, end, self._has_steered or asks))
+        asks = mine[:1] if self.plan and end == DONE and not self._has_steered else []
+        self._out.append(ev.EndTurn(run.turn, end))
+        self.rest, self.of_turn = end, True
         self.answered.update(dict.fromkeys(name for name in run.names if name not in self.stale))
         if self.active in run.names and self.active not in self.stale:
             self.active = None
-        for prompt_id in mine[1:] if asks else mine:
+        over = mine[len(asks) :]
+        self.prompts = tuple(each for each in self.prompts if each.id not in over)
+        self._look()
+        for prompt_id in over:
             began = prompt_id == run.starter
-            self._answer(prompt_id, end, began_turn=began, unread=began and unread)
-        if asks:
+            self._out.append(ev.Answer(prompt_id, end, began, began and unread))
+        for prompt_id in asks:
             call = self._call()
-            self._change(mine[0], place=Reviews(call))
-            self._out.append(ev.AskPlan(call, mine[0]))
+            self._change(prompt_id, place=Reviews(call))
+            self._out.append(ev.AskPlan(call, prompt_id))
         self._adopt()
 
     def _forget_turn(self, run: Run) -> None:
@@ -763,16 +836,6 @@ class SessionMachine:
             case _:
                 assert_never(event)
 
-    def _end_review(self, prompt_id: str, end: PromptEnd) -> None:
-        """Ask nothing of a prompt's plan any more: it is answered, or nobody waits for it."""
-        prompt = self.find(prompt_id)
-        if prompt is not None and isinstance(prompt.place, Reviews):
-            self._place(prompt, Waits())
-            if prompt.place.call is not None:
-                self._out += [ev.EndReview(None), ev.Abandon(prompt.place.call)]
-            if self.run is None:
-                self._out.append(ev.ShowRest(end))
-
     # Interrupts.
 
     def _interrupt_run(self) -> None:
@@ -828,26 +891,29 @@ class SessionMachine:
 
     # Values.
 
-    def _answer(
-        self, prompt_id: str, end: PromptEnd, *, began_turn: bool = False, unread: bool = False
-    ) -> None:
-        self._end_review(prompt_id, end)
-        self._out.append(ev.Answer(prompt_id, end, began_turn, unread))
-        self._leave(prompt_id)
+    def _answer(self, prompt_id: str, end: PromptEnd, *, unread: bool = False) -> None:
+        self._leave(prompt_id, end)
+        self._look()
+        self._out.append(ev.Answer(prompt_id, end, unread=unread))
 
-    def _leave(self, prompt_id: str) -> None:
+    def _leave(self, prompt_id: str, end: PromptEnd = CANCELLED) -> None:
         """Forget a prompt: it is answered, or nobody waits for it."""
-        self._end_review(prompt_id, CANCELLED)
         prompt = self.find(prompt_id)
         if prompt is None:
             return
         self.prompts = tuple(each for each in self.prompts if each.id != prompt_id)
-        if isinstance(prompt.place, Steers):
-            self._clear("steer")
-            self._out.append(ev.Abandon(prompt.place.call))
-        steered = isinstance(prompt.place, Waits) and prompt.place.steered
-        if steered and self.run is None and not self._has_steered:
-            self._out.append(ev.ShowRest(CANCELLED))
+        match prompt.place:
+            case Steers(call=call):
+                self._clear("steer")
+                self._out.append(ev.Abandon(call))
+            case Reviews(call=call) if call is not None:
+                self._out += [ev.EndReview(None), ev.Abandon(call)]
+            case Waits() | Reviews() | Local() | InTurn():
+                pass
+            case _:
+                assert_never(prompt.place)
+        if prompt.works and not isinstance(prompt.place, Local | InTurn):
+            self.rest, self.of_turn = end, False
 
     def _join(self, prompt: Prompt) -> None:
         """The prompt has its place in the turn; the client is told once."""
@@ -855,7 +921,9 @@ class SessionMachine:
             self._clear("steer")
             self._place(prompt, InTurn())
         if not prompt.inserted:
-            self._change(prompt.id, inserted=True)
+            self._change(prompt.id, inserted=True, works=True)
+            self._out.append(ev.Show(prompt.id))
+            self._look()
             self._out.append(ev.Insert(prompt.id))
 
     def _place(self, prompt: Prompt, place: Place) -> None:

@@ -35,6 +35,7 @@ from codex_acp.adapter.session import driver
 from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.machine import SessionMachine
 from codex_acp.errors import MisuseError
+from codex_acp.mapping.events.session_events import Activity
 from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop
 from codex_acp.transcript.line_writer import LineWriter
 from codex_acp.transcript.private_file import open_private
@@ -140,8 +141,8 @@ def _made(name: str, fields: dict[str, object]) -> object:
 
 @cache
 def _hints(of: Any) -> dict[str, Any]:
-    ends = {"PromptEnd": PromptEnd, "PromptFailure": PromptFailure}
-    return get_type_hints(of, vars(sys.modules[of.__module__]) | ends)
+    more = {"PromptEnd": PromptEnd, "PromptFailure": PromptFailure, "Activity": Activity}
+    return get_type_hints(of, vars(sys.modules[of.__module__]) | more)
 
 
 def _fits(value: object, hint: Any) -> bool:
@@ -356,7 +357,7 @@ class _Names:
             return frozenset(self._of(field, each) for each in held)
         if isinstance(held, tuple(_ENDS.values())):
             return self.renamed(held)
-        if not isinstance(held, str) or field in ("kind", "timer"):
+        if not isinstance(held, str) or field in ("kind", "timer", "now"):
             return held
         if field == "problem":
             return "it failed"

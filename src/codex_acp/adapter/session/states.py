@@ -57,13 +57,15 @@ Place: TypeAlias = Waits | Local | Steers | InTurn | Reviews
 
 @record(frozen=True)
 class Prompt:
-    """One prompt. ``kind`` None: its content is being read."""
+    """One prompt. ``kind`` None: its content is being read. ``inserted``: its message was shown;
+    ``works``: a message of it was, so that the session is not idle."""
 
     id: str
     kind: Kind | None
     place: Place
     joins: bool = False
     inserted: bool = False
+    works: bool = False
 
 
 # The turn.

@@ -19,10 +19,10 @@ from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from codex_acp.adapter.audience import Audience
-    from codex_acp.adapter.sessions.activity import SessionActivity
     from codex_acp.adapter.sessions.session_transcript import SessionTranscript
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.threads.git_config import GitProgram
@@ -62,12 +62,13 @@ class GitConsent:
         directory: str,
         session_id: str,
         audience: Audience | None,
-        activity: SessionActivity,
+        asking: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """Return when git may run all that it would run there.
 
-        Asks ``audience`` in a session that it knows, unless the user trusts the directory; None:
-        there is nobody who could be asked. Raises RpcError -32600 without an agreement.
+        Asks ``audience``, while ``asking``, in a session that it knows, unless the user trusts the
+        directory; None: there is nobody who could be asked. Raises RpcError -32600 without an
+        agreement.
         """
         if not await self.look(directory):
             return
@@ -78,7 +79,7 @@ class GitConsent:
             if not await _is_trusted(codex, directory):
                 if audience is None:
                     raise _refused(directory, programs)
-                with activity.asking_first():
+                with asking():
                     agreed = await self._ask(directory, programs, session_id, audience)
                 if not agreed:
                     raise _refused(directory, programs)

@@ -5,6 +5,7 @@ Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, assert_never
@@ -13,16 +14,16 @@ from uuid import uuid4
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Commands, Says, StartsTurn
 from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
-from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
+from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
 from codex_acp.adapter.session.driver import LocalReply, NotTaken, PromptDone, Prompts, TurnWork
-from codex_acp.adapter.sessions.activity import SessionActivity, stop_command
+from codex_acp.adapter.sessions.activity import stop_command
 from codex_acp.adapter.sessions.opening_errors import unknown_session
-from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
+from codex_acp.adapter.sessions.prompt_message import prompt_message
 from codex_acp.adapter.sessions.shown_thread import ShownThread
 from codex_acp.adapter.sub_agents.sub_agents import SubAgents
 from codex_acp.codex.connection.notification_router import is_unloaded
-from codex_acp.errors import CodexAcpError, RpcError, TransportError
+from codex_acp.errors import RpcError, TransportError
 from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_ended
 from codex_acp.mapping.events.content import TextBlock
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.events import session_events as events
     from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.session_events import Activity
     from codex_acp.routing.changes import Looks
 
 
@@ -92,7 +94,6 @@ class Session:
         self._state.roots = tuple(roots)
         self.thread = ShownThread(codex, session_id, self._state, self)
         """What hears its notifications."""
-        self.activity = SessionActivity(self._tell_activity)
         self.sub_agents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs,
             may_have=may_have, earlier=earlier,
@@ -112,9 +113,7 @@ class Session:
 
     def begin(self, early: EarlyTurn) -> None:
         """The turn of its first prompt was asked for before; `prompt` waits for its end."""
-        self.prompts.begin(
-            early, lambda taken: self._inserted(taken, early.message, early.when_inserted)
-        )
+        self.prompts.begin(early, lambda message_id: self._show(message_id, early.message))
 
     async def prompt(
         self,
@@ -142,7 +141,8 @@ class Session:
             raise NotTaken(INTERNAL_ERROR, self.lost, {"reason": AGENT_LOST})
         end, usage, unread = await self.prompts.run(
             lambda: self._work(prompt),
-            lambda taken: self._inserted(taken, prompt, when_inserted),
+            lambda message_id: self._show(message_id, prompt),
+            when_inserted,
             joins=joins,
             early=early,
         )
@@ -247,26 +247,13 @@ class Session:
         if self.ensure_git_consent is not None:
             await self.ensure_git_consent()
 
-    def _inserted(
-        self, message_id: str, prompt: Sequence[Block], told: Callable[[str], None] | None
-    ) -> None:
+    def _show(self, message_id: str, prompt: Sequence[Block]) -> None:
         self._outflow.send(self.id, PromptTaken(message_id, prompt))
-        self.activity.begins()
-        if told is not None:
-            told(message_id)
 
     async def _speak(self, command: Says) -> None:
-        end: PromptEnd = PromptStop("end_turn")
-        try:
-            with self.activity.speaking():
-                text = await command.run()
-            if text:
-                self._outflow.send(self.id, TextChunk(uuid4().hex, text))
-        except CodexAcpError as error:
-            end = start_refused(error)
-            raise refused(error) from error
-        finally:
-            self.activity.spoken(end, works=self.prompts.turn is not None)
+        text = await command.run()
+        if text:
+            self._outflow.send(self.id, TextChunk(uuid4().hex, text))
 
     # What its prompts need: see `PromptHost`.
 
@@ -300,7 +287,6 @@ class Session:
         assert plan is not None, "it was proposed"
         self._plan = PlanQuestion(self.id, plan, mode.asks())
         self.tell([self._plan.announced])
-        self.activity.asks()
 
     async def plan_approved(self) -> bool:
         assert self._plan is not None, "it was shown"
@@ -308,9 +294,7 @@ class Session:
 
     def plan_reviewed(self, approved: bool | None) -> None:
         assert self._plan is not None, "it was asked about"
-        ended = self._plan.ended(approved)
-        self.activity.asked()
-        self.tell([ended])
+        self.tell([self._plan.ended(approved)])
 
     async def take_plan(self) -> TurnWork:
         assert self.plan_mode is not None, "a plan was proposed in it"
@@ -319,23 +303,25 @@ class Session:
         assert isinstance(work, TurnWork), "it is no command"
         return work
 
-    def plan_inserted(self, message_id: str) -> None:
-        self._inserted(message_id, [TextBlock(MESSAGE)], None)
+    def plan_shown(self, message_id: str) -> None:
+        self._show(message_id, [TextBlock(MESSAGE)])
 
     @property
     def state(self) -> StateChanged:
         """What it is doing."""
-        return StateChanged(self.activity.now, background=list(self._state.background))
+        return StateChanged(self.prompts.machine.activity, background=list(self._state.background))
 
-    def _tell_activity(self, activity: events.StateChanged) -> None:
-        activity.background = list(self._state.background)
-        self._outflow.send(self.id, activity)
+    def tell_state(self) -> None:
+        """Say what it is doing, whatever was said before."""
+        self._outflow.send(self.id, self.state)
 
-    def works(self) -> None:
-        self.activity.begins()
-
-    def rests(self, end: PromptEnd) -> None:
-        self.activity.ends(end)
+    def show_activity(
+        self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
+    ) -> None:
+        background = list(self._state.background)
+        self._outflow.send(self.id, StateChanged(now, end, usage=usage, background=background))
+        if now == "idle":
+            self._outflow.flush()
 
     def turn_over(self, turn: EndTurn) -> dict[str, JsonValue] | None:
         """Leave nothing open, and tell the person why it has ended."""
@@ -344,27 +330,13 @@ class Session:
         if isinstance(end, PromptStop) and end.message:
             self._outflow.send(self.id, TextChunk(f"{turn.turn}-end", end.message))
         usage = turn_usage(self._used_before, self._state.total_usage)
-        if not turn.goes_on:
-            self.activity.ends(end, usage)
         self._outflow.flush()
         return usage
 
     # What the routing of server requests asks and shows: see `SessionProtocol`.
 
-    @property
-    def cancelling(self) -> bool:
-        return self.prompts.cancelling
-
-    def given_up(self, thread_id: str, turn_id: str | None) -> bool:
-        """A sub-agent's turn is given up with the one that it works for.
-
-        So is one that has ended: nobody is to be asked for it any more.
-        """
-        if turn_id is None:
-            return False
-        if turn_id in self._stale or self.prompts.is_answered(turn_id):
-            return True
-        return bool(self._stale) and thread_id != self.id and not self.prompts.running
+    def may_ask(self, thread_id: str, turn_id: str | None) -> bool:
+        return turn_id is None or self.prompts.machine.may_ask(turn_id, below=thread_id != self.id)
 
     async def caught_up(self) -> None:
         await self.thread.caught_up()
@@ -383,7 +355,7 @@ class Session:
         self._outflow.flush()
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
-        how = {"accepted": accepted, "cancelled": self.cancelling}
+        how = {"accepted": accepted, "cancelled": self.prompts.machine.cancelled}
         self.thread.put(lambda: self.tell(approval_settled(self._state, tool_call_id, **how)))
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
@@ -393,7 +365,7 @@ class Session:
 
     @contextmanager
     def waiting_for_person(self, thread_id: str) -> Iterator[None]:
-        with self.activity.waiting(), self.sub_agents.waiting(thread_id):
+        with self.prompts.asking(), self.sub_agents.waiting(thread_id):
             yield
 
     def say(self, text: str) -> None:
@@ -427,7 +399,8 @@ class Session:
         item_id = item_of(params) if method == "item/completed" else None
         if item_id is None or tool_call_id(item_id) not in self._state.background:
             return False
-        return self.activity.again_soon()
+        asyncio.get_running_loop().call_soon(self.tell_state)  # behind what is being shown now
+        return True
 
     def may_show_pieces(self, turn_id: str) -> bool:
         if turn_id in self._stale:

@@ -9,6 +9,7 @@ that it was opened on, see `Sessions.move`. Must not know ACP's methods.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import list_at
@@ -315,10 +316,11 @@ class Sessions:
         hears, opened = audience or self.audience(session_id), self._open.get(session_id)
         if opened is None or opened.session is None:
             activity = SessionActivity(lambda now: hears.outflow.send(session_id, now))
+            asking = activity.asking_first
         else:
-            activity = opened.session.activity
+            asking = partial(opened.session.prompts.asking, first=True)
         asked = hears if opens or opened is not None else None
-        await self.git_consent.ensure(codex, directory, session_id, asked, activity)
+        await self.git_consent.ensure(codex, directory, session_id, asked, asking)
 
     def is_live(self, session_id: str) -> bool:
         """Whether Codex has the session's thread loaded, and reports to us what happens in it."""
