@@ -94,7 +94,9 @@ async def test_pages_are_shown_in_order_and_all_before_the_answer() -> None:
     async with MemoryBench(resumed(), *pages) as bench:
         assert "result" in await load(bench)
         assert texts(bench) == "1 2 3 "
-        assert updates(bench)[-1] == {"sessionUpdate": "session_info_update", "title": "Stored"}
+        *_, title, commands = updates(bench)
+        assert title == {"sessionUpdate": "session_info_update", "title": "Stored"}
+        assert commands["sessionUpdate"] == "available_commands_update"
         asked = await bench.asked_codex("thread/items/list", 3)
     assert [each.get("cursor") for each in asked] == [None, "a", "b"]
     assert all(each["sortDirection"] == "asc" for each in asked)
@@ -116,8 +118,8 @@ async def test_what_codex_reports_meanwhile_comes_behind_the_history() -> None:
         resumed(), live, page(message(1), cursor="a"), live, page(message(2))
     ) as bench:
         assert "result" in await load(bench)
-        titles = [update.get("title") for update in updates(bench)]
-    assert titles == [None, None, "Stored", "Live", "Live"]
+        titles = [update["title"] for update in updates(bench) if "title" in update]
+    assert titles == ["Stored", "Live", "Live"]
 
 
 async def test_a_call_that_was_cut_off_has_failed_and_one_of_a_running_turn_goes_on() -> None:
