@@ -396,6 +396,15 @@ def test_settings_of_an_editor_name_the_whole_command(name: str) -> None:
         assert '"a\\"b"' in text
 
 
+def test_the_settings_of_an_editor_stand_alone_on_standard_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["doctor", "--editor", "zed"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out).keys() == {"agent_servers"}
+    assert shown.err == "Zed, in settings.json:\n\n"
+
+
 def test_an_editor_that_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["doctor", "--editor", "ed"])

@@ -83,6 +83,8 @@ async def test_whatever_else_is_typed_chooses_nothing_and_is_asked_about_again(
     asking, shown, reader = questions(typed, typed, then)
     assert await asking.permission(permission()) == option
     assert shown.getvalue().count("That is none of the answers.") == 2
+    told_why = "each question has letters of its own" in " ".join(shown.getvalue().split())
+    assert told_why == (typed in ("y", "yes", "1"))
     assert shown.getvalue().count("asks for permission") == 1
     assert reader.dropped == 3
 

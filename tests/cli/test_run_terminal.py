@@ -7,12 +7,20 @@ import os
 import shlex
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from codex_acp.acp.types import (
+    ContentToolCallContent,
+    TextContentBlock,
+    ToolCallStatus,
+    ToolCallUpdateSessionUpdate,
+)
 from codex_acp.cli.screen.frame import columns_of, wrapped
 from codex_acp.cli.screen.output import TextOutput
+from codex_acp.runtime import ToolCall
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment
 from tests.cli.on_terminal import MARK, STYLES, TOO_SMALL, OnTerminal, agent
 
@@ -90,6 +98,32 @@ def test_a_note_is_broken_between_words() -> None:
     assert [len(row) <= 80 for row in rows] == [True, True, False]
 
 
+def test_a_command_that_failed_says_its_exit_code_once() -> None:
+    err = io.StringIO()
+    screen = TextOutput(io.StringIO(), err, live=False)
+    call = ToolCall("c", title="ls x", status="failed", raw_output={"exitCode": 3})
+    said = ContentToolCallContent(content=TextContentBlock(text="Exit code: 3"))
+    screen.update(changed("failed"), {"c": replace(call, content=(said,))})
+    assert err.getvalue() == "! ls x (exit code 3)\n"
+
+
+def test_what_runs_on_behind_a_cancel_is_said_as_it_was_in_the_end() -> None:
+    err = io.StringIO()
+    screen = TextOutput(io.StringIO(), err, live=False)
+    unknown = ContentToolCallContent(content=TextContentBlock(text="Its process may still run."))
+    call = ToolCall("c", title="sleep 9", status="failed", content=(unknown,))
+    with screen.working("working"):
+        screen.cancelling()
+        screen.update(changed("failed"), {"c": call})
+        ended = replace(call, content=(), raw_output={"exitCode": -1})
+        screen.update(changed("failed"), {"c": ended})
+    assert err.getvalue() == "! sleep 9 (cancelled)\n"
+
+
+def changed(status: ToolCallStatus) -> ToolCallUpdateSessionUpdate:
+    return ToolCallUpdateSessionUpdate(tool_call_id="c", status=status)
+
+
 def test_a_question_is_drawn_again_when_the_command_was_stopped(env: dict[str, str]) -> None:
     with OnTerminal(env, *agent("asks"), "Go.") as terminal:
         terminal.until(PROMPT)
@@ -134,7 +168,7 @@ def test_a_flood_is_shown_in_few_lines(env: dict[str, str]) -> None:
     with OnTerminal(env, *agent("floods"), "Go.", stdout_too=True) as terminal:
         terminal.rest()
         assert terminal.end()[0] == 0
-    assert terminal.screen.count("\n") < 100
+    assert terminal.screen.count("\n") < 150  # what is long is broken between words here
     assert len(terminal.screen) < 20_000
     assert "\x1b[2J" not in terminal.screen
     assert "and 990 more that have not ended" in terminal.screen

@@ -11,6 +11,7 @@ from codex_acp.cli.arguments import run_parser, serve_parser
 from codex_acp.cli.endings import USAGE
 from codex_acp.cli.run import run
 from codex_acp.cli.run_arguments import RunOptions
+from codex_acp.errors import MisuseError
 
 
 def test_it_is_repeated_and_kept_as_codex_compares_it(tmp_path: Path) -> None:
@@ -37,3 +38,9 @@ def test_another_agent_is_not_told_of_it(
     words = [*agent, "--trust", str(tmp_path), "Go."]
     assert run(parsed_as(RunOptions, run_parser().parse_args(words))) == USAGE
     assert "--trust is for the agent codex" in capsys.readouterr().err
+
+
+def test_the_binary_that_run_is_given_goes_to_the_agent_codex_alone() -> None:
+    assert RunOptions(prompt="Go.", codex="/c").spec().command[-2:] == ("--codex", "/c")
+    with pytest.raises(MisuseError, match="--codex is for the agent codex"):
+        RunOptions(prompt="Go.", codex="/c", agent="claude").spec()

@@ -137,6 +137,7 @@ def run_parser() -> argparse.ArgumentParser:
 
     parser = parser_of("run")
     add_run_arguments(parser)
+    _add_codex(parser)
     return parser
 
 
@@ -187,6 +188,7 @@ def chat_parser() -> argparse.ArgumentParser:
 
     parser = parser_of("chat")
     add_chat_arguments(parser)
+    _add_codex(parser)
     return parser
 
 

@@ -64,7 +64,7 @@ def chat(options: ChatOptions) -> int:
             raise MisuseError("chat needs a terminal; `codex-acp-sdk run` sends one prompt without")
     except (MisuseError, ValueError) as error:
         return failed("chat", error)
-    screen = TextOutput(sys.stdout, sys.stderr, verbose=options.verbose)
+    screen = TextOutput(sys.stdout, sys.stderr, verbose=options.verbose, markdown=True)
     start_logging(level, screen.logged)
 
     async def main() -> int:
@@ -86,6 +86,7 @@ class _Chat:
         self._screen = screen
         self._host = host
         self._between: deque[Update] = deque(maxlen=BETWEEN)
+        self._notices: set[str] = set()
         self._asked = False
         """Whether a prompt runs, whose updates come by themselves."""
 
@@ -104,7 +105,6 @@ class _Chat:
                 if text is None:
                     text = await self._input.line(session)
                     self._host.take_signals()
-                    self._show_between()
                 if text.strip():
                     session = await self._take(text, session)
                 text = None
@@ -120,7 +120,9 @@ class _Chat:
             if session.closed:
                 session = await self._open(session.session_id, or_new=True)
             if await ChatCommands(self._screen, session).took(text):
+                self._show_between()
                 return session
+            self._show_between()
             self._asked = True
             await self._host.send(session, text)
         except TransportError as error:
@@ -170,7 +172,12 @@ class _Chat:
 
     def _show_between(self) -> None:
         while self._between:
-            self._screen.update(self._between.popleft(), {})
+            update = self._between.popleft()
+            if isinstance(update, NoticeSessionUpdate):
+                if update.title in self._notices:
+                    continue  # each session of one Codex is told what is wrong with the machine
+                self._notices.add(update.title)
+            self._screen.update(update, {})
 
     async def _sessions(self) -> list[SessionInfo]:
         with self._screen.working(f"starting {visible(self._spec.name)}"):

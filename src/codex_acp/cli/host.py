@@ -197,6 +197,7 @@ class Host:
         self._signal = number
         if number == signal.SIGINT and first and self._prompt is not None:
             self._prompt.cancel()
+            self._screen.cancelling()
             if self._json is None:
                 self._screen.note("cancelling; Ctrl-C again ends the agent at once")
             return

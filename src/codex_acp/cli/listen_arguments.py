@@ -27,7 +27,7 @@ MAX_KEEP: Final = 30 * 86400
 
 def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
     """Everything about clients of the network."""
-    group = parser.add_argument_group("for clients of the network (see docs/network.md)")
+    group = parser.add_argument_group("for clients of the network")
     group.add_argument(
         "--listen",
         metavar="URL",

@@ -70,6 +70,8 @@ class AgentOptions:
     mode: str | None = None
     effort: str | None = None
     verbose: bool = False
+    codex: str | None = None
+    """The binary that the agent ``codex`` shall run."""
     trust: tuple[str, ...] = ()
     """Directories that ``codex`` shall trust in this run."""
 
@@ -89,6 +91,8 @@ class AgentOptions:
             msg = f"{self.cwd!r} is no directory"
         elif self.trust and not self.is_ours:
             msg = "--trust is for the agent codex; give another agent its own option"
+        elif self.codex is not None and not self.is_ours:
+            msg = "--codex is for the agent codex; give another agent its own option"
         elif self.connect is not None:
             from codex_acp.transcript.given import secrets_in
             from codex_acp.transcript.secrets import remember_secrets
@@ -99,8 +103,11 @@ class AgentOptions:
             return AgentSpec.parse(self.command)
         elif self.agent not in BUILT_IN:
             msg = f"there is no agent {self.agent!r}; known are {', '.join(sorted(BUILT_IN))}"
-        elif self.trust:
-            return AgentSpec.codex(*(word for each in self.trust for word in ("--trust", each)))
+        elif self.trust or self.codex is not None:
+            binary = () if self.codex is None else ("--codex", self.codex)
+            return AgentSpec.codex(
+                *binary, *(word for each in self.trust for word in ("--trust", each))
+            )
         else:
             return BUILT_IN[self.agent]
         raise MisuseError(msg)

@@ -44,6 +44,7 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         "--editor",
         metavar="NAME",
         choices=tuple(EDITORS),
-        help=f"print the settings to paste into an editor: {', '.join(EDITORS)}",
+        help="print the settings to paste into an editor, and look at nothing unless --turn or "
+        f"--json is given: {', '.join(EDITORS)}",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, for other programs")

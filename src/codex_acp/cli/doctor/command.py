@@ -59,6 +59,10 @@ _WIDTH: Final = max(map(len, MARKS.values()))
 def doctor(options: DoctorOptions) -> int:
     """Look at everything, print it, and give the exit code."""
     editor = None if options.editor is None else settings_for(options.editor, _command(PROGRAM))
+    if editor is not None and not (options.json or options.turn):
+        print(f"{editor['title']}, in {editor['place']}:\n", file=sys.stderr)
+        _write(f"{editor['settings']}\n")
+        return 0
     findings: list[Finding] = []
     remember_secrets(secrets_of_environment(os.environ))
     with EndSignals() as ended:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
 from codex_acp.cli.screen.changes import summary
-from codex_acp.cli.screen.frame import Frame, Line, Style, styled
+from codex_acp.cli.screen.frame import Frame, Line, Style, styled, wrapped
 from codex_acp.cli.screen.live import LiveLine
 from codex_acp.cli.screen.pipes import is_pipe, until_read
-from codex_acp.cli.screen.tool_calls import outcome, title_of
-from codex_acp.cli.terminal import rows_of
+from codex_acp.cli.screen.tool_calls import exit_code_of, outcome, title_of
+from codex_acp.cli.terminal import rows_of, size_of
 from codex_acp.errors import CodexAcpError
 from codex_acp.routing.display import prose, visible
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import TextIO
 
+    from codex_acp.cli.screen.markdown import MarkdownText
     from codex_acp.runtime import PromptResult, Session, ToolCall, Update
 
 HELD_LOG: Final = 256 * 1024
@@ -53,7 +54,7 @@ class TextOutput:
 
     ``guarded`` unless nobody sees ``out`` beside the questions: the agent's text is then written
     without the mark of their frame. ``verbose``: outputs whole, thoughts, and raw input.
-    ``live`` unless somebody else writes to ``out``.
+    ``live`` unless somebody else writes to ``out``. ``markdown``: lay the agent's text out.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class TextOutput:
         guarded: bool = True,
         verbose: bool = False,
         live: bool = True,
+        markdown: bool = False,
     ) -> None:
         self._out = out
         self._err = err
@@ -83,6 +85,11 @@ class TextOutput:
         self._live = LiveLine(err, self._busy, self._put_live)
         self._working = ""
         self._running: dict[str, ToolCall] = {}
+        self._has_markdown = markdown and self._has_live
+        self._markdown: MarkdownText | None = None
+        self._cancelling = False
+        self._late: dict[str, ToolCall] = {}
+        """Calls that have ended since the prompt was cancelled: Codex may say more of them."""
         self._message_id: str | None = None
         self._in_text = False
         self._any_text = False
@@ -116,7 +123,10 @@ class TextOutput:
         try:
             yield
         finally:
-            self._working = ""
+            self._working, self._cancelling = "", False
+            late, self._late = self._late, {}
+            for call in late.values():
+                self._show_ended(call, cancelled=True)
             with self._lock:
                 self._live.stop()
 
@@ -146,6 +156,10 @@ class TextOutput:
     def permission(self, question: str, chosen: str | None) -> None:
         """A permission request was answered without asking the person."""
         self.note(f"{question}: {chosen or 'rejected, since nobody can be asked'}")
+
+    def cancelling(self) -> None:
+        """Wait with what has ended until the prompt has: only then it is known what runs on."""
+        self._cancelling = True
 
     def rejected(self, call_id: str) -> None:
         """A tool call was not permitted: it has no outcome but that."""
@@ -188,11 +202,20 @@ class TextOutput:
         for row in rows_of(before + words, self._err, indent=LISTED_INDENT):
             self.say(row)
 
-    def line(self, line: Line) -> None:
-        """A line with words of others, which may be several."""
+    def line(self, line: Line, mark: Style = "") -> None:
+        """A line with words of others, which may be several; its prefix is in the style ``mark``.
+
+        On a terminal it is broken between words.
+        """
+        before = line.prefix.rstrip(" ")
+        before = self._styled(before, mark) + line.prefix[len(before) :]
+        on_terminal = self._err.isatty()
         for text in line.text.split("\n"):
             shown = self.frame.without_mark(visible(text))
-            self.say(f"{line.prefix}{self._styled(shown, line.style)}")
+            room = max(1, size_of(self._err).columns - len(line.prefix))
+            for row in wrapped(shown, room) if on_terminal else (shown,):
+                self.say(f"{before}{self._styled(row, line.style)}")
+                before = " " * len(line.prefix) if on_terminal else before
 
     def say(self, text: str) -> None:
         """A line of ours, styles included; ``text`` is safe already."""
@@ -244,9 +267,24 @@ class TextOutput:
             self._write(self._out, "\n")
         self._message_id = update.message_id
         self._in_text = self._any_text = True
+        if self._has_markdown:
+            self._add_markdown(content.text)
+            return
         if content.text:
             self._line_is_open = not content.text.endswith("\n")
         self._write(self._out, prose(content.text))
+
+    def _add_markdown(self, text: str) -> None:
+        """Write the blocks that are complete; a live line says that more is to come."""
+        if self._markdown is None:
+            from codex_acp.cli.screen.markdown import MarkdownText
+
+            self._markdown = MarkdownText()
+        columns = size_of(self._out).columns
+        shown = self._markdown.add(prose(text), columns, coloured=self.frame.coloured)
+        if shown:
+            self._line_is_open = not shown.endswith("\n")
+            self._write(self._out, shown)
 
     def _tool_call(self, call: ToolCall) -> None:
         """Once when it begins, if no live line says so, and once when it has ended."""
@@ -260,13 +298,28 @@ class TextOutput:
             self._running[call_id] = call
             return
         self._running.pop(call_id, None)
+        if call_id in self._late:
+            self._late[call_id] = call
         if call_id in self._ended:
             return
         self._ended.add(call_id)
+        if self._cancelling:
+            self._late[call_id] = call
+        else:
+            self._show_ended(call)
+
+    def _show_ended(self, call: ToolCall, *, cancelled: bool = False) -> None:
         mark, style = ENDED[str(call.status)]
+        call_id, code = call.tool_call_id, exit_code_of(call)
         was_rejected = call.status == "failed" and call_id in self._rejected
-        title = f"{title_of(call)} (rejected)" if was_rejected else title_of(call)
-        self.line(Line(title, f"{self._styled(mark, style)} "))
+        title = title_of(call)
+        if was_rejected:
+            title += " (rejected)"
+        elif code is not None and code > 0:
+            title += f" (exit code {code})"
+        elif cancelled and call.status == "failed":
+            title += " (cancelled)"
+        self.line(Line(title, f"{mark} "), style)
         if was_rejected:
             return
         for line in outcome(call, verbose=self.verbose):
@@ -274,8 +327,14 @@ class TextOutput:
 
     def _busy(self) -> str | None:
         """What the live line says; None while there is a question, or a line of text is open."""
-        if self._in_text or not self.free.is_set() or not self._working:
+        if (
+            (self._in_text and not self._has_markdown)
+            or not self.free.is_set()
+            or not self._working
+        ):
             return None
+        if self._in_text and self._markdown is not None:
+            return self.frame.without_mark(visible(self._markdown.tail)) or self._working
         running = list(self._running.values())
         if not running:
             return self._working
@@ -292,6 +351,12 @@ class TextOutput:
     def _end_text(self) -> None:
         if self._in_text:
             self._in_text = False
+            if self._markdown is not None:
+                written, self._markdown = self._markdown, None
+                columns = size_of(self._out).columns
+                shown = written.rest(columns, coloured=self.frame.coloured)
+                self._line_is_open = self._line_is_open and not shown
+                self._write(self._out, shown)
             if self._line_is_open:
                 self._write(self._out, "\n")
 

@@ -36,6 +36,14 @@ _NOT_NOW: Final = "Enter: not now"
 GOES_ON: Final = "Enter goes on, q rejects: "
 _MORE: Final = "{} of {} rows; " + GOES_ON
 _AGAIN: Final = Line("That is none of the answers.", "  ", "yellow")
+_NO_GUESS: Final = Line(
+    "A y could have been typed before the question, or because the agent's text asks for it. So "
+    "each question has letters of its own: type the key in front of your choice.",
+    "  ",
+    "yellow",
+)
+_SHORT_ANSWERS: Final = frozenset("ynaq") | {"yes", "no", "ok"} | frozenset("123456789")
+"""What people type who know other programs."""
 _TOO_LONG: Final = Line("Too long to be shown whole, so it can only be rejected.", "  ", "yellow")
 _TOO_SMALL: Final = (
     f"Too small for a question: make this window at least {LEAST_COLUMNS} columns wide and "
@@ -245,7 +253,8 @@ class Questions:
             chosen = keys.get(answer.strip().lower())
             if chosen is not None:
                 return chosen
-            await self._shown([_AGAIN], [])
+            is_habit = answer.strip().lower() in _SHORT_ANSWERS
+            await self._shown([_AGAIN, _NO_GUESS] if is_habit else [_AGAIN], [])
 
     async def _room(self) -> bool:
         """Wait until the window has room for a question; whether it always had."""

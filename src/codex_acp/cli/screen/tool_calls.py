@@ -169,11 +169,22 @@ def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
         else:
             is_terminal = isinstance(content, types.TerminalToolCallContent)
             text = _beside_title(call) if is_terminal else _text_of(content)
-            if not (text == "Exit code: 0" and call.status == "completed"):
+            if (
+                text != f"Exit code: {exit_code_of(call)}"
+            ):  # which stands in the title, if it failed
                 limit = len(text) if verbose else LINE_LIMIT
                 output = [line for line in _unfenced(text) if line]
                 for line in output if verbose else _cut(output, *ROWS_OF_OUTPUT):
                     yield Line(shortened(line, limit), "  ", "dim")
+
+
+def exit_code_of(call: ToolCall) -> int | None:
+    """Return the exit code of a command that has ended; negative where Codex ended it."""
+    raw = call.raw_output
+    code = raw.get("exitCode", raw.get("exit_code")) if isinstance(raw, dict) else None
+    if isinstance(code, int):
+        return code
+    return 0 if call.status == "completed" else None
 
 
 def _script(script: str) -> Iterator[Line]:

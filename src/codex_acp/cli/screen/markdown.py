@@ -1,0 +1,157 @@
+"""PURE: an agent's Markdown as rows of a terminal, block by block as the text comes in.
+
+Rich lays it out. No character of the agent reaches the terminal as a control: the text is made
+visible before this, entities and HTML stay as they were written, and every piece that Rich gives
+back is made visible once more. Must not know where the rows go.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from markdown_it import MarkdownIt
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.markdown import CodeBlock, Heading, Markdown
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.text import Text
+
+from codex_acp.routing.display import prose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import ConsoleOptions, RenderResult
+    from rich.markdown import MarkdownElement
+
+BLOCK_LIMIT: Final = 8 * 1024
+"""Characters of one block; what is longer is shown as it was written, and so is what follows it."""
+
+TAIL: Final = 60
+"""Characters of a block that a live line shows while it is written."""
+
+LEAST_COLUMNS: Final = 20
+
+_PARSER: Final = (
+    MarkdownIt("commonmark", {"html": False})
+    .enable(["strikethrough", "table"])
+    .disable(["entity", "image", "reference"])
+)
+"""Hides nothing that was written: no HTML, no definition of a link, no address of a picture."""
+
+_ENDS_WITH_A_BLANK_LINE: Final = ("paragraph_open", "heading_open", "hr")
+
+
+class MarkdownText:
+    """One message: `add` and `rest` return the rows that are complete."""
+
+    def __init__(self) -> None:
+        self._pending = ""
+        self._as_written = False
+        self._any = False
+
+    @property
+    def tail(self) -> str:
+        """The end of what is not shown yet, on one line."""
+        return " ".join(self._pending[-TAIL:].split())
+
+    def add(self, text: str, columns: int, *, coloured: bool) -> str:
+        """Take more of the text; return the blocks that it completes."""
+        self._pending += text
+        if not self._as_written and "\n" in text:
+            end = _end_of_blocks(self._pending)
+            whole, self._pending = self._pending[:end], self._pending[end:]
+            shown = self._rendered(whole, columns, coloured=coloured)
+        else:
+            shown = ""
+        if len(self._pending) > BLOCK_LIMIT or self._as_written:
+            self._as_written = True
+            shown += prose(self._pending)
+            self._pending = ""
+        return shown
+
+    def rest(self, columns: int, *, coloured: bool) -> str:
+        """Return what is left: the message ends, or a question interrupts it."""
+        text, self._pending = self._pending, ""
+        return self._rendered(text, columns, coloured=coloured)
+
+    def _rendered(self, text: str, columns: int, *, coloured: bool) -> str:
+        if not text.strip():
+            return ""
+        gap, self._any = "\n" if self._any else "", True
+        return gap + rendered(text, columns, coloured=coloured)
+
+
+def rendered(text: str, columns: int, *, coloured: bool) -> str:
+    """Return Markdown as rows of at most ``columns``, each with its line end."""
+    width = max(LEAST_COLUMNS, columns)
+    console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
+    try:
+        segments = list(console.render(_Page(prose(text))))
+    except Exception:  # noqa: BLE001 - no text of a model may end the conversation
+        return prose(text).rstrip("\n") + "\n"
+    rows = [_row(line, coloured=coloured) for line in Segment.split_lines(segments)]
+    while rows and not rows[-1]:
+        rows.pop()
+    while rows and not rows[0]:
+        del rows[0]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _row(line: Iterable[Segment], *, coloured: bool) -> str:
+    """Return one row without the spaces that Rich fills it up with."""
+    pieces = [(prose(segment.text), segment.style) for segment in line if not segment.control]
+    while pieces and not pieces[-1][0].rstrip(" "):
+        pieces.pop()
+    if pieces:
+        pieces[-1] = (pieces[-1][0].rstrip(" "), pieces[-1][1])
+    system = ColorSystem.STANDARD if coloured else None
+    return "".join(
+        text if style is None else style.render(text, color_system=system) for text, style in pieces
+    )
+
+
+def _end_of_blocks(text: str) -> int:
+    """Return where the blocks of ``text`` end that no further text can change."""
+    blocks = [token for token in _PARSER.parse(text) if token.level == 0 and token.map]
+    if not blocks:
+        return 0
+    last = blocks[-1]
+    if last.type in _ENDS_WITH_A_BLANK_LINE and text.endswith("\n\n"):
+        return len(text)
+    lines = text.split("\n")
+    start = last.map[0] if last.map else 0
+    return sum(len(line) + 1 for line in lines[:start])
+
+
+class _Heading(Heading):
+    """A heading on the left: no frame, which only questions have."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console, options
+        yield self.text
+
+
+class _Code(CodeBlock):
+    """Code as it was written, indented."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console, options
+        yield Padding(
+            Text(str(self.text).rstrip("\n"), style="cyan", overflow="fold"), (0, 0, 0, 2)
+        )
+
+
+class _Page(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "fence": _Code,
+        "code_block": _Code,
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__("", hyperlinks=False)
+        self.parsed = _PARSER.parse(text)
