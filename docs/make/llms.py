@@ -16,9 +16,9 @@ HEAD = """\
 > Linux; macOS is untried. Import name `codex_acp`, command `codex-acp-sdk`.
 
 Public are the names in `__all__` of `codex_acp.codex`, `codex_acp.codex.sync`, `codex_acp.runtime`,
-`codex_acp.fleet`, `codex_acp.acp`, `codex_acp.testing`, `codex_acp.transcript` and
-`codex_acp.errors`. Every request that Codex makes of its client is answered exactly once, and
-nothing is approved by default: see the contract.
+`codex_acp.fleet`, `codex_acp.acp`, `codex_acp.bridge`, `codex_acp.testing`,
+`codex_acp.transcript` and `codex_acp.errors`. Every request that Codex makes of its client is
+answered exactly once, and nothing is approved by default: see the contract.
 """
 
 LEFT_OUT = ("make", "reference")

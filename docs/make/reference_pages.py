@@ -11,6 +11,7 @@ MODULES = {
     "runtime": "Any agent from Python",
     "fleet": "Fleets of tasks",
     "acp": "Both sides of ACP",
+    "bridge": "Codex as ACP without IO",
     "testing": "Tests without an account",
     "transcript": "The transcript",
     "errors": "Exceptions",

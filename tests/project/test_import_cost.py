@@ -31,6 +31,7 @@ def _loaded(statement: str) -> set[str]:
         "import codex_acp",
         "import codex_acp.codex",
         "import codex_acp.acp",
+        "import codex_acp.bridge",
         "import codex_acp.testing",
         "import codex_acp.mapping",
         "import codex_acp.adapter",
@@ -45,6 +46,14 @@ def test_a_package_loads_no_model_no_pydantic_and_no_event_loop(statement: str) 
     loaded = _loaded(statement)
     assert not heavy & loaded
     assert not [name for name in loaded if "._generated.models." in name]
+
+
+def test_a_bridge_loads_no_event_loop() -> None:
+    loaded = _loaded(
+        "from codex_acp.bridge import Bridge\nBridge('t').heard('warning', {'message': 'm'})"
+    )
+    assert "codex_acp.mapping.notifications" in loaded
+    assert not {"anyio", "asyncio", "codex_acp.codex.approvals.real_paths"} & loaded
 
 
 def test_the_package_itself_loads_two_modules() -> None:

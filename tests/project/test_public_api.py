@@ -19,9 +19,9 @@ from pydantic import BaseModel
 from tests.support.golden import assert_golden
 
 PUBLIC = (
-    "codex_acp", "codex_acp.acp", "codex_acp.codex", "codex_acp.codex.sync", "codex_acp.errors",
-    "codex_acp.fleet",
-    "codex_acp.runtime", "codex_acp.testing", "codex_acp.transcript",
+    "codex_acp", "codex_acp.acp", "codex_acp.bridge", "codex_acp.codex", "codex_acp.codex.sync",
+    "codex_acp.errors", "codex_acp.fleet", "codex_acp.runtime", "codex_acp.testing",
+    "codex_acp.transcript",
 )  # fmt: skip
 
 

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PUBLIC = (
     "codex_acp", "codex_acp.acp", "codex_acp.acp.types", "codex_acp.acp.unstable",
-    "codex_acp.acp.v2", "codex_acp.codex", "codex_acp.codex.sync", "codex_acp.codex.types",
+    "codex_acp.acp.v2", "codex_acp.bridge", "codex_acp.codex", "codex_acp.codex.sync",
+    "codex_acp.codex.types",
     "codex_acp.errors", "codex_acp.fleet", "codex_acp.runtime", "codex_acp.testing",
     "codex_acp.transcript",
 )  # fmt: skip

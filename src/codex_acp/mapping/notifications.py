@@ -16,11 +16,13 @@ from codex_acp.mapping.messages import message_chunks as messages
 from codex_acp.mapping.session import info, rate_limits, turns, usage
 from codex_acp.mapping.step import Ignored
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
+from codex_acp.transcript.secrets import scrub_json, without_told
 from codex_acp.wire.registry import require_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping._generated.notifications import NotificationHandlers
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
@@ -144,3 +146,12 @@ PIECES: Final[Mapping[str, Callable[[SessionState, str, str], SessionEvents]]] =
 
 Two with the texts ``a`` and ``b`` say what one with ``ab`` says.
 """
+
+WITHOUT_SECRETS: Final[Mapping[str, Callable[[JsonValue], JsonValue]]] = {
+    "mcpServer/startupStatus/updated": scrub_json,
+    "warning": without_told,
+    "guardianWarning": without_told,
+    "configWarning": without_told,
+    "deprecationNotice": without_told,
+}
+"""What Codex says in its own words may quote what a client gave: headers, an environment, a URL."""

@@ -23,9 +23,8 @@ from codex_acp.mapping.calls.file_changes import wanted_looks
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import close_open_calls
 from codex_acp.mapping.messages.compaction import close_compactions
-from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES, WITHOUT_SECRETS
 from codex_acp.mapping.step import Ignored
-from codex_acp.transcript.secrets import scrub_json, without_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,16 +51,6 @@ ROWS: Final = {
 
 SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
 """Notifications that may show the files of an edit whole."""
-
-WITHOUT_SECRETS: Final[dict[str, Callable[[JsonValue], JsonValue]]] = {
-    "mcpServer/startupStatus/updated": scrub_json,
-    "warning": without_told,
-    "guardianWarning": without_told,
-    "configWarning": without_told,
-    "deprecationNotice": without_told,
-}
-"""What Codex says in its own words may quote what a client gave: headers, an environment, a URL."""
-
 
 MESSAGE: Final = "item/agentMessage/delta"
 """What becomes one update with its text, whatever that is, and nothing else."""

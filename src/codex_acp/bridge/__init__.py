@@ -1,0 +1,51 @@
+"""Codex's app-server protocol as ACP, and back, without IO: for adapters and tools of your own.
+
+::
+
+    bridge = Bridge("the thread's id")
+    told = bridge.heard(method, params)  # a notification of Codex
+    told.v1(), told.v2()                 # the updates, in either version of ACP
+
+    match bridge.asked(request_id, method, params):  # a request of Codex
+        case Approval() as approval:
+            told = bridge.answered(approval, ...)  # the client's answer to approval.v1()
+        case Elicitation() as elicitation:
+            told = bridge.answered(elicitation, ...)
+        case Decline() as decline:
+            told = decline.told
+    told.replies  # what Codex is to be sent
+
+It is what the agent itself is made of: the same routing table, the same mapping, the same ledger.
+Every request gets exactly one reply, and an accepting one only for the option that was offered for
+this very action. Nothing here reads, waits, or looks at a clock; bytes are the program's matter.
+"""
+
+from __future__ import annotations
+
+from codex_acp._lazy import lazy
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from codex_acp.bridge.bridge import Bridge as Bridge
+    from codex_acp.bridge.values import Approval as Approval
+    from codex_acp.bridge.values import Decline as Decline
+    from codex_acp.bridge.values import Elicitation as Elicitation
+    from codex_acp.bridge.values import Reply as Reply
+    from codex_acp.bridge.values import Route as Route
+    from codex_acp.bridge.values import RunningTurn as RunningTurn
+    from codex_acp.bridge.values import Told as Told
+    from codex_acp.codex.approvals.actions import PathLook as PathLook
+    from codex_acp.codex.approvals.real_paths import look_at as look_at
+    from codex_acp.mapping.session.stop_reasons import PromptFailure as PromptFailure
+    from codex_acp.mapping.session.stop_reasons import PromptStop as PromptStop
+else:
+    __all__, __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "bridge": "Bridge",
+            "values": "Approval Decline Elicitation Reply Route RunningTurn Told",
+            "codex_acp.codex.approvals.actions": "PathLook",
+            "codex_acp.codex.approvals.real_paths": "look_at",
+            "codex_acp.mapping.session.stop_reasons": "PromptFailure PromptStop",
+        },
+    )

@@ -1,0 +1,473 @@
+"""PURE: one session of Codex as an ACP client is told of it, and the client's answers as replies.
+
+Owns the order of things and what is open. What a request is, what may answer it and how anything
+is shown, `routing` and `mapping` decide; an accepting reply comes from the ledger alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, cast
+
+from codex_acp._json import value_at
+from codex_acp.acp.capabilities import ClientFeatures
+from codex_acp.bridge.values import (
+    Approval,
+    Decline,
+    Elicitation,
+    Reply,
+    Route,
+    RunningTurn,
+    Told,
+)
+from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
+from codex_acp.codex._generated.notifications import (
+    NOTIFICATION_CLASSES,
+    ItemCompletedEvent,
+    ItemStartedEvent,
+    ServerRequestResolvedEvent,
+    TurnCompletedEvent,
+    TurnStartedEvent,
+)
+from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
+from codex_acp.codex.approvals import refusals
+from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
+from codex_acp.codex.approvals.actions import named_paths, refreshed
+from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsApproval, classify
+from codex_acp.codex.approvals.running_items import Items
+from codex_acp.errors import InvalidPayload
+from codex_acp.mapping.calls.running_calls import flush_due
+from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_ended
+from codex_acp.mapping.events.permissions import PermissionQuestion
+from codex_acp.mapping.events.session_events import StateChanged, tool_call_id
+from codex_acp.mapping.messages.lines import said
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, WITHOUT_SECRETS
+from codex_acp.mapping.session.stop_reasons import end_of_turn
+from codex_acp.mapping.state import SessionState
+from codex_acp.mapping.step import Ignored
+from codex_acp.routing import elicitations
+from codex_acp.routing import route as routes
+from codex_acp.routing.approvals import command_of, reason_shown
+from codex_acp.routing.ledger import Failed, FailedClosed, Key, Ledger, OutcomeCancelled, Selected
+from codex_acp.routing.table import route
+from codex_acp.wire.codec import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from codex_acp.acp._generated.v1 import models as v1
+    from codex_acp.acp._generated.v2 import models as v2
+    from codex_acp.codex._generated.notifications import ServerNotification
+    from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.approvals.actions import PathLook
+    from codex_acp.jsonrpc.message import JsonValue, RequestId
+    from codex_acp.mapping.events.session_events import SessionEvent, SessionEvents
+    from codex_acp.routing.ledger import Answer, Settlement
+
+Response: TypeAlias = (
+    "v1.RequestPermissionResponse | v2.RequestPermissionResponse | v1.CreateElicitationResponse "
+    "| v2.CreateElicitationResponse | Mapping[str, object]"
+)
+"""What a client answers, as a model of either version or as it came."""
+
+_COMPLETED: Final = "completed"
+
+
+@dataclass(slots=True)
+class _Out:
+    """What one step gives, while it is gathered."""
+
+    events: list[SessionEvent] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    settled: list[RequestId] = field(default_factory=list)
+    interrupts: list[RunningTurn] = field(default_factory=list)
+    end: Any = None
+
+
+class Bridge:
+    """One session: ``thread_id`` is its thread of Codex, and its id for the client.
+
+    ``client`` is what the client can do beyond the baseline. ``roots`` are the session's
+    directories. ``others`` are threads of other sessions on the same Codex. ``look`` tells where
+    paths lead that an approval names (`look_at` asks the disk); without it a link is not seen.
+    Every notification of the connection is to be given, in the order in which it came, and every
+    request that the session `holds`.
+    """
+
+    def __init__(
+        self,
+        thread_id: str,
+        client: ClientFeatures | None = None,
+        *,
+        roots: Sequence[str] = (),
+        others: Iterable[str] = (),
+        look: Callable[[Sequence[str]], Mapping[str, PathLook]] | None = None,
+    ) -> None:
+        self.thread_id = thread_id
+        self._client = ClientFeatures() if client is None else client
+        self._look = look
+        self._items = Items(opened=frozenset({thread_id, *others}))
+        self._ledger = Ledger()
+        self._state = SessionState(client=self._client, roots=tuple(roots))
+        self._open: dict[Key, tuple[ServerRequest, Approval | Elicitation]] = {}
+        self._followed: dict[tuple[str, str], list[str]] = {}
+        """By thread and item: accepted tool calls that the item itself does not end."""
+        self._cancelled: set[tuple[str, str]] = set()
+        """Turns whose prompt was cancelled: nobody is asked of these any more."""
+        self._asked = 0
+
+    # What Codex says.
+
+    def heard(self, method: str, params: JsonValue, now: float | None = None) -> Told:
+        """Take a notification of Codex. One of a method that is not known tells nothing.
+
+        ``now`` is a clock's seconds, by which output that comes too fast is held back; without one
+        each notification counts as a second. Raises InvalidPayload if the params do not fit.
+        """
+        self._state.now = self._state.now + 1 if now is None else now
+        out = _Out()
+        if method not in SERVER_NOTIFICATIONS:
+            return self._told(out)
+        if method in WITHOUT_SECRETS:
+            params = WITHOUT_SECRETS[method](params)
+        event = _read_notification(method, params)
+        self._items.apply(event)
+        self._fail_closed(self._ledger.reported(event), out)
+        if getattr(event.params, "thread_id", None) in (self.thread_id, None):
+            self._show(event, out)
+        match event:
+            case ItemStartedEvent():
+                self._reached(event, out)
+            case ItemCompletedEvent():
+                item = event.params.item
+                well = getattr(item, "status", _COMPLETED) == _COMPLETED
+                key = (event.params.thread_id, str(getattr(item, "id", "")))
+                self._item_ended(key, out, ended_well=well)
+            case TurnCompletedEvent():
+                self._turn_ended(event.params.thread_id, event.params.turn.id, out)
+            case ServerRequestResolvedEvent():
+                self._resolved(_key(event.params.request_id), out)
+        return self._told(out)
+
+    def holds(self, params: JsonValue) -> bool:
+        """Return whether a request is the session's: of its thread, or of a sub-agent's."""
+        thread_id = value_at(params, "threadId") or value_at(params, "conversationId")
+        line = [thread_id, *self._items.ancestors_of(str(thread_id))]
+        return self.thread_id in line
+
+    def asked(self, request_id: RequestId, method: str, params: JsonValue) -> Route:
+        """Take a request of Codex. The same one again, while it is open, gives the same value."""
+        try:
+            request = _read_request(request_id, method, params)
+        except InvalidPayload as error:
+            reason = str(error)
+            reply = Reply(request_id, refusals.refusal(method, params, reason))
+            return Decline(request_id, reason, self._told(_Out(replies=[reply])))
+        key = _key(request_id)
+        if key in self._open:
+            before, known = self._open[key]
+            if before == request:
+                return known
+            return self._declined(request, "the request's id is open already", self._close(key))
+        looks = self._looks(request)
+        context = routes.RoutingContext(self._items, self._client, {self.thread_id}, looks)
+        routed = route(request, context)
+        match routed:
+            case routes.Approval() | routes.Elicitation() if self._is_cancelled(routed):
+                reason = "the prompt was cancelled"
+                result = refusals.cancelled(method, request.params, reason)
+                return self._declined(request, reason, _Out(), result)
+            case routes.Approval():
+                return self._approval(key, routed)
+            case routes.Elicitation():
+                return self._elicitation(key, routed, request)
+            case routes.Decline():
+                out = _Out()
+                self._fail_closed(self._ledger.declined(request), out)
+                is_told = routed.session_id is not None
+                return self._declined(request, routed.reason, out, is_told=is_told)
+            case _:
+                assert_never(routed)
+
+    # What the client says.
+
+    def answered(self, question: Approval | Elicitation, response: Response) -> Told:
+        """Take the client's answer to a question; one that is settled already tells nothing.
+
+        Whatever is not an answer to this very question, as it was offered, accepts nothing.
+        """
+        if _key(question.id) not in self._open or not self._is_open(question):
+            return self._told(_Out())
+        said = plain(response)
+        answer: Mapping[str, Any] = said if isinstance(said, dict) else {}
+        if isinstance(question, Elicitation):
+            return self._settle_elicitation(
+                question, elicitations.reply_to(question._route.asked, answer)
+            )
+        return self._settle_approval(question, _outcome(answer.get("outcome")))
+
+    def failed(self, question: Approval | Elicitation, reason: str) -> Told:
+        """Decline a question that the client did not answer: an error, a time-out, a disconnect."""
+        if not self._is_open(question):
+            return self._told(_Out())
+        if isinstance(question, Elicitation):
+            declined = elicitations.declined(question._route.asked, reason)
+            return self._settle_elicitation(question, declined)
+        return self._settle_approval(question, Failed(reason))
+
+    def cancelled(self) -> Told:
+        """Settle all that is open: the client cancelled the prompt. Interrupt the turn besides."""
+        out = _Out()
+        threads = [self.thread_id, *self._items.below(self.thread_id)]
+        turns = [(thread, self._items.running_turn(thread)) for thread in threads]
+        self._cancelled |= {(thread, turn) for thread, turn in turns if turn is not None}
+        for settlement in self._ledger.turn_cancelled(frozenset(threads)):
+            self._carry_out(settlement, out, cancelled=True)
+        for key in [*self._open]:
+            self._withdraw(key, out)
+        return self._told(out)
+
+    # How a request is shown.
+
+    def _approval(self, key: Key, routed: routes.Approval) -> Route:
+        request = routed.approval.request
+        entry = self._ledger.open(key, routed)
+        assert entry is not None, "no approval is open under a key that is not"
+        out = _Out()
+        if isinstance(entry, FailedClosed):
+            self._fail_closed(entry, out)
+            return self._declined(request, SHARED_ID, out)
+        running = self._items.get(routed.thread_id, routed.item_id)
+        if running is not None:
+            running.asked = True
+        question = PermissionQuestion(
+            session_id=routed.session_id,
+            shown=routed.shown,
+            options=[choice.option for choice in entry.choices],
+            reason=reason_shown(routed.approval),
+            command=command_of(routed.approval, routed.looks),
+        )
+        out.events += announce(self._state, routed.announcement)
+        self._waits(out)
+        approval = Approval(request.id, self._told(out), entry, question)
+        self._open[key] = (request, approval)
+        return approval
+
+    def _elicitation(self, key: Key, routed: routes.Elicitation, request: ServerRequest) -> Route:
+        self._asked += 1
+        out = _Out()
+        self._waits(out)
+        asked = Elicitation(request.id, self._told(out), routed, f"e{self._asked}")
+        self._open[key] = (request, asked)
+        return asked
+
+    def _declined(
+        self,
+        request: ServerRequest,
+        reason: str,
+        out: _Out,
+        result: Any = None,
+        *,
+        is_told: bool = True,
+    ) -> Decline:
+        result = result or refusals.refusal(request.method, request.params, reason)
+        out.replies = [r for r in out.replies if _key(r.id) != _key(request.id)]
+        out.replies.append(Reply(request.id, result))
+        if is_told:
+            out.events.append(said(f"Declined without asking: {reason}"))
+        return Decline(request.id, reason, self._told(out))
+
+    def _looks(self, request: ServerRequest) -> Mapping[str, PathLook]:
+        what = classify(request, self._items)
+        return self._look_at(what) if isinstance(what, ApprovalRequest) else {}
+
+    def _look_at(self, approval: ApprovalRequest) -> Mapping[str, PathLook]:
+        paths = [path for path in named_paths(approval) if path not in self._state.roots]
+        return self._look(paths) if self._look is not None and paths else {}
+
+    def _is_cancelled(self, routed: routes.Approval | routes.Elicitation) -> bool:
+        return (routed.thread_id, routed.turn_id) in self._cancelled
+
+    # How a question ends.
+
+    def _is_open(self, question: Approval | Elicitation) -> bool:
+        """Whether this very value waits: one that a later request took the id of does not."""
+        found = self._open.get(_key(question.id))
+        return found is not None and found[1] is question
+
+    def _settle_approval(self, question: Approval, answer: Answer) -> Told:
+        entry, out = question._entry, _Out()
+        routed = entry.route
+        settlement = self._ledger.answered(
+            entry.key,
+            entry.token,
+            answer,
+            refreshed(routed.approval, self._items),
+            self._items.is_running(routed.thread_id, routed.turn_id),
+            self._look_at(routed.approval) if entry.is_allowed_by(answer) else {},
+        )
+        assert settlement is not None, "an open question has a pending entry"
+        self._carry_out(settlement, out)
+        return self._told(out)
+
+    def _settle_elicitation(
+        self, question: Elicitation, reply: elicitations.ElicitationReply
+    ) -> Told:
+        del self._open[_key(question.id)]
+        out = _Out(replies=[Reply(question.id, reply.result)])
+        if reply.problem is not None:
+            out.events.append(said(f"An answer was not passed on: {reply.problem}."))
+        self._goes_on(out)
+        return self._told(out)
+
+    def _carry_out(self, settlement: Settlement, out: _Out, *, cancelled: bool = False) -> None:
+        entry = settlement.entry
+        routed, accepted = entry.route, settlement.outcome == "accepted"
+        self._open.pop(entry.key, None)
+        if settlement.reply is not None:
+            out.replies.append(Reply(entry.key.id, settlement.reply.result))
+        if settlement.withdraw:
+            out.settled.append(entry.key.id)
+        if settlement.failed_check is not None:
+            out.events.append(said(f"Not approved: {settlement.reason}."))
+        how = {"accepted": accepted, "cancelled": cancelled}
+        out.events += approval_settled(self._state, routed.shown.id, **how)
+        if accepted and isinstance(routed.approval, PermissionsApproval):
+            out.events += call_ended(self._state, routed.shown.id, ended_well=True)
+        elif accepted and routed.shown.id != tool_call_id(routed.item_id):
+            key = (routed.thread_id, routed.item_id)
+            self._followed.setdefault(key, []).append(routed.shown.id)
+        self._goes_on(out)
+
+    def _fail_closed(self, failed: FailedClosed | None, out: _Out) -> None:
+        if failed is None:
+            return
+        for entry in failed.accepted:
+            out.interrupts.append(RunningTurn(entry.route.thread_id, entry.route.turn_id))
+            out.events.append(said(f"The turn is interrupted: {ALLOWED_IN_DOUBT}."))
+        for settlement in failed.settled:
+            self._carry_out(settlement, out)
+
+    def _withdraw(self, key: Key, out: _Out) -> None:
+        """Settle an elicitation by something else than its answer; an approval the ledger does."""
+        _, question = self._open[key]
+        if isinstance(question, Elicitation):
+            del self._open[key]
+            out.replies.append(Reply(key.id, elicitations.cancelled(question._route.asked).result))
+            out.settled.append(key.id)
+            self._goes_on(out)
+
+    def _close(self, key: Key) -> _Out:
+        """Settle what is open under an id that Codex has used for another request."""
+        out = _Out()
+        abandoned = self._ledger.abandoned(key, "Codex used its id again", by="superseded")
+        if abandoned is not None:
+            self._carry_out(abandoned, out)
+        else:
+            self._withdraw(key, out)
+        return out
+
+    def _resolved(self, key: Key, out: _Out) -> None:
+        settlement = self._ledger.resolved(key)
+        if settlement is not None:
+            self._carry_out(settlement, out)
+        elif key in self._open:
+            self._withdraw(key, out)
+
+    # Turns and items.
+
+    def _show(self, event: ServerNotification, out: _Out) -> None:
+        if isinstance(event, TurnStartedEvent):
+            out.events.append(StateChanged("running"))
+        row = cast("Mapping[str, Any]", NOTIFICATION_HANDLERS)[event.method]
+        if not isinstance(row, Ignored):
+            self._state.looks = {}
+            shown: SessionEvents = row(self._state, event.params)
+            out.events += [*shown, *flush_due(self._state)]
+        if isinstance(event, TurnCompletedEvent):
+            turn = event.params.turn
+            out.end = end_of_turn(turn, self._state.turn_errors.pop(turn.id, None))
+
+    def _reached(self, event: ItemStartedEvent, out: _Out) -> None:
+        """A session's model acts with its own session's rights (contract 3.9c)."""
+        thread_id = event.params.thread_id
+        if self._items.root_of(thread_id) != self.thread_id:
+            return
+        others = self._items.reached_elsewhere(thread_id, event.params.item)
+        if others:
+            out.interrupts.append(RunningTurn(thread_id, event.params.turn_id))
+            why = "its model reached for another session, with rights not its own"
+            out.events.append(said(f"The turn is interrupted: {why} ({', '.join(others)})."))
+
+    def _item_ended(self, key: tuple[str, str], out: _Out, *, ended_well: bool) -> None:
+        for call_id in self._followed.pop(key, ()):
+            out.events += call_ended(self._state, call_id, ended_well=ended_well)
+
+    def _turn_ended(self, thread_id: str, turn_id: str, out: _Out) -> None:
+        for settlement in self._ledger.turn_ended(thread_id, turn_id):
+            self._carry_out(settlement, out)
+        for item in [item for item in self._followed if item[0] == thread_id]:
+            self._item_ended(item, out, ended_well=False)
+        for key, (_, question) in [*self._open.items()]:
+            if isinstance(question, Elicitation):
+                asked = question._route
+                if (asked.thread_id, asked.turn_id) == (thread_id, turn_id):
+                    self._withdraw(key, out)
+        self._cancelled.discard((thread_id, turn_id))
+        if thread_id == self.thread_id:
+            out.events.append(StateChanged("idle", out.end))
+
+    def _waits(self, out: _Out) -> None:
+        """A person is asked: all waits for that from the first question on."""
+        if not self._open:
+            out.events.append(StateChanged("requires_action"))
+
+    def _goes_on(self, out: _Out) -> None:
+        if not self._open and self._items.running_turn(self.thread_id) is not None:
+            out.events.append(StateChanged("running"))
+
+    def _told(self, out: _Out) -> Told:
+        return Told(
+            self.thread_id,
+            tuple(out.replies),
+            tuple(out.settled),
+            tuple(out.interrupts),
+            out.end,
+            tuple(out.events),
+            self._client,
+        )
+
+
+def _key(request_id: RequestId) -> Key:
+    return Key(1, type(request_id).__name__, request_id)
+
+
+def _outcome(said: object) -> Answer:
+    """What the client's outcome is; anything but the two that ACP has is none."""
+    outcome = said if isinstance(said, dict) else {}
+    chosen = outcome.get("optionId")
+    match outcome.get("outcome"):
+        case "selected" if isinstance(chosen, str):
+            return Selected(chosen)
+        case "cancelled":
+            return OutcomeCancelled()
+    return Failed("the client gave no outcome that ACP has")
+
+
+def _read_notification(method: str, params: JsonValue) -> ServerNotification:
+    name = SERVER_NOTIFICATIONS[method].params
+    given = {} if params is None else params
+    return NOTIFICATION_CLASSES[method](
+        given if name is None else MODELS.decode(name, given, f"the params of {method}")
+    )
+
+
+def _read_request(request_id: RequestId, method: str, params: JsonValue) -> ServerRequest:
+    """Raises InvalidPayload also for a method that the schema does not have."""
+    info = SERVER_REQUESTS.get(method)
+    if info is None or info.params is None:
+        raise InvalidPayload(f"the request {method}", ("no schema that is known here has it",))
+    read: Any = MODELS.decode(
+        info.params, {} if params is None else params, f"the params of {method}"
+    )
+    return REQUEST_CLASSES[method](request_id, read)
