@@ -76,7 +76,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def quick(session: nox.Session) -> None:
-    """The deterministic core in under a minute: after each edit, before each commit."""
+    """The deterministic core, minutes on two cores: before each commit; -- PLACES for less."""
     python = shared(session)
     session.run(python, "-m", "ruff", "check")
     places = session.posargs or QUICK

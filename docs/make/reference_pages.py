@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import inspect
+from itertools import pairwise
+from pathlib import Path
 
 MODULES = {
     "codex": "Codex from Python",
@@ -46,11 +50,34 @@ def _page(name: str, title: str) -> str:
         home = getattr(value, "__module__", None)
         if inspect.ismodule(value) or not (inspect.isclass(value) or inspect.isfunction(value)):
             lines += [f"## `{public}`", "", f"`from codex_acp.{name} import {public}`", ""]
+            told = [inspect.getdoc(value) or ""] if inspect.ismodule(value) else []
+            lines += [*(told or _below(module.__name__, public)), ""]
         elif "._generated" in str(home):
             lines += [f"## `{public}`", "", "A generated table type: one row for each method.", ""]
         else:
             lines += [f"::: {home}.{value.__qualname__}", ""]
     return "\n".join(lines)
+
+
+def _below(module: str, name: str) -> list[str]:
+    """Return the string that stands below an alias or a value where it is defined."""
+    found = importlib.util.find_spec(module)
+    tree = ast.parse(Path(str(found.origin)).read_text() if found else "")
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module not in (None, module)
+            and any(name == (alias.asname or alias.name) for alias in node.names)
+        ):
+            return _below(str(node.module), name)
+    for node, below in pairwise(tree.body):
+        target = getattr(node, "target", None) or next(iter(getattr(node, "targets", ())), None)
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or getattr(target, "id", "") != name:
+            continue
+        match below:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                return [inspect.cleandoc(text)]
+    return []
 
 
 def _by_kind(name: str) -> tuple[bool, str]:

@@ -181,3 +181,11 @@ def test_no_page_fetches_anything_when_it_is_read() -> None:
     """Nothing is fetched when a page is read: pictures are files, and there is no script."""
     for path in PAGES:
         assert "```mermaid" not in path.read_text(), path
+
+
+def test_each_alias_of_the_api_reference_says_what_it_is() -> None:
+    entry = re.compile(r"^`from codex_acp\S* import (\S+)`\n\n(.*)$", re.MULTILINE)
+    pages = (ROOT / "docs" / "reference").glob("*.md")
+    found = [row for page in pages for row in entry.findall(page.read_text())]
+    assert len(found) > 10
+    assert [name for name, text in found if not text or text.startswith((":::", "##"))] == []

@@ -139,6 +139,7 @@ Entry: TypeAlias = (
     | Exit
     | Silence
 )
+"""One step of the script of an app-server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,7 @@ Step: TypeAlias = (
     | Incomplete
     | Failed
 )
+"""One part of an answer of the scripted model."""
 
 
 def words(count: int, *, pause: float = 0.0) -> Text:

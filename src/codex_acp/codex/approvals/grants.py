@@ -78,6 +78,7 @@ class RememberHost:
 
 
 Grant: TypeAlias = Once | Session | Always | RememberPrefix | RememberHost
+"""How far an approval lets an action run; a question's ``offered`` has those to choose from."""
 
 
 def allows(grant: Grant) -> bool:
