@@ -203,3 +203,23 @@ async def test_4_3_a_turn_start_that_is_not_answered_and_begins_nothing_fails_th
         error = await bench.prompt()
 
         assert error["code"] == -32603
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [[turns(turn_object("turn-1", "completed"))], [turns(turn_object("older", "completed"))] * 3],
+    ids=["found", "not found"],
+)
+async def test_3_10_what_a_turn_asks_whose_end_was_lost_is_withdrawn_before_its_prompt_is_answered(
+    listed: list[Entry],
+) -> None:
+    async with MemoryBench(*BEGUN, *command_approval("make")) as bench:
+        bench.start_prompt()
+        await bench.client.sent("session/request_permission")
+        bench.server.play(status("idle"), *listed)
+        await bench.end_of()
+        sent = [message.get("method") or message["id"] for message in bench.client.messages]
+        assert sent.index("$/cancel_request") < sent.index("p1")
+        await bench.server.wait_for(lambda: bool(bench.server.player.answers))
+        (answer,) = bench.server.player.answers
+        assert answer.result in ({"decision": "cancel"}, {"decision": "decline"})

@@ -95,8 +95,10 @@ class QuietSession:
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         assert tool_call_id in self.announced or not ended_well
 
-    def waiting_for_person(self, thread_id: str) -> AbstractContextManager[None]:
-        del thread_id
+    def waiting_for_person(
+        self, thread_id: str, turn_id: str | None
+    ) -> AbstractContextManager[None]:
+        del thread_id, turn_id
         return nullcontext()
 
     def say(self, text: str) -> None:

@@ -30,7 +30,7 @@ machine.NO_DATA = NOTHING
 FIELDS: Final = (
     "turn", "prompts", "active", "closing", "late_starts", "gone", "look_up", "doubts", "stopped",
     "timers",
-    "calls", "runs", "plan", "questions", "first", "told", "rest", "of_turn",
+    "calls", "runs", "plan", "questions", "told", "rest", "of_turn",
 )  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def explore(
                 steps += 1
                 try:
                     if event is None:
-                        if "piece" in label or "asks" in label:
+                        if "piece" in label:
                             seen(after, tried, label)
                     else:
                         now = left(react(after, tried.handle(event)), tried)

@@ -27,6 +27,7 @@ _STEER: Final = Budget(pieces=0, cancels=0)
 _LOSS: Final = Budget(losses=1, pieces=0, cancels=0)
 _CANCEL: Final = Budget(prompts=1, pieces=1)
 _PLAN: Final = Budget(prompts=1, pieces=0, plans=1)
+_ASKS: Final = Budget(prompts=1, pieces=0, questions=1)
 _FOREIGN: Final = Budget(prompts=1, own_turns=1, pieces=1)
 
 PLANTED: Final = (
@@ -244,6 +245,55 @@ PLANTED: Final = (
         "        over = mine[len(asks) :]\n",
         "        over, self.told = mine[len(asks) :], 'idle'\n",
         Budget(prompts=1, cancels=0),
+    ),
+    Planted(
+        "something is asked behind a cancel",
+        "        if self.cancelled or turn in self.stale or self.is_answered(turn):\n",
+        "        if turn in self.stale or self.is_answered(turn):\n",
+        _ASKS,
+    ),
+    Planted(
+        "something is asked of a turn that was given up",
+        "        if self.cancelled or turn in self.stale or self.is_answered(turn):\n",
+        "        if self.cancelled or self.is_answered(turn):\n",
+        _ASKS,
+    ),
+    Planted(
+        "something is asked of a turn that is over",
+        "        if self.cancelled or turn in self.stale or self.is_answered(turn):\n",
+        "        if self.cancelled or turn in self.stale:\n",
+        _ASKS._replace(cancels=0),
+    ),
+    Planted(
+        "a cancel leaves a question open",
+        '        self._set("cancel")\n        self._settle()\n',
+        '        self._set("cancel")\n',
+        _ASKS,
+    ),
+    Planted(
+        "the end of a turn leaves its question open",
+        "            self._out.append(ev.SettleQuestions(turn))\n",
+        "",
+        _ASKS._replace(cancels=0),
+    ),
+    Planted(
+        "a turn that is given up leaves its question open",
+        "        if self.questions and isinstance(self.turn, Starting | Running | Cancelling):\n"
+        "            self._settle()\n",
+        "",
+        _ASKS._replace(cancels=0, stops=1, inner_turns=1),
+    ),
+    Planted(
+        "a loss leaves a question open",
+        "        if self.questions:\n            self._settle()\n",
+        "",
+        _ASKS._replace(cancels=0, losses=1),
+    ),
+    Planted(
+        "a question that was answered keeps the session waiting",
+        "self.questions = tuple(each for each in self.questions if each.id != question)",
+        "pass",
+        _ASKS._replace(cancels=0),
     ),
     Planted(
         "an old look-up names the new turn",

@@ -28,6 +28,7 @@ WORLDS = {
     "turns that Codex begins by itself": Budget(2, 1, 0, 0, 0, 1, 0, 2, 1, late_begins=1),
     "lost ends and answers": Budget(1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 2, 1),
     "a review and a command": Budget(2, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0),
+    "questions": Budget(2, 1, 0, 1, 2, 1, 1, 1, 1, silences=0, stops=2),
     "plans": Budget(3, 1, 1, 1, 0, 1, 1, 1, plans=2),
     "a prompt that is given up": Budget(2, 1, 2, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0),
 }

@@ -106,6 +106,9 @@ class World(NamedTuple):
     """Turns all of whose prompts are answered."""
     abandoned: frozenset[int] = frozenset()
     told: Activity = "idle"
+    asked: tuple[tuple[int, str], ...] = ()
+    """Questions that are open, each with its turn."""
+    questions: int = 0
     # The plan.
     reviews: tuple[int, str] | None = None
     """The question that is open, and the prompt that waits for it."""
@@ -140,6 +143,7 @@ def moves(world: World, machine: SessionMachine) -> Iterator[Move]:
         yield from _losses(world)
     yield from _calls(world)
     yield from _turns(world)
+    yield from _questions(world, machine)
 
 
 def _of_client(w: World) -> Iterator[Move]:
@@ -218,6 +222,23 @@ def _losses(w: World) -> Iterator[Move]:
     if waiting:
         unread = frozenset(each.call for each in waiting)
         yield "lost, and it had read nothing more", ev.Lost(GONE, unread), after
+
+
+def _questions(w: World, machine: SessionMachine) -> Iterator[Move]:
+    """Codex asks, also late; and the person answers."""
+    begun = w.running if w.said else None
+    for turn in dict.fromkeys((begun, w.inner, *w.ended[-1:])) if w.left.questions else ():
+        if turn is None or turn in w.dead:
+            continue
+        after = w._replace(left=_less(w, "questions"), questions=w.questions + 1)
+        if machine.may_ask(turn):
+            asked = after._replace(asked=(*w.asked, (after.questions, turn)))
+            yield f"{turn} asks", ev.Asked(after.questions, turn), asked
+        else:
+            yield f"({turn} asks, and is declined)", None, after
+    for each in w.asked:
+        rest = w._replace(asked=tuple(other for other in w.asked if other != each))
+        yield f"question {each[0]} is answered", ev.Settled(each[0]), rest
 
 
 def _calls(w: World) -> Iterator[Move]:
@@ -363,8 +384,6 @@ def _in_turn(w: World, turn: str) -> Iterator[Move]:
     begun = w.interrupted or starter not in w.unread
     if w.left.pieces and begun:
         yield f"piece of {turn}", None, w._replace(left=_less(w, "pieces"))
-    if w.left.questions and begun and not w.interrupted:
-        yield f"{turn} asks", None, w._replace(left=_less(w, "questions"))
     if w.left.commands and begun and not w.interrupted and not w.runs_command:
         yield (
             "a command begins",
@@ -406,8 +425,8 @@ def shown(machine: SessionMachine, turn: str) -> bool:
 
 
 def seen(world: World, machine: SessionMachine, label: str) -> None:
-    """Check a piece or a question of a turn. Raises Wrong if it is shown and must not be."""
-    turn = label.rsplit(maxsplit=1)[-1] if "piece" in label else label.split(maxsplit=1)[0]
+    """Check a piece of a turn. Raises Wrong if it is shown and must not be."""
+    turn = label.rsplit(maxsplit=1)[-1]
     if turn not in world.done or not shown(machine, turn):
         return
     run = machine.run
@@ -450,6 +469,7 @@ def react(w: World, effects: list[ev.Effect]) -> World:
                 | ev.Answer()
                 | ev.RefuseToJoin()
                 | ev.ShowActivity()
+                | ev.SettleQuestions()
             ):
                 w = _told(w, effect)
             case _:
@@ -494,12 +514,22 @@ def _plan(w: World, effect: ev.AskPlan | ev.EndReview | ev.TakePlan) -> World:
 
 def _told(
     w: World,
-    effect: ev.Insert | ev.AnswerLocally | ev.Answer | ev.RefuseToJoin | ev.ShowActivity,
+    effect: ev.Insert
+    | ev.AnswerLocally
+    | ev.Answer
+    | ev.RefuseToJoin
+    | ev.ShowActivity
+    | ev.SettleQuestions,
 ) -> World:
     match effect:
+        case ev.SettleQuestions(turn):
+            kept = () if turn is None else tuple(each for each in w.asked if each[1] != turn)
+            return w._replace(asked=kept)
         case ev.ShowActivity(now):
             if now == w.told:
                 raise Wrong(f"{now} is told twice")
+            if (w.told, now) == ("idle", "requires_action"):
+                raise Wrong("what does not run requires an action")
             return w._replace(told=now)
         case ev.Insert(prompt):
             if prompt in w.inserted or prompt not in w.open:
@@ -537,6 +567,10 @@ def _answered(w: World, answer: ev.Answer) -> World:
         if isinstance(each, ev.Steer) and each.prompt == prompt and each.call in w.abandoned
     ]
     sure = prompt not in w.speaking and not unanswered
+    if any(asked == turn for _, asked in w.asked) and not any(
+        turns.get(other) == turn for other in w.open - {prompt}
+    ):
+        raise Wrong(f"{prompt} is answered, and something of {turn} is asked")
     if answer.end == DONE and sure and turn not in w.ended:
         raise Wrong(f"{prompt} reads end_turn, and its turn {turn} has not ended")
     if answer.end == DONE and sure and prompt not in w.read and not w.left.mute:
@@ -566,13 +600,19 @@ def as_told(w: World, machine: SessionMachine) -> None:
     taken = (w.inserted | {name for name in w.open if name.endswith("'")}) & w.open
     if w.told == "idle" and taken:
         raise Wrong(f"idle is told while prompts run: {sorted(taken)}")
-    if w.told != "idle" and not taken and machine.run is None and not machine.first:
+    if w.told != "idle" and not taken and machine.run is None:
         raise Wrong(f"{w.told} is told while nothing runs")
     runs = w.running if w.said and machine.run is not None else None
     if w.told == "idle" and runs is not None and runs not in machine.stale:
         raise Wrong(f"idle is told while {runs} runs")
-    if w.told == "running" and w.reviews is not None:
-        raise Wrong("running is told while a plan is asked about")
+    asked = w.asked or w.reviews
+    if (w.told == "running" and asked) or (w.told == "requires_action" and not asked):
+        raise Wrong(f"{w.told} is told, and asked is {asked}")
+    if w.asked and (machine.cancelled or not w.alive):
+        raise Wrong("something is asked behind a cancel, or of no Codex")
+    for _, turn in w.asked:
+        if turn in w.done or turn in machine.stale or machine.is_answered(turn):
+            raise Wrong(f"{turn} is over, and something of it is asked")
 
 
 def at_rest(w: World, machine: SessionMachine) -> None:
@@ -625,7 +665,7 @@ def left_alone(world: World, machine: SessionMachine) -> float:
         timer = min(due, key=lambda each: due[each])
         now = due.pop(timer)
         event = ev.Due(timer)
-    if world.open or world.reviews:
+    if world.open or world.reviews or world.asked:
         raise Wrong(f"never answered, or withdrawn: {sorted(world.open)}")
     if now > BOUND_SECONDS:
         raise Wrong(f"answered only {now:g} s behind a cancel")

@@ -430,7 +430,9 @@ class ServerRequestRunner:
 
     def _waiting(self, routed: Approval | Elicitation) -> AbstractContextManager[None]:
         session = self._session(routed.session_id)
-        return nullcontext() if session is None else session.waiting_for_person(routed.thread_id)
+        if session is None:
+            return nullcontext()
+        return session.waiting_for_person(routed.thread_id, routed.turn_id)
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._session(session_id)

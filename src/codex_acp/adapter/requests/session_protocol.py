@@ -37,7 +37,9 @@ class SessionProtocol(Protocol):
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """Show that it is over, if no item of the session's own thread shows that."""
 
-    def waiting_for_person(self, thread_id: str) -> AbstractContextManager[None]:
+    def waiting_for_person(
+        self, thread_id: str, turn_id: str | None
+    ) -> AbstractContextManager[None]:
         """While a person is asked something for it, by its own thread or a sub-agent's."""
 
     def say(self, text: str) -> None:

@@ -70,6 +70,11 @@ class RequestIntake(NotificationSink):
         if self._runner is not None:
             self._runner.prompt_cancelled(session_id)
 
+    def turn_over(self, thread_id: str, turn_id: str) -> None:
+        """A turn is over, whether Codex has said so or not."""
+        if self._runner is not None:
+            self._runner.turn_ended(thread_id, turn_id)
+
     def sub_agents_cancelled(self, threads: frozenset[str]) -> None:
         """The client cancelled these sub-agents."""
         if self._runner is not None:
@@ -149,7 +154,7 @@ class RequestIntake(NotificationSink):
                     well = getattr(item, "status", _COMPLETED) == _COMPLETED
                     self._runner.item_ended(event.params.thread_id, item.id, ended_well=well)
             elif event.method == "turn/completed":
-                self._runner.turn_ended(event.params.thread_id, event.params.turn.id)
+                self.turn_over(event.params.thread_id, event.params.turn.id)
 
     def on_closed(self, error: TransportError | None) -> None:
         del error

@@ -125,8 +125,8 @@ class PromptHost(Protocol):
     def message_named(self, message_id: str) -> None:
         """A message of the client goes to Codex under this id."""
 
-    def prompt_cancelled(self) -> None:
-        """Settle what is asked of the person."""
+    def settle_questions(self, turn_id: str | None) -> None:
+        """Withdraw what is asked of the person for a turn; None: all, and what sub-agents do."""
 
     def turn_begins(self) -> None:
         """A turn is about to be asked for."""
@@ -385,11 +385,11 @@ class Prompts:
                 await waiting.outcome
 
     @contextmanager
-    def asking(self, *, first: bool = False) -> Iterator[None]:
-        """While a person is asked something; ``first``: before a turn."""
+    def asking(self, turn_id: str | None = None) -> Iterator[None]:
+        """While a person is asked something for a turn; None: before one."""
         self._questions += 1
         question = self._questions
-        self.handle(ev.Asked(question, first=first))
+        self.handle(ev.Asked(question, turn_id))
         try:
             yield
         finally:
@@ -538,8 +538,8 @@ class Prompts:
             case ev.EndTurn():
                 self._usage = None
                 self._usage = self._host.turn_over(effect)
-            case ev.SettleQuestions():
-                self._host.prompt_cancelled()
+            case ev.SettleQuestions(turn):
+                self._host.settle_questions(turn)
             case ev.Warn(text):
                 logger.warning("%s", text)
             case _:

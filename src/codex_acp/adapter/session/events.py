@@ -57,13 +57,10 @@ class AnsweredLocally:
 
 @record(frozen=True)
 class Asked:
-    """The person is asked something: for a turn, see `SessionMachine.may_ask`; for ``turn`` None
-    before one begins, or for a sub-agent."""
+    """The person is asked something: for a turn, see `SessionMachine.may_ask`, or before one."""
 
     question: int
     turn: str | None = None
-    first: bool = False
-    """Whether it is asked before a turn: then the session works for nothing but that."""
 
 
 @record(frozen=True)
@@ -443,7 +440,10 @@ class EndTurn:
 
 @record(frozen=True)
 class SettleQuestions:
-    """Settle what is asked of the person: the turn was cancelled."""
+    """Withdraw what is asked of the person for a turn that is over; ``turn`` None: all that is,
+    since it was cancelled or given up."""
+
+    turn: str | None = None
 
 
 @record(frozen=True)

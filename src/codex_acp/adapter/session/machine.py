@@ -22,6 +22,7 @@ from codex_acp.adapter.session.states import (
     LateStart,
     Local,
     Prompt,
+    Question,
     Reviews,
     Run,
     Running,
@@ -77,10 +78,8 @@ class SessionMachine:
         """Turns that have ended with their prompts answered, oldest first."""
         self.closing = False
         """Whether the client closes the session."""
-        self.questions: frozenset[int] = frozenset()
-        """Questions that the person has not answered."""
-        self.first: frozenset[int] = frozenset()
-        """Those among them that are asked before a turn, of a session that does nothing else."""
+        self.questions: tuple[Question, ...] = ()
+        """Questions that the person has not answered, oldest first."""
         self.told: Activity = "idle"
         """What the client was told last that the session does."""
         self.rest: PromptEnd | None = None
@@ -141,7 +140,7 @@ class SessionMachine:
             or any(isinstance(p.place, Reviews) and p.place.call is not None for p in self.prompts),
         )
         works = (
-            self.first
+            any(question.first for question in self.questions)
             or any(prompt.works for prompt in self.prompts)
             or (run is not None and any(turn not in self.stale for turn, _ in run.begun))
         )
@@ -228,6 +227,8 @@ class SessionMachine:
             return
         if self.told == "idle":
             self.rest, self.of_turn = None, False
+            if now == "requires_action":  # only what runs does
+                self._out.append(ev.ShowActivity("running"))
         self.told = now
         if now == "idle":
             self._out.append(ev.ShowActivity(now, self.rest or DONE, self.of_turn))
@@ -246,12 +247,11 @@ class SessionMachine:
                 self._begin(prompt, call)
             case ev.AnsweredLocally(prompt, end):
                 self._spoken(prompt, end)
-            case ev.Asked(question, _, first):
-                self._asked(question, first=first)
+            case ev.Asked(question, turn):
+                first = turn is None and self.activity == "idle"
+                self.questions += (Question(question, turn, first),)
             case ev.Settled(question):
-                self.questions -= {question}
-                self._look()
-                self.first -= {question}
+                self.questions = tuple(each for each in self.questions if each.id != question)
             case ev.PlanAnswered() | ev.PlanTaken() | ev.PlanFailed():
                 self._reviewed(event)
             case ev.Withdrawn(prompt):
@@ -330,11 +330,10 @@ class SessionMachine:
                 self.rest, self.of_turn = end, False
             self._answer(prompt_id, end)
 
-    def _asked(self, question: int, *, first: bool) -> None:
-        if first and self.activity == "idle":
-            self.first |= {question}
-            self._look()
-        self.questions |= {question}
+    def _settle(self) -> None:
+        """Have nothing asked of the person any more, for sub-agents either."""
+        self.questions = ()
+        self._out.append(ev.SettleQuestions())
 
     def _cancel(self) -> None:
         self.rest, self.of_turn = CANCELLED, False
@@ -344,6 +343,8 @@ class SessionMachine:
         run = self.run
         if run is not None:
             self._cancel_run(run)
+        else:
+            self._settle()  # a sub-agent may have outlived the prompt
 
     def _cancel_run(self, run: Run) -> None:
         """Interrupt first: with the replies to what it asked alone Codex would ask the model once
@@ -360,7 +361,7 @@ class SessionMachine:
             case _:
                 assert_never(self.turn)
         self._set("cancel")
-        self._out.append(ev.SettleQuestions())
+        self._settle()
 
     # What Codex reports.
 
@@ -442,6 +443,8 @@ class SessionMachine:
 
     def _lost(self, failure: PromptFailure, unread: frozenset[int]) -> None:
         """End everything: what was written may have been read, unless its call is ``unread``."""
+        if self.questions:
+            self._settle()
         self.gone, self.active, self.late_starts = failure, None, ()
         self.stale.clear()
         run = self.run
@@ -602,6 +605,8 @@ class SessionMachine:
     def _give_up(self, end: PromptEnd) -> None:
         """End the turn's prompts without its end; nothing of the turn is shown or asked from now
         on, however late it begins (contract 3.10)."""
+        if self.questions and isinstance(self.turn, Starting | Running | Cancelling):
+            self._settle()
         match self.turn:
             case Starting(run=run):
                 self._out.append(ev.Warn("Codex did not begin a turn in time"))
@@ -744,6 +749,9 @@ class SessionMachine:
         self._take_out_unread(run, end)
         mine = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
         asks = mine[:1] if self.plan and end == DONE and not self._has_steered else []
+        for turn in dict.fromkeys(each.turn for each in self.questions if each.turn in run.names):
+            self.questions = tuple(each for each in self.questions if each.turn != turn)
+            self._out.append(ev.SettleQuestions(turn))
         self._out.append(ev.EndTurn(run.turn, end))
         self.rest, self.of_turn = end, True
         self.answered.update(dict.fromkeys(name for name in run.names if name not in self.stale))

@@ -68,6 +68,16 @@ class Prompt:
     works: bool = False
 
 
+@record(frozen=True)
+class Question:
+    """Something that a person is asked. ``turn`` None: before a turn; ``first``: of a session that
+    does nothing else."""
+
+    id: int
+    turn: str | None
+    first: bool
+
+
 # The turn.
 
 

@@ -57,8 +57,9 @@ if TYPE_CHECKING:
 class Session:
     """A thread on one app-server, whose notifications it hears once it is told to `follow`.
 
-    ``spawn`` starts a task that may outlive a request. ``on_cancel`` settles what is asked of the
-    person, ``roots`` are its directories, ``may_have`` and ``earlier`` are for its `SubAgents`.
+    ``spawn`` starts a task that may outlive a request. ``settle`` withdraws what is asked of the
+    person for a turn, or for all of them with what sub-agents do. ``roots`` are its directories,
+    ``may_have`` and ``earlier`` are for its `SubAgents`.
     ``state`` is what the mapping remembers of a replay, which goes on here. All methods run on the
     event loop's thread.
     """
@@ -70,7 +71,7 @@ class Session:
         outflow: Outgoing,
         spawn: Spawn,
         features: ClientFeatures | None = None,
-        on_cancel: Callable[[], None] | None = None,
+        settle: Callable[[str | None], None] | None = None,
         *,
         state: SessionState | None = None,
         roots: Sequence[str] = (),
@@ -88,7 +89,7 @@ class Session:
         """Called when Codex says that it has the thread loaded no more."""
         self._stopping = False
         self._codex = codex
-        self._on_cancel = on_cancel
+        self._settle = settle
         self._outflow = outflow
         self._state = state or SessionState(features or ClientFeatures())
         self._state.roots = tuple(roots)
@@ -154,8 +155,6 @@ class Session:
     def cancel(self, *, closing: bool = False) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
         self.prompts.cancel(closing=closing)
-        if self.prompts.turn is None:  # a sub-agent may have outlived the prompt
-            self.prompt_cancelled()
 
     async def stop_command(self, call_id: str) -> bool:
         """See `stop_command`."""
@@ -205,7 +204,9 @@ class Session:
         """Hear what was held of the thread, then what comes from now on, and the end of all."""
         self.thread.follow(held)
 
-    def move(self, codex: AppServerConnection, on_cancel: Callable[[], None] | None = None) -> None:
+    def move(
+        self, codex: AppServerConnection, settle: Callable[[str | None], None] | None = None
+    ) -> None:
         """Go on with the same thread on another app-server, on which it has been resumed.
 
         It hears nothing of it until it is told to `follow`.
@@ -213,7 +214,7 @@ class Session:
         self.thread.leave()
         self._codex = self._calls.codex = self.thread.codex = codex
         self.sub_agents.move(codex)
-        self._on_cancel = on_cancel
+        self._settle = settle
         self.lost = None
         self.prompts.moved()
 
@@ -265,9 +266,9 @@ class Session:
         """What Codex says of it is no news to the client."""
         self._state.own_messages[message_id] = None
 
-    def prompt_cancelled(self) -> None:
-        if self._on_cancel is not None:
-            self._on_cancel()
+    def settle_questions(self, turn_id: str | None) -> None:
+        if self._settle is not None:
+            self._settle(turn_id)
 
     def _prompt_runs(self) -> bool:
         return self.prompts.running
@@ -364,8 +365,8 @@ class Session:
         )
 
     @contextmanager
-    def waiting_for_person(self, thread_id: str) -> Iterator[None]:
-        with self.prompts.asking(), self.sub_agents.waiting(thread_id):
+    def waiting_for_person(self, thread_id: str, turn_id: str | None) -> Iterator[None]:
+        with self.prompts.asking(turn_id or ""), self.sub_agents.waiting(thread_id):
             yield
 
     def say(self, text: str) -> None:

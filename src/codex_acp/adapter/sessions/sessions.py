@@ -9,7 +9,6 @@ that it was opened on, see `Sessions.move`. Must not know ACP's methods.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import list_at
@@ -318,7 +317,7 @@ class Sessions:
             activity = SessionActivity(lambda now: hears.outflow.send(session_id, now))
             asking = activity.asking_first
         else:
-            asking = partial(opened.session.prompts.asking, first=True)
+            asking = opened.session.prompts.asking
         asked = hears if opens or opened is not None else None
         await self.git_consent.ensure(codex, directory, session_id, asked, asking)
 
@@ -346,7 +345,7 @@ class Sessions:
         session = opened.session
         assert session is not None
         self._pace(session_id, opened.connection.codex)
-        session.move(opened.connection.codex, self._on_cancel(session_id, opened.connection))
+        session.move(opened.connection.codex, self._settle(session_id, opened.connection))
         session.follow(held)
 
     def _make_known(self, session_id: str, opened: OpenSession) -> Session:
@@ -361,7 +360,7 @@ class Sessions:
             audience.outflow,
             self._spawn,
             audience.features,
-            self._on_cancel(session_id, opened.connection),
+            self._settle(session_id, opened.connection),
             state=opened.state,
             roots=opened.roots,
             may_have=lambda thread_id: self._may_have(session_id, thread_id),
@@ -385,15 +384,18 @@ class Sessions:
             opened.unloaded = True
             opened.session.say(CLOSED_BY_CODEX)
 
-    def _on_cancel(self, session_id: str, connection: _Connection) -> Callable[[], None]:
-        def cancelled() -> None:
+    def _settle(self, session_id: str, connection: _Connection) -> Callable[[str | None], None]:
+        def settle(turn_id: str | None) -> None:
             events = connection.events
+            if turn_id is not None:
+                events.turn_over(session_id, turn_id)
+                return
             # Codex leaves a sub-agent running when the turn above it is interrupted.
             for thread_id, turn_id in events.items.running_below(session_id):
                 self._interrupt(connection.codex, thread_id, turn_id)
             events.prompt_cancelled(session_id)
 
-        return cancelled
+        return settle
 
     def not_below(self, session_id: str) -> None:
         """Raises RpcError -32602 for a sub-agent's session: its work is the agent's to give.
