@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.testing import Text
+from codex_acp.testing import Gate, Step, Text
 from tests.cli.command import run
 from tests.e2e.raw_adapter import Message
 from tests.e2e.session_bench import SessionBench
@@ -106,3 +107,79 @@ def test_the_doctor_names_which_process_has_which_session_open() -> None:
         assert found["text"].startswith(f"session {session} is open in codex (process ")
         assert f"process {adapter.codex()}" in found["text"]
         assert str(adapter.pid) in found["text"]
+
+
+@pytest.mark.parametrize("method", OPENING)
+def test_a_session_at_rest_follows_the_person_and_comes_back(method: str) -> None:
+    script = [[Text("One.")], [Text("Two.")], [Text("Three.")], [Text("Four.")]]
+    with SessionBench(script) as bench, bench.adapter() as here, bench.adapter() as there:
+        session = bench.new(here)
+        bench.run(here, session, "Begin.")
+        assert "result" in bench.ask(there, method, session)
+        here.wait_for(lambda m: "This session goes on in" in str(m))
+        assert bench.run(there, session, "Go on.") == "Two."
+        assert bench.run(here, session, "Back again.").endswith("Three.")
+        there.wait_for(lambda m: "This session goes on in" in str(m))
+        assert bench.run(there, session, "And there.").endswith("Four.")
+        heard = str(bench.model.requests[-1].body["input"])
+        for said in ("Begin.", "Go on.", "Back again.", "And there."):
+            assert heard.count(said) == 1
+
+
+def test_what_works_is_not_handed_over_unless_it_shall_be_cancelled() -> None:
+    script: list[list[Step]] = [[Text("One."), Gate("go"), Text("Never.")], [Text("Two.")]]
+    with SessionBench(script) as bench, bench.adapter() as here, bench.adapter() as there:
+        session = bench.new(here)
+        prompt = here.start_prompt(session, "Begin.")
+        here.wait_for(lambda m: "One." in str(m))
+        error = bench.ask(there, "session/load", session)["error"]
+        assert error["code"] == -32600
+        assert error["data"]["reason"] == "session_busy"
+        assert error["data"]["holder"]["pid"] == here.pid
+        meta = {"codex-acp-sdk": {"cancelElsewhere": True}}
+        assert "result" in bench.ask(there, "session/load", session, _meta=meta)
+        assert here.answer(prompt)["result"]["stopReason"] == "cancelled"
+        assert bench.run(there, session, "Go on.") == "Two."
+
+
+def test_a_holder_that_does_not_answer_is_named_and_one_that_ends_gives_way() -> None:
+    with SessionBench([[Text("One.")], [Text("Two.")]]) as bench, bench.adapter() as there:
+        with bench.adapter() as here:
+            session = bench.new(here)
+            bench.run(here, session, "Begin.")
+            here.signal(signal.SIGSTOP)
+            error = bench.ask(there, "session/load", session)["error"]
+            assert error["data"]["reason"] == "thread_active_writer"
+            assert "stopped" in error["message"]
+            asked = there.start(
+                "session/load",
+                {"sessionId": session, "cwd": str(bench.home.workspace), "mcpServers": []},
+            )
+            here.kill()
+        assert "result" in there.answer(asked)
+        assert bench.run(there, session, "Go on.") == "Two."
+
+
+def test_two_that_ask_or_prompt_at_once_lose_nothing() -> None:
+    script = [[Text(f"{n}.")] for n in range(30)]
+    with SessionBench(script) as bench, bench.adapter() as one, bench.adapter() as two:
+        session = bench.new(one)
+        bench.run(one, session, "First.")
+        bench.ask(two, "session/load", session)
+        answered = 0
+        for number in range(4):
+            asked = [
+                (each, each.start_prompt(session, f"Said {number} by {name}."), name)
+                for each, name in ((one, "one"), (two, "two"))
+            ]
+            for each, request, name in asked:
+                answer = each.answer(request)
+                if "result" in answer:
+                    answered += 1
+                    text = f"Said {number} by {name}."
+                    assert [text in str(r.body["input"]) for r in bench.model.requests].count(True)
+                else:
+                    assert answer["error"]["data"]["reason"] == "session_busy", answer
+        assert answered >= 4
+        said = bench.run(one, session, "Last.")
+        assert said

@@ -12,6 +12,7 @@ import os
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import text_at
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         NewSession,
         ResumeSession,
     )
+    from codex_acp.adapter.hand_over import HandOver
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.logins import Logins
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
@@ -85,6 +87,8 @@ class CodexAgent:
         self.config = Config(spawn, self._sessions.send, self._sessions.features)
         self._opener = SessionOpener(app_server, self._sessions, self.config)
         self.preconditions = PromptPreconditions(self._sessions, self._opener)
+        self._opener.hand_over = lambda: self._hand_over
+        self._client_name = "another window"
         self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
         login = None if app_server.defaults is None else app_server.defaults.login
@@ -117,6 +121,8 @@ class CodexAgent:
     ) -> LoginWays:
         """The client has said who it is, in v1's words; how it may log in."""
         (client or self.client).introduced(params, version)
+        name = text_at(params, "clientInfo", "title") or text_at(params, "clientInfo", "name")
+        self._client_name = (name if client is None else "a network server") or self._client_name
         self._app_server.introduce(codex_client_info(params))
         if self._ahead is not None:
             self._ahead.introduced(version)
@@ -137,6 +143,14 @@ class CodexAgent:
         from codex_acp.adapter.providers import Providers
 
         return Providers(self._opener, self._sessions)
+
+    @cached_property
+    def _hand_over(self) -> HandOver:
+        """What gives sessions to other processes, and takes theirs; loaded with the first one."""
+        from codex_acp.adapter.hand_over import HandOver
+
+        named = lambda: self._client_name  # noqa: E731 - it may be told later
+        return HandOver(self._sessions, self._opener, self.preconditions, named)
 
     # Sessions.
 
@@ -261,6 +275,8 @@ class CodexAgent:
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
         self._after.leave()
+        if "_hand_over" in self.__dict__:
+            self._hand_over.leave()
 
     async def keep_sessions(self) -> None:
         """See `SessionOpener.keep`: the client may open each of its sessions again."""
@@ -269,6 +285,7 @@ class CodexAgent:
     def _answered(self, opened: OpeningResult) -> None:
         """What a session tells at once behind the answer that opened it, whichever way it did."""
         self._say(opened)
+        self.spawn(lambda: self._hand_over.listen())  # noqa: PLW0108 - loads it
         if self._services is not None and opened.session_id in self._sessions:
             self._services.answered(opened.session_id)
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from codex_acp._json import list_at, text_at
+from codex_acp._json import list_at, text_at, value_at
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
@@ -20,6 +20,7 @@ from codex_acp.adapter.sessions.session_locks import acquired_soon
 from codex_acp.adapter.sessions.stored_threads import exists, raise_if_open_elsewhere
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
+from codex_acp.mapping.agent.capabilities import META_KEY
 from codex_acp.mapping.session.list import list_page, list_params, session_info, updated_at
 from codex_acp.mapping.session.mcp_servers import server_config
 from codex_acp.mapping.session.setup import (
@@ -127,7 +128,8 @@ class SessionMethods:
             configured = await _configured(codex, cwd) | given_servers(self._opener.given({}))
             kept, said = without_clashes(servers, configured)
         params = thread_params(cwd, directories, kept, stored=stored)
-        return Setup({**params, **told}, frozenset(kept), tuple(said), audience)
+        cancels = value_at(plain(request.meta), META_KEY, "cancelElsewhere") is True
+        return Setup({**params, **told}, frozenset(kept), tuple(said), audience, cancels)
 
     # The others.
 

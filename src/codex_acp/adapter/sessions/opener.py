@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from codex_acp._json import object_at, text_at
@@ -34,7 +35,7 @@ from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import started_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.catalogues import Place
@@ -65,11 +66,28 @@ class Setup(NamedTuple):
     """Lines for the person, to be said when the session is open."""
     audience: Audience | None = None
     """Who shall hear of the session, if it has an audience of its own."""
+    cancels: bool = False
+    """Whether what runs in it in another process shall be cancelled, to have it here."""
 
     @property
     def cwd(self) -> str:
         """The working directory."""
         return str(self.params["cwd"])
+
+
+class TakesOver(Protocol):
+    """See `HandOver`."""
+
+    async def take(
+        self,
+        codex: AppServerConnection,
+        session_id: str,
+        cancels: bool,
+        audience: Audience | None,
+        again: Callable[[], Awaitable[JsonValue]],
+        refused: ErrorReply,
+    ) -> JsonValue:
+        """Have a session handed over to ``audience``; give what ``again`` gives, which opens it."""
 
 
 class OpeningResult(NamedTuple):
@@ -94,6 +112,8 @@ class SessionOpener:
         """Whether somebody has to log in first."""
         self.route = ModelRoute()
         """Where the model is asked."""
+        self.hand_over: Callable[[], TakesOver] | None = None
+        """Gives what asks other processes for a session."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._openings: dict[str, list[CancelScope]] = {}
         """Around each opening of a stored session, also while it waits for another."""
@@ -272,7 +292,8 @@ class SessionOpener:
                 await self.let_go(codex, session_id)
             with self._sessions.reopening(session_id) as held:
                 try:
-                    result = await self._resume(codex, session_id, Setup(opened.params))
+                    setup = Setup(opened.params, audience=opened.audience)
+                    result = await self._resume(codex, session_id, setup)
                 except RpcError as error:
                     if error.code == RESOURCE_NOT_FOUND:
                         raise opening_errors.never_stored(session_id, error) from error
@@ -382,7 +403,7 @@ class SessionOpener:
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
         params = self.given(setup.params) | {"threadId": session_id, "excludeTurns": True}
         try:
-            return await self.route.open(codex, "thread/resume", params, session_id)
+            return await self._resumed(codex, session_id, params, setup)
         except asyncio.CancelledError:
             await self.let_go(codex, session_id)  # which Codex opens all the same
             raise
@@ -399,6 +420,24 @@ class SessionOpener:
                 ):
                     return await self._resume(codex, session_id, setup)
             raise failure from error
+
+    async def _resumed(
+        self,
+        codex: AppServerConnection,
+        session_id: str,
+        params: dict[str, JsonValue],
+        setup: Setup,
+    ) -> JsonValue:
+        """The answer of Codex, once another process of ours has handed the thread over."""
+        again = partial(self.route.open, codex, "thread/resume", params, session_id)
+        try:
+            return await again()
+        except ErrorReply as error:
+            if self.hand_over is None or not opening_errors.is_open_elsewhere(error):
+                raise
+            return await self.hand_over().take(
+                codex, session_id, setup.cancels, setup.audience, again, error
+            )
 
     async def _learn(
         self,

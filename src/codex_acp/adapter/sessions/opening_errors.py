@@ -14,7 +14,9 @@ from codex_acp.jsonrpc.message import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     RESOURCE_NOT_FOUND,
+    SESSION_BUSY,
     THREAD_ACTIVE_WRITER,
+    JsonValue,
 )
 from codex_acp.transcript.secrets import scrub
 
@@ -73,6 +75,17 @@ def open_elsewhere(session_id: str, writer: Writer | None) -> RpcError:
     data: dict[str, object] = {"sessionId": session_id, "reason": THREAD_ACTIVE_WRITER}
     if writer is not None:
         data["holder"] = {"pid": writer.pid, "name": writer.name}
+    return RpcError(INVALID_REQUEST, message, data)
+
+
+def busy_elsewhere(session_id: str, pid: JsonValue, client: str) -> RpcError:
+    """Answer a request for a session in which another process of this package works."""
+    message = (
+        f"something runs in the session {session_id!r} in {client} (process {pid}); wait for its "
+        "end, cancel it there, or go on with a copy (session/fork)"
+    )
+    holder = {"pid": pid, "name": client}
+    data = {"sessionId": session_id, "reason": SESSION_BUSY, "holder": holder}
     return RpcError(INVALID_REQUEST, message, data)
 
 

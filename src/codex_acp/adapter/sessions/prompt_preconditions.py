@@ -82,6 +82,10 @@ class PromptPreconditions:
         self._waiting.setdefault(session_id, []).append(scope)
         return scope
 
+    def is_waiting(self, session_id: str) -> bool:
+        """Return whether a prompt of the session waits for something."""
+        return session_id in self._waiting
+
     def goes_on(self, session_id: str, scope: CancelScope) -> None:
         """It waits no more."""
         self._waiting[session_id].remove(scope)

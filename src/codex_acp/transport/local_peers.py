@@ -1,0 +1,193 @@
+"""Processes of one user on one machine that ask each other a line of JSON, on unix sockets.
+
+A folder of mode 0700 has one socket for each process. The peer's user is looked at besides, where
+the system tells it (Linux). Owns who may ask and how long; must not know what is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+import stat
+import struct
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+    Answer: TypeAlias = Callable[[dict[str, JsonValue]], Awaitable[dict[str, JsonValue]]]
+
+logger = logging.getLogger(__name__)
+
+LINE_BYTES: Final = 4096
+"""Of a question or an answer."""
+
+ASK_SECONDS: Final = 2.0
+"""For a peer to answer: one that is stopped never does."""
+
+READ_SECONDS: Final = 1.0
+"""For a peer to send its question."""
+
+MAX_PEERS: Final = 64
+"""Sockets that are asked at once; more are not asked."""
+
+_SUFFIX: Final = ".sock"
+_CREDENTIALS: Final = struct.Struct("3i")
+_FOR_OTHERS: Final = 0o077
+
+
+class Asked(NamedTuple):
+    """What the peers said."""
+
+    answers: list[dict[str, JsonValue]]
+    ended: bool
+    """Whether one of them ended before it had answered."""
+
+
+def private_folder(key: str) -> Path:
+    """Return this user's folder for ``key``, made if need be.
+
+    It is below ``XDG_RUNTIME_DIR``, else below the temporary directory. Raises OSError where it
+    is a link, another user's, or open to others.
+    """
+    if not hasattr(socket, "AF_UNIX"):
+        raise OSError("this system has no unix sockets")
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(given) and _is_private(Path(given)):  # noqa: PTH117 - may be empty
+        above = Path(given) / "codex-acp-sdk"
+    else:
+        above = Path(tempfile.gettempdir()) / f"codex-acp-sdk-{os.geteuid()}"
+    folder = above / sha256(os.path.realpath(key).encode()).hexdigest()[:16]
+    for each in (above, folder):
+        with contextlib.suppress(FileExistsError):
+            each.mkdir(mode=0o700)
+        if not _is_private(each):
+            raise OSError(f"{each} is not this user's alone")
+    return folder
+
+
+def _is_private(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        found = folder.lstat()
+        own = found.st_uid == os.geteuid() and not found.st_mode & _FOR_OTHERS
+        return own and stat.S_ISDIR(found.st_mode)
+    return False
+
+
+class PeerSocket:
+    """The socket of this process: ``answer`` is called with each question of this user's."""
+
+    def __init__(self, path: Path, answer: Answer) -> None:
+        self.path = path
+        self._answer = answer
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        """Listen from now on. Raises OSError."""
+        _remove(self.path)  # of a process that had this id before
+        self._server = await asyncio.start_unix_server(
+            self._serve, str(self.path), limit=LINE_BYTES
+        )
+
+    def close(self) -> None:
+        """Listen no more; again is fine."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            _remove(self.path)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if not _is_this_user(writer.get_extra_info("socket")):
+                logger.warning("another user has asked on %s, and was not answered", self.path)
+                return
+            async with asyncio.timeout(READ_SECONDS):
+                question = _object(await reader.readline())
+            async with asyncio.timeout(ASK_SECONDS):
+                answer = await self._answer(question)
+                writer.write(_line(answer))
+                await writer.drain()
+        except (OSError, ValueError, TimeoutError) as error:
+            logger.info("a question on %s was not answered: %s", self.path, error)
+        finally:
+            writer.close()
+
+
+async def ask_all(
+    folder: Path, question: dict[str, JsonValue], own: Path | None, seconds: float = ASK_SECONDS
+) -> Asked:
+    """Ask every process of the folder but ``own``, at once, and wait no longer than ``seconds``."""
+    paths = [each for each in _sockets(folder) if each != own]
+    told = await asyncio.gather(*(_ask(path, question, seconds) for path in paths))
+    answers = [each for each in told if isinstance(each, dict)]
+    return Asked(answers, any(each is _Ended for each in told))
+
+
+class _Ended:
+    """A peer has ended while it was asked."""
+
+
+async def _ask(
+    path: Path, question: dict[str, JsonValue], seconds: float
+) -> dict[str, JsonValue] | type[_Ended] | None:
+    """The answer of one process; None of one that is not there, or does not answer."""
+    writer: asyncio.StreamWriter | None = None
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_unix_connection(str(path), limit=LINE_BYTES)
+            if not _is_this_user(writer.get_extra_info("socket")):
+                return None
+            writer.write(_line(question))
+            line = await reader.readline()
+            return _object(line) if line else _Ended
+    except ConnectionRefusedError:  # its process has ended without removing it
+        _remove(path)
+        return None
+    except ConnectionError:
+        return _Ended
+    except (OSError, ValueError, TimeoutError) as error:
+        logger.info("%s does not answer: %s", path, error)
+        return None
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _sockets(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*{_SUFFIX}"))[:MAX_PEERS]
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _is_this_user(peer: socket.socket) -> bool:
+    """Whether a peer is of this process's user; where the system does not tell, the folder does."""
+    wanted = getattr(socket, "SO_PEERCRED", None)
+    if wanted is None:
+        return True
+    told = peer.getsockopt(socket.SOL_SOCKET, wanted, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(told)
+    return bool(user == os.geteuid())
+
+
+def _line(value: dict[str, JsonValue]) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def _object(line: bytes) -> dict[str, JsonValue]:
+    """One line as an object. Raises ValueError."""
+    value = json.loads(line)
+    if not isinstance(value, dict):
+        raise ValueError("it is no object")
+    return value

@@ -1,0 +1,119 @@
+"""Processes of one user that ask each other: who may, and what one of them may do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.transport.local_peers import PeerSocket, ask_all, private_folder
+
+
+@pytest.fixture(autouse=True)
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with TemporaryDirectory(dir="/tmp") as folder:  # a socket's path may not be long
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder)
+
+
+async def echo(question: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {"heard": question}
+
+
+def test_the_folder_is_this_users_alone_and_one_for_each_key(runtime: Path) -> None:
+    one, same, other = private_folder("/a"), private_folder("/b/../a"), private_folder("/b")
+    assert one == same != other
+    assert one.is_relative_to(runtime)
+    assert one.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.attack("network")
+@pytest.mark.parametrize("trap", ["link", "open"])
+def test_a_folder_that_another_could_have_made_is_refused(runtime: Path, trap: str) -> None:
+    folder = private_folder("/a")
+    folder.rmdir()
+    if trap == "link":
+        elsewhere = runtime / "elsewhere"
+        elsewhere.mkdir(mode=0o700)
+        folder.symlink_to(elsewhere)
+    else:
+        folder.mkdir()
+        folder.chmod(0o755)
+    with pytest.raises(OSError, match="alone"):
+        private_folder("/a")
+
+
+async def test_everybody_is_asked_but_the_one_who_asks() -> None:
+    folder = private_folder("/a")
+    sockets = [PeerSocket(folder / f"{n}.sock", echo) for n in range(3)]
+    for each in sockets:
+        await each.open()
+    asked = await ask_all(folder, {"thread": "t"}, sockets[0].path)
+    assert asked.answers == [{"heard": {"thread": "t"}}] * 2
+    assert not asked.ended
+    for each in sockets:
+        each.close()
+    assert not [*folder.iterdir()]
+
+
+async def test_a_socket_whose_process_has_ended_is_removed() -> None:
+    folder = private_folder("/a")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(folder / "1.sock"))
+    assert await ask_all(folder, {}, None) == ([], False)
+    assert not [*folder.iterdir()]
+
+
+async def test_one_that_never_answers_is_waited_for_so_long_and_no_longer() -> None:
+    folder = private_folder("/a")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(folder / "1.sock"))
+        silent.listen()
+        assert await ask_all(folder, {}, None, 0.05) == ([], False)
+
+
+async def test_one_that_ends_before_it_answers_is_told_from_one_that_is_silent() -> None:
+    folder = private_folder("/a")
+
+    async def fails(question: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        raise OSError(question)
+
+    ending = PeerSocket(folder / "1.sock", fails)
+    await ending.open()
+    assert await ask_all(folder, {}, None) == ([], True)
+    ending.close()
+
+
+@pytest.mark.attack("network")
+async def test_another_user_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = private_folder("/a")
+    peer = PeerSocket(folder / "1.sock", echo)
+    await peer.open()
+    mine = os.geteuid()
+    users = iter([mine, mine + 1])  # the one who asks looks too, and sees the right one
+    monkeypatch.setattr(os, "geteuid", lambda: next(users, mine))
+    asked = await ask_all(folder, {"thread": "t"}, None)
+    assert asked.answers == []
+    peer.close()
+
+
+async def test_what_is_no_question_gets_no_answer() -> None:
+    folder = private_folder("/a")
+    peer = PeerSocket(folder / "1.sock", echo)
+    await peer.open()
+    for line in (b"[]\n", b"nothing\n", b"{" + b" " * 9000 + b"}\n"):
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.setblocking(False)
+            asking.connect(str(peer.path))
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(asking, line)
+            with contextlib.suppress(ConnectionResetError):
+                assert await loop.sock_recv(asking, 100) == b""
+    peer.close()
