@@ -321,6 +321,12 @@ def clients(session: nox.Session) -> None:
 
 
 @nox.session
+def tck(session: nox.Session) -> None:
+    """What ACP's compatibility kit requires, as a table: -- [--agent COMMAND] [--npm] [ID...]."""
+    session.run(shared(session), "-m", "tests.tck", *session.posargs)
+
+
+@nox.session
 def page(session: nox.Session) -> None:
     """The page of a transcript in a Chromium of this machine; CODEX_ACP_SCREENSHOTS keeps looks."""
     session.run(shared(session), "-m", "pytest", "-m", "page", "tests/page", *session.posargs)

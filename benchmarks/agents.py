@@ -177,6 +177,12 @@ def _script_in(path: Path) -> Path:
     raise SystemExit(message)
 
 
+def npm_agent(directory: Path) -> tuple[str, ...] | None:
+    """The command of the official adapter, which npm installs in ``directory``; None: it cannot."""
+    node, script = shutil.which("node"), _npm_install(directory)
+    return None if node is None or script is None else (node, str(script))
+
+
 def _npm_install(directory: Path) -> Path | None:
     npm = shutil.which("npm")
     if npm is None:

@@ -1,0 +1,37 @@
+"""Every requirement of ACP's compatibility kit is met by the adapter, with the real Codex."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.adapter_bench import COMMAND
+from tests.tck.requirements import NOT_HERE, REQUIREMENTS, Requirement, table
+from tests.tck.world import Skipped, World
+
+PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+NOT_OFFERED = "PROMPTCAP-002"
+ROWS = [(version, each) for each in REQUIREMENTS for version in each.ids]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("version", "requirement"),
+    ROWS,
+    ids=[f"v{version}-{'-'.join(each.ids[version])}" for version, each in ROWS],
+)
+def test_the_requirement_is_met(version: int, requirement: Requirement) -> None:
+    with World([COMMAND], version) as world:
+        if NOT_OFFERED in requirement.ids[version]:
+            with pytest.raises(Skipped):
+                requirement.check(world)
+        else:
+            requirement.check(world)
+
+
+def test_the_page_has_each_requirement_and_each_that_is_left_out() -> None:
+    page = PAGE.read_text()
+    assert table() in page
+    for ids, why in NOT_HERE.items():
+        assert f"| {ids} | {why} |" in page
