@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import codex_acp
+from codex_acp.codex.connection.launch import UNLOAD_AT_ONCE
 
 HEAVY = (
     "argparse", "subprocess", "signal", "re", "enum", "anyio", "asyncio", "dataclasses", "inspect",
@@ -57,12 +58,12 @@ def at_spawn(start: str, *arguments: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("arguments", [[], ["serve"]], ids=["alone", "serve"])
 @pytest.mark.parametrize("start", [AS_MODULE, AS_SCRIPT], ids=["module", "script"])
 def test_codex_is_spawned_before_anything_heavy_is_loaded(start: str, arguments: list[str]) -> None:
-    assert at_spawn(start, *arguments) == (["/bin/sh", "app-server"], [])
+    assert at_spawn(start, *arguments) == (["/bin/sh", "app-server", *UNLOAD_AT_ONCE], [])
 
 
 def test_options_cost_the_parser_and_no_more_than_that() -> None:
     command, modules = at_spawn(AS_SCRIPT, "-c", "model=x")
-    assert command == ["/bin/sh", "app-server", "-c", "model=x"]
+    assert command == ["/bin/sh", "app-server", *UNLOAD_AT_ONCE, "-c", "model=x"]
     assert "argparse" in modules
     for name in ("asyncio", "anyio", "pydantic", "logging", "_generated"):
         assert not [module for module in modules if name in module.split(".")]
