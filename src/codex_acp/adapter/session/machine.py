@@ -335,6 +335,12 @@ class SessionMachine:
         self.questions = ()
         self._out.append(ev.SettleQuestions())
 
+    def _settle_of(self, *turns: str) -> None:
+        """Have nothing asked of turns that are over."""
+        for turn in dict.fromkeys(each.turn for each in self.questions if each.turn in turns):
+            self.questions = tuple(each for each in self.questions if each.turn != turn)
+            self._out.append(ev.SettleQuestions(turn))
+
     def _cancel(self) -> None:
         self.rest, self.of_turn = CANCELLED, False
         for prompt in self.prompts:
@@ -415,6 +421,7 @@ class SessionMachine:
             self._cleaned(self.turn, self.turn.left)
 
     def _turn_ended(self, turn_id: str, end: PromptEnd) -> None:
+        self._settle_of(turn_id)
         run = self.run
         names = () if run is None else run.names
         if turn_id in self.stale or not (isinstance(self.turn, Starting) or turn_id in names):
@@ -749,9 +756,7 @@ class SessionMachine:
         self._take_out_unread(run, end)
         mine = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
         asks = mine[:1] if self.plan and end == DONE and not self._has_steered else []
-        for turn in dict.fromkeys(each.turn for each in self.questions if each.turn in run.names):
-            self.questions = tuple(each for each in self.questions if each.turn != turn)
-            self._out.append(ev.SettleQuestions(turn))
+        self._settle_of(*run.names)
         self._out.append(ev.EndTurn(run.turn, end))
         self.rest, self.of_turn = end, True
         self.answered.update(dict.fromkeys(name for name in run.names if name not in self.stale))
