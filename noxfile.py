@@ -7,6 +7,7 @@ pyproject.toml changes. Those that need other versions of something have their o
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -33,6 +34,9 @@ SHARED = Path(".nox/shared").resolve()
 
 INTERPRETERS = ("3.11", "3.12", "3.13", "3.14")
 """The versions of Python that are supported."""
+
+SAID_TYPES = 0.98
+"""The part of the symbols whose type no checker has to infer: `pyright`."""
 
 QUICK = (
     "tests/acp", "tests/contract", "tests/docs", "tests/jsonrpc", "tests/mapping", "tests/project",
@@ -229,9 +233,19 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def pyright(session: nox.Session) -> None:
-    """That pyright sees generated models and events as mypy does; with a node from PyPI."""
+    """That pyright sees generated models and events as mypy does, and that what is public says its
+    types; with a node from PyPI."""
     python = shared(session, "pyright[nodejs]")
     session.run(python, "-m", "pyright", "tests/models/typed_use.py", *session.posargs)
+    for package in ("codex_acp", "codex_acp.codex"):
+        command = (python, "-m", "pyright", "--outputjson", "--ignoreexternal")
+        found = session.run(
+            *command, "--verifytypes", package, silent=True, stderr=None, success_codes=[0, 1]
+        )
+        score = json.loads(str(found))["typeCompleteness"]["completenessScore"]
+        session.log(f"{package}: {score:.1%} of its types are said")
+        if score < SAID_TYPES:
+            session.error(f"pyright --verifytypes {package} --ignoreexternal names what is not")
 
 
 @nox.session

@@ -48,7 +48,8 @@ def rewrite_class(node: ast.ClassDef, definition: ClassDef) -> ast.ClassDef:
     tags = [a for a, (_, f) in fields.items() if "const" in f.node]
     if tags:
         value = ast.Tuple([ast.Constant(t) for t in tags], ast.Load())
-        body.append(ast.Assign([ast.Name("wire_tags", ast.Store())], value, lineno=0))
+        kind = ast.parse("ClassVar[tuple[str, ...]]", mode="eval").body
+        body.append(ast.AnnAssign(ast.Name("wire_tags", ast.Store()), kind, value, 1))
     for attribute, (statement, field) in fields.items():
         body.append(_field(attribute, statement, field))
         if field.doc:

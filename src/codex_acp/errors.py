@@ -143,7 +143,7 @@ class UnsupportedVersion(PeerError):
         what = "no protocol version" if answered is None else f"protocol version {answered}"
         super().__init__(f"the agent answered {what}; this client has {known}")
         self.answered = answered
-        self.offered = tuple(offered)
+        self.offered: tuple[int, ...] = tuple(offered)
 
 
 class LineTooLong(PeerError):

@@ -28,7 +28,7 @@ class PromptTurn:
         self.side = side
         """The client, for everything that has no shorter form here."""
         self.request = request
-        self.session_id = request.session_id
+        self.session_id: str = request.session_id
 
     def __repr__(self) -> str:
         return f"PromptTurn({self.session_id!r})"
@@ -82,7 +82,7 @@ class TurnToolCall:
     def __init__(
         self, turn: PromptTurn, title: str, kind: types.ToolKind, raw_input: object
     ) -> None:
-        self.id = f"call-{secrets.token_hex(8)}"
+        self.id: str = f"call-{secrets.token_hex(8)}"
         self._turn = turn
         self._title = title
         self._ended = False

@@ -35,7 +35,7 @@ class SessionInV2:
     """One session."""
 
     def __init__(self, side: AgentSide, spawn: Spawn, session_id: str) -> None:
-        self.updates = Updates()
+        self.updates: Updates = Updates()
         self._side = side
         self._spawn = spawn
         self._id = session_id

@@ -82,11 +82,11 @@ class CodexAgent:
         self.spawn = spawn = guarded(spawn)
         self._ahead = ahead
         transcript = transcript or Transcript()
-        self.client = Client(spawn)
+        self.client: Client = Client(spawn)
         self._sessions = Sessions(spawn, self.client, transcript)
-        self.config = Config(spawn, self._sessions.send, self._sessions.features)
+        self.config: Config = Config(spawn, self._sessions.send, self._sessions.features)
         self._opener = SessionOpener(app_server, self._sessions, self.config)
-        self.preconditions = PromptPreconditions(self._sessions, self._opener)
+        self.preconditions: PromptPreconditions = PromptPreconditions(self._sessions, self._opener)
         self._opener.hand_over = lambda: self._hand_over
         self._client_name = "another window"
         self._services: SessionServices | None = None
@@ -97,7 +97,7 @@ class CodexAgent:
         self._sessions.when_known(self._known)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
-        self.quick_prompts = partial(QuickPrompts, ahead, self._sessions)
+        self.quick_prompts: partial[QuickPrompts] = partial(QuickPrompts, ahead, self._sessions)
         self._after = AfterOpening(self._answered, when_loaded, ahead)
 
     @property

@@ -23,8 +23,8 @@ class CancelScope:
         self._task: asyncio.Task[object] | None = None
         self._outer = 0
         self._delivered = False
-        self.cancel_called = False
-        self.cancelled_caught = False
+        self.cancel_called: bool = False
+        self.cancelled_caught: bool = False
         """Whether the block was left because of it."""
 
     def cancel(self) -> None:

@@ -21,7 +21,7 @@ class Client:
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
-        self.features = ClientFeatures()
+        self.features: ClientFeatures = ClientFeatures()
         """What it can do, known after ``initialize``."""
         self._side: EitherAgentSide | None = None
         self._outflow: Outflow | None = None

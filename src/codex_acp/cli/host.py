@@ -65,9 +65,9 @@ class Host:
         self._prompt: Prompt | None = None
         self._signal: int | None = None
         self._task: asyncio.Task[object] | None = None
-        self.refused = 0
+        self.refused: int = 0
         """Permissions that were rejected because nobody could be asked."""
-        self.runtime = self._new_runtime()
+        self.runtime: AgentRuntime = self._new_runtime()
 
     async def main(self, converse: Callable[[], Awaitable[int]]) -> int:
         """The exit code of ``converse``, or that of what ended it."""

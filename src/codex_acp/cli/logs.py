@@ -46,9 +46,9 @@ class LogFile:
     def __init__(self, path: str) -> None:
         from codex_acp.transcript.private_file import open_private
 
-        self.path = path
+        self.path: str = path
         try:
-            self.fd = open_private(path, tighten=True)
+            self.fd: int = open_private(path, tighten=True)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ValueError(f"--log-file: cannot write {path!r}: {reason}") from error

@@ -48,17 +48,17 @@ class RunDriver:
         self.settings = settings
         self._tasks = {task.id: task for task in tasks}
         self._checks = checks
-        self.run_id = uuid.uuid4().hex
-        self.fleet_id = self.run_id
-        self.slots = Slots(settings.concurrency or 1, PARKED)
+        self.run_id: str = uuid.uuid4().hex
+        self.fleet_id: str = self.run_id
+        self.slots: Slots = Slots(settings.concurrency or 1, PARKED)
         self.stopped: str | None = None
         self.error: BaseException | None = None
         self.left: set[str] = set(self._tasks)
         """Ids without an outcome."""
         self.outcomes: deque[Outcome] = deque()
         """Those that nobody has taken yet."""
-        self.news = asyncio.Event()
-        self.over = False
+        self.news: asyncio.Event = asyncio.Event()
+        self.over: bool = False
         self._stop = asyncio.Event()
         self._used: dict[str, int] = {}
         self._running: set[asyncio.Task[None]] = set()

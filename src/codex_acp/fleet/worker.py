@@ -37,8 +37,8 @@ class Worker:
 
     def __init__(self, root: Path, *, tasks_per_agent: int = TASKS_PER_AGENT) -> None:
         self._root = root
-        self.pool = AgentPool(tasks_per_agent)
-        self.checkouts = Checkouts(root)
+        self.pool: AgentPool = AgentPool(tasks_per_agent)
+        self.checkouts: Checkouts = Checkouts(root)
         self.kept: dict[str, Checkout] = {}
         """By attempt: worktrees of jobs that have reported, until the driver says what of them."""
 

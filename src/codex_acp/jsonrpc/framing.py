@@ -38,10 +38,10 @@ class LineFramer:
     __slots__ = ("_pieces", "_skipping", "limit", "pending")
 
     def __init__(self, limit: int = DEFAULT_LINE_LIMIT) -> None:
-        self.limit = limit
+        self.limit: int = limit
         """Bytes."""
         self._pieces: list[bytes | bytearray] = []
-        self.pending = 0
+        self.pending: int = 0
         """Bytes in these pieces of a line that has not ended."""
         self._skipping = False
 

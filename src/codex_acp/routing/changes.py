@@ -62,7 +62,7 @@ class Change:
         self._looks = looks
         self._undone = undone
         self._waiting = waiting
-        self.target = move_target(change)
+        self.target: str | None = move_target(change)
 
     @property
     def replaced(self) -> PathLook | None:

@@ -255,7 +255,7 @@ class AgentProcess:
             on_line=self._look_at_line,
         )
         self._connection = connection
-        self.gate = ReadingGate(connection.pause_reading, connection.resume_reading)
+        self.gate: ReadingGate = ReadingGate(connection.pause_reading, connection.resume_reading)
         handlers = Handlers(self.services, self._sessions.get, self._take, connection.drain)
         self._side = _Client(
             connection,

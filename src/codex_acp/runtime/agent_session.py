@@ -42,8 +42,8 @@ class AgentSession:
         self.process = process
         self.session_id = session_id
         self.cwd = cwd
-        self.options = ConfigOptions(session_id, process)
-        self.answers = Answers(
+        self.options: ConfigOptions = ConfigOptions(session_id, process)
+        self.answers: Answers = Answers(
             process.services, policy, cwd, directories, self._tool_call, process.client.drain
         )
         self.replaying = replaying

@@ -58,7 +58,7 @@ class Answers:
         self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
         self._tool_call = tool_call
         self._open: set[CancelScope] = set()
-        self.refusing = False
+        self.refusing: bool = False
         """Whether every question is answered "cancelled" at once: a prompt is being cancelled, or
         the session is closed."""
 

@@ -76,7 +76,7 @@ class AuthenticationRequired(ErrorReply):
 
     def __init__(self, reply: ErrorReply, methods: Sequence[AuthMethod]) -> None:
         super().__init__(reply.method, reply.code, reply.message, reply.data)
-        self.methods = tuple(methods)
+        self.methods: tuple[AuthMethod, ...] = tuple(methods)
 
 
 class CrashLoop(TransportError):

@@ -52,10 +52,10 @@ class RunningPrompt:
         self._gate = gate
         self._send = send
         self._tell = cancel
-        self.record = Record()
-        self.cancelled = False
+        self.record: Record = Record()
+        self.cancelled: bool = False
         """Whether it was cancelled from here."""
-        self.ending = False
+        self.ending: bool = False
         """Whether it is, or is about to be, cancelled."""
         self.sent = False
         """Whether the request is on its way; ``send`` says so. One that is not is never sent."""

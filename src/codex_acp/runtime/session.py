@@ -44,7 +44,7 @@ class Session:
         self._process: AgentProcess = state.process
         self._on_closed = on_closed
         self._closing: asyncio.Task[None] | None = None
-        self.deleted = False
+        self.deleted: bool = False
         """Whether it was deleted at the agent, by `delete`."""
         self.opened = opened
         """How it was opened: ``how`` is "new", "load" or "resume"; ``reason`` is why not the way

@@ -56,7 +56,7 @@ class SessionStore:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self.set_aside: list[tuple[Path, str]] = []
         """Files that could not be read: where each was moved to, and what was wrong with it."""
 

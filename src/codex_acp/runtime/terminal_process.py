@@ -43,7 +43,7 @@ class OutputTail:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._data = bytearray()
-        self.truncated = False
+        self.truncated: bool = False
         """Whether anything was cut."""
 
     def feed(self, data: bytes) -> None:

@@ -34,9 +34,9 @@ class ScriptedCodex:
         version: str = CODEX_VERSION,
     ) -> None:
         base = Path(directory).resolve()
-        self.path = base / name
-        self.script_path = base / f"{name}-script.jsonl"
-        self.record_path = base / f"{name}-record.jsonl"
+        self.path: Path = base / name
+        self.script_path: Path = base / f"{name}-script.jsonl"
+        self.record_path: Path = base / f"{name}-record.jsonl"
         text = as_app_server_script(script).to_jsonl()
         self.script_path.write_text(text, encoding="utf-8")
         command = [

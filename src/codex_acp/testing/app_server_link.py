@@ -39,7 +39,7 @@ class ScriptedAppServer:
     """
 
     def __init__(self, script: AppServerScriptLike = ()) -> None:
-        self.player = AppServerPlayer(script)
+        self.player: AppServerPlayer = AppServerPlayer(script)
         self.stderr_lines: list[str] = []
         self.exit_status: int | None = None
         client_end, server_end = memory_pair()

@@ -142,12 +142,14 @@ class ScriptedMcpServer:
         *,
         name: str = "mcp",
     ) -> None:
-        self.script = script if isinstance(script, McpScript) else McpScript(tools=script)
+        self.script: McpScript = (
+            script if isinstance(script, McpScript) else McpScript(tools=script)
+        )
         base = Path(directory).resolve()
         self._script_path = base / f"{name}-script.json"
         self._triggers = base / f"{name}-triggers"
         self._triggers.mkdir()
-        self.record_path = base / f"{name}-record.jsonl"
+        self.record_path: Path = base / f"{name}-record.jsonl"
         self._script_path.write_text(self.script.to_json(), encoding="utf-8")
 
     def __repr__(self) -> str:

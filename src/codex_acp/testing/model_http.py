@@ -133,7 +133,7 @@ class ModelServer(ThreadingHTTPServer):
     def __init__(self, answers: ModelAnswers) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers = answers
-        self.port = int(self.server_address[1])
+        self.port: int = int(self.server_address[1])
         self._thread = threading.Thread(
             target=self.serve_forever,
             kwargs={"poll_interval": 0.05},

@@ -81,7 +81,7 @@ class ScriptedAgent:
 
     def __post_init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
-        self.waiting = asyncio.Event()
+        self.waiting: asyncio.Event = asyncio.Event()
         """Set when a turn has come to `UntilCancelled`."""
 
     def link(self) -> Link:

@@ -61,7 +61,7 @@ class LineWriter:
         self._failed = 0
         """Lines that could not be written since the last that could."""
         self._told = False
-        self.lost = 0
+        self.lost: int = 0
         """How many lines were lost so far."""
 
     def put(self, line: str) -> None:

@@ -95,7 +95,7 @@ class ChildProcess:
         """Bytes written so far, kept while the process may be started once more."""
         self._receiver: Receiver | None = None
         self._writer: DescriptorWriter | None = None
-        self.offered = 0
+        self.offered: int = 0
         """Bytes that were given to be written to its stdin."""
         self._early = 0
         self._taken: int | None = None

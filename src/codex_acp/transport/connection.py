@@ -116,13 +116,13 @@ class Connection:
         self._link = link
         self.name = name
         """Name of the peer in logs and errors."""
-        self.complaints = Complaints()
+        self.complaints: Complaints = Complaints()
         self._version = version
         self._loads = loads
         self._peer_resends = peer_resends
         self.on_line = on_line
         self._framer = LineFramer(line_limit)
-        self.outbox = Outbox(link)
+        self.outbox: Outbox = Outbox(link)
         """Messages to be written; knows whether the peer is slower than this side."""
         self._outgoing: OutgoingCalls[tuple[str, OnOutcome]]
         self._outgoing = OutgoingCalls(cancel_method)

@@ -71,7 +71,7 @@ class DescriptorReader:
         self._watching = False
         self._scheduled = False
         self._stopped = False
-        self.ended = False
+        self.ended: bool = False
         """Whether the end of the stream was read."""
 
     def resume(self) -> None:
@@ -223,7 +223,7 @@ class DescriptorWriter:
         """Where what is unsent begins: to cut off each piece that was sent would copy the rest."""
         self._paused = False
         self._stopped = False
-        self.sent = 0
+        self.sent: int = 0
         """Bytes that the descriptor has taken."""
         self.on_empty: Callable[[], None] | None = None
         """Called each time that everything kept has been sent."""

@@ -37,7 +37,7 @@ class EventStream:
         self._skipping = False
         self._after_return = False
         self._first = True
-        self.commented = False
+        self.commented: bool = False
         """Whether there was anything besides messages, as a sign of life."""
 
     @property

@@ -57,9 +57,9 @@ class HttpStream:
         self._take = take
         self._taking = False
         self._heard_at = self._now()
-        self.answered = asyncio.Event()
+        self.answered: asyncio.Event = asyncio.Event()
         """Set once the server has said whether there is such a stream."""
-        self.was_open = False
+        self.was_open: bool = False
         """Whether there was one."""
 
     async def run(self) -> str:

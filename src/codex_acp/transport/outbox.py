@@ -47,20 +47,20 @@ class Outbox:
     )
 
     def __init__(self, link: Link) -> None:
-        self.link = link
+        self.link: Link = link
         self._lines: list[bytes] = []
         self._unread_answers = 0
         self._not_wanted = False
         self._reads = True
-        self.busy = False
+        self.busy: bool = False
         """Whether anything waits to be written, or nothing can be written any more."""
-        self._closed = False
+        self._closed: bool = False
         self._waiters: list[asyncio.Future[TransportError | None]] = []
-        self.delivery = Delivery()
+        self.delivery: Delivery = Delivery()
         """Of the loop that it writes on, once that is known."""
         self.held: Callable[[], None] | None = None
         """Function that adds its lines at `release`; None: nothing is held back."""
-        self.paused = False
+        self.paused: bool = False
         """Whether the link said that the peer is slow."""
 
     def add(self, line: bytes) -> None:

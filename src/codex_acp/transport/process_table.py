@@ -23,14 +23,14 @@ class ProcessInfo:
     def __init__(
         self, pid: int, parent: int, group: int, session: int | None, started: str, dead: bool
     ) -> None:
-        self.pid = pid
-        self.parent = parent
-        self.group = group
-        self.session = session
+        self.pid: int = pid
+        self.parent: int = parent
+        self.group: int = group
+        self.session: int | None = session
         """None where the system does not tell it."""
-        self.started = started
+        self.started: str = started
         """Comparable only to itself: clock ticks since boot, or a date."""
-        self.dead = dead
+        self.dead: bool = dead
         """Ended, only not collected by its parent."""
 
     @property

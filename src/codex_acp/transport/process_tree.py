@@ -33,7 +33,7 @@ class ProcessTree:
         self._began = 0 if first is None else first.ticks
         self._root_collected = False
         self._known: dict[int, ProcessInfo] = {}
-        self.unsure = False
+        self.unsure: bool = False
         """Whether the last look came upon a process that was just being started."""
         orphans.opened(root)
 

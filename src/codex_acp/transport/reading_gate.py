@@ -19,7 +19,7 @@ class ReadingGate:
         self._resume = resume
         self._holders: set[int] = set()
         self._waiting = 0
-        self.paused = False
+        self.paused: bool = False
         """Whether reading is paused now."""
 
     def hold(self, holder: object) -> None:

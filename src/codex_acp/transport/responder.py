@@ -39,9 +39,9 @@ class Responder:
         self._sink = sink
         self._version = version
         self._settled = False
-        self.id = request_id
+        self.id: RequestId = request_id
         """The request's id, as the peer wrote it."""
-        self.method = method
+        self.method: str = method
         """The request's method."""
 
     @property

@@ -5,7 +5,7 @@ Light on purpose: a protocol has a hundred of them, and a program gets thousands
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 
 @dataclass_transform(frozen_default=True)
@@ -13,7 +13,7 @@ class Event:
     """A frozen value with ``params``; each class has its ``method``. Matches, compares, prints."""
 
     __slots__ = ("params",)
-    __match_args__: tuple[str, ...] = ("params", "method")
+    __match_args__: ClassVar[tuple[str, ...]] = ("params", "method")
 
     if not TYPE_CHECKING:
 
@@ -31,7 +31,7 @@ class Event:
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__match_args__)
 
-    __hash__ = None  # type: ignore[assignment] # params are models, which can be changed
+    __hash__: ClassVar[None] = None  # type: ignore[assignment] # params are models, which can be changed
 
     def __repr__(self) -> str:
         members = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
@@ -45,7 +45,7 @@ class UnknownEvent(Event):
     """An event whose method the schema does not know, or whose params do not fit it."""
 
     __slots__ = ("method", "problem")
-    __match_args__ = ("params", "method", "problem")
+    __match_args__: ClassVar[tuple[str, ...]] = ("params", "method", "problem")
 
     if TYPE_CHECKING:
         params: Any

@@ -70,6 +70,7 @@ class LazyModelMeta(ModelMetaclass):
             if BaseModel in bases:
                 return _make(mcs, name, bases, OF_AN_EMPTY_MODEL | namespace)
             annotations = namespace.get("__annotations__", {})
+            annotations.pop("wire_tags", None)  # of the class; for type checkers alone
             # As pydantic does: the class has no attribute for a field.
             defaults = {field: namespace.pop(field) for field in annotations if field in namespace}
             namespace["__pydantic_fields__"] = _FIELDS if annotations else {}

@@ -36,7 +36,7 @@ CONFIG: ConfigDict = {
 class ModelBase(BaseModel, metaclass=ModelMetaclass):
     """Base class of all wire models; `codex_acp.wire.lazy` makes it."""
 
-    model_config = CONFIG
+    model_config: ClassVar[ConfigDict] = CONFIG
 
     wire_tags: ClassVar[tuple[str, ...]] = ()
     """Attributes that can hold one value only; written although nobody sets them."""

@@ -178,8 +178,8 @@ class OthersObject:
 
     def __init__(self, refuses: Refuses, tag: str, known: Iterable[str]) -> None:
         self.refuses = refuses
-        self.tag = tag
-        self.known = frozenset(known)
+        self.tag: str = tag
+        self.known: frozenset[str] = frozenset(known)
 
     def __call__(self, value: object) -> object:
         if isinstance(value, dict) and self.refuses(value, self.tag, self.known):

@@ -64,7 +64,7 @@ class Updates:
     """Of one session. ``calls`` are its tool calls, to which permission requests refer."""
 
     def __init__(self) -> None:
-        self.calls = ToolCalls()
+        self.calls: ToolCalls = ToolCalls()
         self._said: LastOnes[str, _Said] = LastOnes(MESSAGES)
         self._replaced = 0
         self._makers: dict[str, Callable[[Json], list[Json] | None]] = {

@@ -57,7 +57,7 @@ class Place:
         """What a person could decide to trust here; None: that was decided, or is not known."""
         self.trusted = False
         """Whether that was decided since."""
-        self.done = asyncio.Event()
+        self.done: asyncio.Event = asyncio.Event()
         self.changed: Callable[[], None] | None = None
         """Called when all of it has come: nobody else's options depend on it."""
 
@@ -93,7 +93,7 @@ class Catalogues:
         self._collaborations: tuple[Collaboration, ...] | None = None
         if earlier is not None:
             self._models, self._collaborations = earlier._models, earlier._collaborations
-        self.done = asyncio.Event()
+        self.done: asyncio.Event = asyncio.Event()
         """Set when models and collaboration modes are known, or refused."""
         self._open = 2
         """Lists that are asked for and have not come."""

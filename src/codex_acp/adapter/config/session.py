@@ -73,7 +73,7 @@ class ConfigSession(NotificationSink):
         """The current mode as the client has it."""
         self.told_modes: frozenset[str] = frozenset()
         """The modes that the client knows of."""
-        self.lock = asyncio.Lock()
+        self.lock: asyncio.Lock = asyncio.Lock()
         """One change at a time."""
         self._catalogues = catalogues
         self._changed = changed

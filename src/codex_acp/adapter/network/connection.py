@@ -59,8 +59,8 @@ class NetworkConnection:
         self._registry = registry
         self._token = token
         self.agent = agent
-        self.client = Client(registry.spawn)
-        self.archive = OwnedArchive(agent, registry, self._must_own, self._endable)
+        self.client: Client = Client(registry.spawn)
+        self.archive: OwnedArchive = OwnedArchive(agent, registry, self._must_own, self._endable)
         self._put_out: Callable[[str], None] = lambda _: None
         self._introduced = False
         self._opening: set[str] = set()

@@ -73,7 +73,7 @@ class Door:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path = path
-        self.limits = limits or Limits()
+        self.limits: Limits = limits or Limits()
         self._tokens = tokens
         self._origins = frozenset(origins)
         self._hosts = frozenset(host.lower() for host in hosts)

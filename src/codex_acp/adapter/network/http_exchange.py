@@ -44,7 +44,7 @@ class Exchange:
         send: Callable[[Any], Awaitable[None]],
     ) -> None:
         self.method: str = scope["method"]
-        self.path = scope["raw_path"].decode("latin-1")
+        self.path: str = scope["raw_path"].decode("latin-1")
         self.socket: HttpSocket = scope["state"]["socket"]
         self.version: str = scope["http_version"]
         self._headers = scope["headers"]

@@ -74,7 +74,7 @@ class Hub:
         self._shared = shared
         self._versions = versions
         self._when_loaded = when_loaded
-        self.registry = Registry(guarded(spawn), owners, limits)
+        self.registry: Registry = Registry(guarded(spawn), owners, limits)
         self.connections: dict[str, NetworkConnection] = {}
         """By id, those that are served now."""
         self._sides: set[EitherAgentSide] = set()

@@ -70,7 +70,7 @@ class Journal:
         """Tool call → the number of its newest change."""
         self._number = 0
         self._size = 0
-        self.dropped = 0
+        self.dropped: int = 0
         """Events that were not kept."""
 
     def add(self, event: SessionEvent, turn: object | None, *, sent: bool) -> None:

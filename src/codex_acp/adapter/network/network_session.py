@@ -68,7 +68,7 @@ class NetworkSession:
         """Set when it is known."""
         self.client: Client | None = client
         """The connection that shows it; None: nobody does."""
-        self.questions = 0
+        self.questions: int = 0
         """How many wait for an answer."""
         self.noted: set[str | None] = set()
         """Turns of which all was said since the last `mark`, by their names."""

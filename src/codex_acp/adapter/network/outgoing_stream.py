@@ -34,7 +34,7 @@ class OutgoingStream:
         self._taken = 0
         self._news = asyncio.Event()
         self._ended = False
-        self.is_read = False
+        self.is_read: bool = False
         """Whether somebody reads it."""
         self.cut: Callable[[], None] = lambda: None
         """Ends its reader, however little they take."""

@@ -35,9 +35,11 @@ class EarlyTurn:
         self.message = message
         self.when_inserted = when_inserted
         """See `Session.prompt`."""
-        self.message_id = os.urandom(16).hex()
+        self.message_id: str = os.urandom(16).hex()
         """What Codex calls the message."""
-        self.written = codex.link.offered if isinstance(codex.link, ChildProcess) else None
+        self.written: int | None = (
+            codex.link.offered if isinstance(codex.link, ChildProcess) else None
+        )
         """How much was written to this Codex before; see `TurnCalls.written`."""
         self._prompt: str | None = None
         self._reply: tuple[JsonValue | CodexAcpError] | None = None

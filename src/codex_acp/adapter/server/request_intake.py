@@ -51,8 +51,8 @@ class RequestIntake(NotificationSink):
         make_runner: Callable[[Items], ServerRequestRunner],
         interrupt: Callable[[str, str], None],
     ) -> None:
-        self.items = Items(client.opened_threads)
-        self.mcp = McpStartups()
+        self.items: Items = Items(client.opened_threads)
+        self.mcp: McpStartups = McpStartups()
         self._openings: dict[str, asyncio.Event] = {}
         self._client = client
         self._make_runner = make_runner

@@ -210,7 +210,7 @@ class Prompts:
         self._host = host
         self._spawn = spawn
         self._timings = timings or TIMINGS
-        self.machine = SessionMachine()
+        self.machine: SessionMachine = SessionMachine()
         self.stale, self.answered_turns = self.machine.stale, self.machine.answered
         self.is_answered = self.machine.is_answered
         self._waiting: dict[str, _Waiting] = {}

@@ -84,22 +84,22 @@ class SessionMachine:
         """What the client was told last that the session does."""
         self.rest: PromptEnd | None = None
         """Why nothing runs, as soon as nothing does."""
-        self.of_turn = False
+        self.of_turn: bool = False
         """Whether that is a turn's end, and not of what came behind it."""
-        self.plan = False
+        self.plan: bool = False
         """Whether there was a plan to ask about when a turn ended last."""
         self.late_starts: tuple[LateStart, ...] = ()
         self.gone: PromptFailure | None = None
         """Why there is no Codex to begin a turn with."""
         self.look_up: int | None = None
         """The look-up that is on the wire."""
-        self.doubts = 0
-        self.stopped = False
+        self.doubts: int = 0
+        self.stopped: bool = False
         """Whether Codex has said that nothing runs, since a turn began last."""
         self.timers: frozenset[ev.Timer] = frozenset()
-        self.calls = 0
+        self.calls: int = 0
         """Calls made so far: each has the next number."""
-        self.runs = 0
+        self.runs: int = 0
         """Turns run so far."""
         self._out: list[ev.Effect] = []
 

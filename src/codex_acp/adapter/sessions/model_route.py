@@ -23,7 +23,7 @@ class ModelRoute:
     def __init__(self) -> None:
         self.gateway: Gateway | None = None
         """Where the client wants the model to be asked; None: as Codex is configured."""
-        self.had_gateway = False
+        self.had_gateway: bool = False
         """Whether there was one, here or in an earlier process: threads may be stored with it."""
 
     async def open(

@@ -108,9 +108,9 @@ class SessionOpener:
         self._app_server = app_server
         self._sessions = sessions
         self._config = config
-        self.login = LoginCheck()
+        self.login: LoginCheck = LoginCheck()
         """Whether somebody has to log in first."""
-        self.route = ModelRoute()
+        self.route: ModelRoute = ModelRoute()
         """Where the model is asked."""
         self.hand_over: Callable[[], TakesOver] | None = None
         """Gives what asks other processes for a session."""

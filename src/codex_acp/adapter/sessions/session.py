@@ -93,15 +93,15 @@ class Session:
         self._outflow = outflow
         self._state = state or SessionState(features or ClientFeatures())
         self._state.roots = tuple(roots)
-        self.thread = ShownThread(codex, session_id, self._state, self)
+        self.thread: ShownThread = ShownThread(codex, session_id, self._state, self)
         """What hears its notifications."""
-        self.sub_agents = SubAgents(
+        self.sub_agents: SubAgents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs,
             may_have=may_have, earlier=earlier,
         )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
-        self.prompts = Prompts(self._calls, self, spawn)
+        self.prompts: Prompts = Prompts(self._calls, self, spawn)
         self.plan_mode: PlanMode | None = None
         """Known when the client knows the session."""
         self._plan: PlanQuestion | None = None

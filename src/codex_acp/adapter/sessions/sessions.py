@@ -64,7 +64,7 @@ class _Connection:
         self._interrupt = interrupt
         self._events: RequestIntake | None = None
         self._held = HeldNotifications(codex, None)
-        self.threadless = ThreadlessNotifications(
+        self.threadless: ThreadlessNotifications = ThreadlessNotifications(
             codex,
             lambda: [sink for each in sessions(self) for sink in each.sinks()],
             lambda: any(each.works() for each in sessions(self)),
@@ -148,8 +148,8 @@ class Sessions:
         self._spawn = spawn
         self._audience = audience
         self._transcript = transcript
-        self.transcript = SessionTranscript(transcript, lambda: self.generation)
-        self.git_consent = GitConsent(self.transcript)
+        self.transcript: SessionTranscript = SessionTranscript(transcript, lambda: self.generation)
+        self.git_consent: GitConsent = GitConsent(self.transcript)
         """Which programs git may run for a session's directory."""
         self.generation = 0
         """Which connection to Codex this is, counted from 1."""

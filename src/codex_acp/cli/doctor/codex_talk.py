@@ -67,7 +67,7 @@ class Answers(NotificationSink):
         """Question → the error, or that there was no answer."""
         self.servers: dict[str, dict[str, JsonValue]] = {}
         """MCP server → the params of its last status."""
-        self.changed = asyncio.Event()
+        self.changed: asyncio.Event = asyncio.Event()
 
     # What the connection calls.
 

@@ -71,7 +71,7 @@ class Frame:
         self._encoding = stream.encoding or "utf-8"
         self._mark = MARK if self.encodable(MARK) == MARK else PLAIN_MARK
         self._hidden = {ord(self._mark): f"\u27e6U+{ord(self._mark):04X}\u27e7"}
-        self.coloured = wants_colours(stream)
+        self.coloured: bool = wants_colours(stream)
         self._gutter = f"\x1b[7m{self._mark}\x1b[0m " if self.coloured else f"{self._mark} "
 
     def encodable(self, text: str) -> str:

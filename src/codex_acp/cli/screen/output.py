@@ -71,8 +71,8 @@ class TextOutput:
         self._err = err
         self._guarded = guarded
         self.verbose = verbose
-        self.frame = Frame(err)
-        self.free = asyncio.Event()
+        self.frame: Frame = Frame(err)
+        self.free: asyncio.Event = asyncio.Event()
         """Set while no question is open."""
         self.free.set()
         self._questions = 0

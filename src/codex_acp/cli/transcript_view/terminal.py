@@ -52,7 +52,7 @@ class Rows:
         self._encoding = out.encoding or "utf-8"
         self._date = ""
         self._counts: Counter[str] = Counter()
-        self.unread = 0
+        self.unread: int = 0
         """Lines that could not be read."""
 
     def event(self, entry: Entry, told: Told) -> None:

@@ -25,9 +25,9 @@ class ParkedApproval:
     __slots__ = ("_answer", "_loop", "_taken", "id", "question")
 
     def __init__(self, question: ApprovalQuestion) -> None:
-        self.id = secrets.token_urlsafe(12)
+        self.id: str = secrets.token_urlsafe(12)
         """Names it in the program's own records; nobody can guess it."""
-        self.question = question
+        self.question: ApprovalQuestion = question
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Decision] = self._loop.create_future()
         self._taken = [None]  # popped by who answers first, which is atomic in every thread

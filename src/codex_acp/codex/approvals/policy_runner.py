@@ -115,7 +115,7 @@ class PolicyRunner(NotificationSink):
         self._client = client
         self._on_refused = on_refused
         self._items = Items(client.opened_threads)
-        self.reach = ForeignReach(self._items)
+        self.reach: ForeignReach = ForeignReach(self._items)
         self._ids: ActionIds[_Key] = ActionIds()
         self._open: dict[_Key, _Open] = {}
         self._resolved_early: set[_Key] = set()

@@ -100,7 +100,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
         )
         self._link = link
         self._router = NotificationRouter()
-        self.continuations = Continuations(self._connection, self._router)
+        self.continuations: Continuations = Continuations(self._connection, self._router)
         """Of what its notifications say."""
         self._on_refused = on_refused
         self._unknown = UnknownParts()
@@ -114,9 +114,9 @@ class AppServerConnection(NotificationApi, CodexCalls):
         self.opened_threads: LastOnes[str, None] = LastOnes(MAX_OPENED)
         """Those that this side has opened: each stands by itself, whatever is said of it elsewhere.
         A model may name any thread that it has heard of as an agent that it talks to."""
-        self.believes_worktrees = False
+        self.believes_worktrees: bool = False
         """Whether this Codex is so old: see `handshake.believes_worktrees`."""
-        self.unloads_at_once = False
+        self.unloads_at_once: bool = False
         """Whether this Codex unloads what nobody follows: see `handshake.unloads_at_once`."""
         self._started = False
         self._shaken = False

@@ -39,11 +39,11 @@ class CodexBinary:
     __slots__ = ("path", "path_dir", "source")
 
     def __init__(self, path: str, source: Source, path_dir: str | None = None) -> None:
-        self.path = path
+        self.path: str = path
         """Absolute path of the binary."""
         self.source: Source = source
         """What named it."""
-        self.path_dir = path_dir
+        self.path_dir: str | None = path_dir
         """Directory of helper programs (ripgrep) to put first on the child's PATH; wheel only."""
 
     def __repr__(self) -> str:

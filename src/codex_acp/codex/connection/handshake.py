@@ -47,7 +47,7 @@ class Hello:
         self.params: EncodedJson = encode_json(
             initialize_params(client_info, capabilities, tuple(opt_out_notifications))
         )
-        self.said = False
+        self.said: bool = False
         """Whether it is on the link already."""
 
     def say_early(self, link: Link) -> None:

@@ -205,7 +205,7 @@ class Thread:
         self._codex = codex
         self.thread = thread
         """The same thread on the event loop."""
-        self.id = thread.id
+        self.id: str = thread.id
         """The thread's id."""
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ class Turn(Generic[T]):
         self._entered = False
         self.turn = turn
         """The same turn on the event loop."""
-        self.thread_id = turn.thread_id
+        self.thread_id: str = turn.thread_id
         """The thread it belongs to."""
 
     def __repr__(self) -> str:

@@ -31,14 +31,14 @@ class OutputType(Generic[T]):
     """
 
     def __init__(self, wanted: type[T]) -> None:
-        self.name = getattr(wanted, "__name__", str(wanted))
+        self.name: str = getattr(wanted, "__name__", str(wanted))
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(wanted)
             schema = self._adapter.json_schema()
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             reason = str(error).split("\n", 1)[0]
             raise MisuseError(f"{self.name} cannot be an output type: {reason}") from error
-        self.schema = strict_schema(schema, self.name)
+        self.schema: dict[str, Any] = strict_schema(schema, self.name)
 
     def read(self, result: RunResult[None]) -> T:
         """The text of a completed turn as the type. Raises OutputInvalid."""

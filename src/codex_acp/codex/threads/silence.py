@@ -40,7 +40,7 @@ class _Shared:
         self.after = after
         self.users = 0
         self.reports: dict[str, SilentTurn] = {}
-        self.watchdog = TurnWatchdog(client, after, self._report)
+        self.watchdog: TurnWatchdog = TurnWatchdog(client, after, self._report)
 
     def _report(self, silent: SilentTurn) -> None:
         self.reports[silent.turn_id] = silent

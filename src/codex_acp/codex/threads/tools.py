@@ -55,7 +55,7 @@ class Tool:
         given = getattr(function, "__name__", type(function).__name__)
         self.function = function
         """What is called, by keywords."""
-        self.name = given if name is None else name
+        self.name: str = given if name is None else name
         """What the model calls it."""
         if not _NAME.fullmatch(self.name):
             message = f"{self.name!r} is no name for a tool: letters, digits, _ and -, at most 64"
@@ -64,7 +64,9 @@ class Tool:
             raise MisuseError(f"a timeout must be a positive number of seconds, not {timeout!r}")
         self.timeout = timeout
         """Seconds that a call may take; None for no limit."""
-        self.description = inspect.getdoc(function) or "" if description is None else description
+        self.description: str = (
+            inspect.getdoc(function) or "" if description is None else description
+        )
         """What the model is told of it."""
         self._arguments = _arguments_of(function, self.name)
         self.input_schema: dict[str, Any] = _schema_of(self._arguments, self.name)

@@ -69,7 +69,7 @@ class ThreadClosed(TurnUnfinished):
             f"Codex has closed thread {result.thread_id}; open it again: `await thread.resume()`",
             result,
         )
-        self.thread_id = result.thread_id
+        self.thread_id: str = result.thread_id
 
 
 class TurnSilent(TurnUnfinished):
@@ -87,8 +87,8 @@ class TurnSilent(TurnUnfinished):
             f"open server requests: {in_words(open_requests)}",
             result,
         )
-        self.thread_id = result.thread_id
-        self.turn_id = result.turn_id
+        self.thread_id: str = result.thread_id
+        self.turn_id: str = result.turn_id
         self.seconds = seconds
         self.open_requests = open_requests
 
@@ -101,5 +101,5 @@ class OutputInvalid(TurnUnfinished):
 
     def __init__(self, wanted: str, problems: tuple[str, ...], result: RunResult[None]) -> None:
         super().__init__(f"the answer is no {wanted}: {'; '.join(problems)}", result)
-        self.text = result.text
+        self.text: str = result.text
         self.problems = problems

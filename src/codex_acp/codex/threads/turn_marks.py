@@ -32,9 +32,9 @@ class TurnMarks(NotificationSink):
         self.begun: list[str] = []
         """Ids of turns in the order in which they began."""
         self.ended: set[str] = set()
-        self.lost = False
+        self.lost: bool = False
         """Whether the connection has ended."""
-        self.closed = False
+        self.closed: bool = False
         """Whether Codex has closed the thread."""
         client.subscribe(thread_id, self)
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.notices import (
     PlanType,
@@ -19,7 +19,7 @@ from codex_acp.wire.reading import (
 
 
 class AmazonBedrockAccount(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["amazonBedrock"] = "amazonBedrock"
     uses_codex_managed_credentials: Annotated[bool, Field(alias="usesCodexManagedCredentials")] = (
         False
@@ -27,12 +27,12 @@ class AmazonBedrockAccount(WireModel):
 
 
 class ApiKeyAccount(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["apiKey"] = "apiKey"
 
 
 class ChatgptAccount(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     email: str | None
     plan_type: Annotated[PlanType, Field(alias="planType")]
     type: Literal["chatgpt"] = "chatgpt"
@@ -43,7 +43,7 @@ class ChatgptAccount(WireModel):
 class GcpAccount(WireModel):
     """Google Cloud Vertex AI with externally managed credentials."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["gcp"] = "gcp"
 
 
@@ -140,7 +140,7 @@ AddCreditsNudgeEmailStatus: TypeAlias = Annotated[
 class AmazonBedrockAccessKeysLoginAccountParams(WireModel):
     """[UNSTABLE] Managed Amazon Bedrock AWS access key login is experimental."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     access_key_id: Annotated[str, Field(alias="accessKeyId")]
     region: str
     secret_access_key: Annotated[str, Field(alias="secretAccessKey")]
@@ -151,25 +151,25 @@ class AmazonBedrockAccessKeysLoginAccountParams(WireModel):
 class AmazonBedrockLoginAccountParams(WireModel):
     """[UNSTABLE] Managed Amazon Bedrock login is experimental."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     api_key: Annotated[str, Field(alias="apiKey")]
     region: str
     type: Literal["amazonBedrock"] = "amazonBedrock"
 
 
 class AmazonBedrockLoginAccountResponse(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["amazonBedrock"] = "amazonBedrock"
 
 
 class ApiKeyLoginAccountParams(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     api_key: Annotated[str, Field(alias="apiKey")]
     type: Literal["apiKey"] = "apiKey"
 
 
 class ApiKeyLoginAccountResponse(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["apiKey"] = "apiKey"
 
 
@@ -213,13 +213,13 @@ class BedrockDiscoverResponse(WireModel):
 
 
 class EnvironmentBedrockSetupParams(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     region: str
     type: Literal["environment"] = "environment"
 
 
 class ProfileBedrockSetupParams(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     profile: str
     region: str
     type: Literal["profile"] = "profile"
@@ -257,7 +257,7 @@ class CancelLoginAccountResponse(WireModel):
 class ChatgptAuthTokensLoginAccountParams(WireModel):
     """[UNSTABLE] FOR OPENAI INTERNAL USE ONLY - DO NOT USE. The access token must contain the same scopes that Codex-managed ChatGPT auth tokens have."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     access_token: Annotated[str, Field(alias="accessToken")]
     "Access token (JWT) supplied by the client. This token is used for backend API requests and email extraction."
     chatgpt_account_id: Annotated[str, Field(alias="chatgptAccountId")]
@@ -268,7 +268,7 @@ class ChatgptAuthTokensLoginAccountParams(WireModel):
 
 
 class ChatgptAuthTokensLoginAccountResponse(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["chatgptAuthTokens"] = "chatgptAuthTokens"
 
 
@@ -290,12 +290,12 @@ class ChatgptAuthTokensRefreshResponse(WireModel):
 
 
 class ChatgptDeviceCodeLoginAccountParams(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["chatgptDeviceCode"] = "chatgptDeviceCode"
 
 
 class ChatgptDeviceCodeLoginAccountResponse(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     login_id: Annotated[str, Field(alias="loginId")]
     type: Literal["chatgptDeviceCode"] = "chatgptDeviceCode"
     user_code: Annotated[str, Field(alias="userCode")]
@@ -308,7 +308,7 @@ LoginAppBrand: TypeAlias = Annotated[Literal["codex", "chatgpt"] | UnknownValue,
 
 
 class ChatgptLoginAccountParams(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     app_brand: Annotated[LoginAppBrand | None, Field(alias="appBrand")] = None
     codex_streamlined_login: Annotated[bool, Field(alias="codexStreamlinedLogin")] = False
     type: Literal["chatgpt"] = "chatgpt"
@@ -316,7 +316,7 @@ class ChatgptLoginAccountParams(WireModel):
 
 
 class ChatgptLoginAccountResponse(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     auth_url: Annotated[str, Field(alias="authUrl")]
     "URL the client should open in a browser to initiate the OAuth flow."
     login_id: Annotated[str, Field(alias="loginId")]

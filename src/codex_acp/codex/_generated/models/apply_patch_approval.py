@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.begin import (
     ThreadId,
@@ -20,19 +20,19 @@ from codex_acp.wire.reading import (
 
 
 class AddFileChange(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     content: str
     type: Literal["add"] = "add"
 
 
 class DeleteFileChange(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     content: str
     type: Literal["delete"] = "delete"
 
 
 class UpdateFileChange(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     move_path: str | None = None
     type: Literal["update"] = "update"
     unified_diff: str

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
@@ -42,7 +42,7 @@ ThreadActiveFlag: TypeAlias = Annotated[
 
 
 class ActiveThreadStatus(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     active_flags: Annotated[list[ThreadActiveFlag], Field(alias="activeFlags")]
     type: Literal["active"] = "active"
 
@@ -53,7 +53,7 @@ AgentPath: TypeAlias = str
 class EnvironmentCapabilityRootLocation(WireModel):
     """A path owned by an execution environment."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     environment_id: Annotated[str, Field(alias="environmentId")]
     path: str
     "Absolute path for the root in the selected environment."
@@ -71,7 +71,7 @@ class CustomSessionSource(WireModel):
 
 
 class FunctionDynamicToolNamespaceTool(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     defer_loading: Annotated[bool, Field(alias="deferLoading")] = False
     description: str
     input_schema: Annotated[Any, Field(alias="inputSchema")]
@@ -85,7 +85,7 @@ DynamicToolNamespaceTool: TypeAlias = Annotated[
 
 
 class FunctionDynamicToolSpec(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     defer_loading: Annotated[bool, Field(alias="deferLoading")] = False
     description: str
     input_schema: Annotated[Any, Field(alias="inputSchema")]
@@ -94,7 +94,7 @@ class FunctionDynamicToolSpec(WireModel):
 
 
 class NamespaceDynamicToolSpec(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     description: str
     name: str
     tools: list[DynamicToolNamespaceTool]
@@ -120,12 +120,12 @@ class GitInfo(WireModel):
 
 
 class IdleThreadStatus(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["idle"] = "idle"
 
 
 class NotLoadedThreadStatus(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["notLoaded"] = "notLoaded"
 
 
@@ -187,7 +187,7 @@ SessionSource: TypeAlias = Annotated[
 
 
 class SystemErrorThreadStatus(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["systemError"] = "systemError"
 
 

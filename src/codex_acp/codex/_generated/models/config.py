@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.begin import (
     SandboxMode,
@@ -188,7 +188,7 @@ class ConfigBatchWriteParams(WireModel):
 class EnterpriseManagedConfigLayerSource(WireModel):
     """Enterprise-managed config layer delivered by the cloud config bundle."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     id: str
     "Stable identifier for the delivered layer."
     name: str
@@ -199,20 +199,20 @@ class EnterpriseManagedConfigLayerSource(WireModel):
 class LegacyManagedConfigTomlFromFileConfigLayerSource(WireModel):
     """`managed_config.toml` was designed to be a config that was loaded as the last layer on top of everything else. This scheme did not quite work out as intended, but we keep this variant as a "best effort" while we phase out `managed_config.toml` in favor of `requirements.toml`."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file: AbsolutePathBuf
     type: Literal["legacyManagedConfigTomlFromFile"] = "legacyManagedConfigTomlFromFile"
 
 
 class LegacyManagedConfigTomlFromMdmConfigLayerSource(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["legacyManagedConfigTomlFromMdm"] = "legacyManagedConfigTomlFromMdm"
 
 
 class MdmConfigLayerSource(WireModel):
     """Managed preferences layer delivered by MDM (macOS only)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     domain: str
     key: str
     type: Literal["mdm"] = "mdm"
@@ -221,7 +221,7 @@ class MdmConfigLayerSource(WireModel):
 class PackagedDefaultsConfigLayerSource(WireModel):
     """Default configuration supplied with the installed Codex package."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file: AbsolutePathBuf
     "Path to the packaged default configuration file."
     type: Literal["packagedDefaults"] = "packagedDefaults"
@@ -230,7 +230,7 @@ class PackagedDefaultsConfigLayerSource(WireModel):
 class ProjectConfigLayerSource(WireModel):
     """Path to a .codex/ folder within a project. There could be multiple of these between `cwd` and the project/repo root."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     dot_codex_folder: Annotated[AbsolutePathBuf, Field(alias="dotCodexFolder")]
     type: Literal["project"] = "project"
 
@@ -238,14 +238,14 @@ class ProjectConfigLayerSource(WireModel):
 class SessionFlagsConfigLayerSource(WireModel):
     """Session-layer overrides supplied via `-c`/`--config`."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["sessionFlags"] = "sessionFlags"
 
 
 class SystemConfigLayerSource(WireModel):
     """Managed config layer from a file (usually `managed_config.toml`)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file: AbsolutePathBuf
     "This is the path to the system config.toml file, though it is not guaranteed to exist."
     type: Literal["system"] = "system"
@@ -254,7 +254,7 @@ class SystemConfigLayerSource(WireModel):
 class UserConfigLayerSource(WireModel):
     """User config layer from $CODEX_HOME/config.toml. This layer is special in that it is expected to be: - writable by the user - generally outside the workspace directory"""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file: AbsolutePathBuf
     "This is the path to the user's config.toml file, though it is not guaranteed to exist."
     profile: str | None = None

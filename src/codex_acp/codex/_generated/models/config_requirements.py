@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.begin import (
     SandboxMode,
@@ -30,7 +30,7 @@ from codex_acp.wire.reading import (
 
 
 class AgentConfiguredHookHandler(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["agent"] = "agent"
 
 
@@ -110,7 +110,7 @@ CliAuthCredentialsStoreMode: TypeAlias = Annotated[
 
 
 class CommandConfiguredHookHandler(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     additional_context_limit: Annotated[int | None, Field(alias="additionalContextLimit", ge=0)] = (
         None
     )
@@ -160,7 +160,7 @@ class InAppBrowserRequirements(WireModel):
 
 
 class McpToolConfiguredHookHandler(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     input: dict[str, Any]
     server: str
     status_message: Annotated[str | None, Field(alias="statusMessage")] = None
@@ -170,7 +170,7 @@ class McpToolConfiguredHookHandler(WireModel):
 
 
 class PromptConfiguredHookHandler(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["prompt"] = "prompt"
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.begin import (
     ThreadId,
@@ -20,14 +20,14 @@ from codex_acp.wire.reading import (
 
 
 class ListFilesParsedCommand(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     cmd: str
     path: str | None = None
     type: Literal["list_files"] = "list_files"
 
 
 class ReadParsedCommand(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     cmd: str
     name: str
     path: str
@@ -36,7 +36,7 @@ class ReadParsedCommand(WireModel):
 
 
 class SearchParsedCommand(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     cmd: str
     path: str | None = None
     query: str | None = None
@@ -44,7 +44,7 @@ class SearchParsedCommand(WireModel):
 
 
 class UnknownParsedCommand(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     cmd: str
     type: Literal["unknown"] = "unknown"
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
@@ -26,7 +26,7 @@ HookTrustStatus: TypeAlias = Annotated[
 
 
 class AgentHookMetadata(WireModel):
-    wire_tags = ("handler_type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("handler_type",)
     handler_type: Annotated[Literal["agent"], Field(alias="handlerType")] = "agent"
     additional_context_limit: Annotated[int | None, Field(alias="additionalContextLimit", ge=0)] = (
         None
@@ -50,7 +50,7 @@ class AgentHookMetadata(WireModel):
 
 
 class CommandHookMetadata(WireModel):
-    wire_tags = ("handler_type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("handler_type",)
     async_: Annotated[bool, Field(alias="async")] = False
     command: str
     handler_type: Annotated[Literal["command"], Field(alias="handlerType")] = "command"
@@ -81,7 +81,7 @@ class HookErrorInfo(WireModel):
 
 
 class McpToolHookMetadata(WireModel):
-    wire_tags = ("handler_type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("handler_type",)
     handler_type: Annotated[Literal["mcpTool"], Field(alias="handlerType")] = "mcpTool"
     server: str
     tool: str
@@ -107,7 +107,7 @@ class McpToolHookMetadata(WireModel):
 
 
 class PromptHookMetadata(WireModel):
-    wire_tags = ("handler_type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("handler_type",)
     handler_type: Annotated[Literal["prompt"], Field(alias="handlerType")] = "prompt"
     additional_context_limit: Annotated[int | None, Field(alias="additionalContextLimit", ge=0)] = (
         None

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
@@ -30,7 +30,7 @@ from codex_acp.wire.reading import (
 
 
 class ApplyPatchGuardianApprovalReviewAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     cwd: LegacyAppPathString
     files: list[LegacyAppPathString]
     type: Literal["applyPatch"] = "applyPatch"
@@ -45,7 +45,7 @@ GuardianCommandSource: TypeAlias = Annotated[
 
 
 class CommandGuardianApprovalReviewAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     command: str
     cwd: LegacyAppPathString
     source: GuardianCommandSource
@@ -67,7 +67,7 @@ class DynamicToolCallResponse(WireModel):
 
 
 class ExecveGuardianApprovalReviewAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     argv: list[str]
     cwd: AbsolutePathBuf
     program: str
@@ -104,7 +104,7 @@ class GuardianApprovalReview(WireModel):
 
 
 class McpToolCallGuardianApprovalReviewAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     connector_id: Annotated[str | None, Field(alias="connectorId")] = None
     connector_name: Annotated[str | None, Field(alias="connectorName")] = None
     server: str
@@ -114,7 +114,7 @@ class McpToolCallGuardianApprovalReviewAction(WireModel):
 
 
 class NetworkAccessGuardianApprovalReviewAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     host: str
     port: Annotated[int, Field(ge=0)]
     protocol: NetworkApprovalProtocol
@@ -123,7 +123,7 @@ class NetworkAccessGuardianApprovalReviewAction(WireModel):
 
 
 class RequestPermissionsGuardianApprovalReviewAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     permissions: RequestPermissionProfile
     reason: str | None = None
     type: Literal["requestPermissions"] = "requestPermissions"
@@ -132,7 +132,7 @@ class RequestPermissionsGuardianApprovalReviewAction(WireModel):
 class WriteStdinGuardianApprovalReviewAction(WireModel):
     """A child approval for input to an existing command execution item."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     approval_id: Annotated[str, Field(alias="approvalId")]
     cwd: LegacyAppPathString
     process_id: Annotated[str, Field(alias="processId")]

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
@@ -28,7 +28,7 @@ BedrockProviderId: TypeAlias = Annotated[
 
 
 class BedrockProviderSettings(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     profile: str | None = None
     region: str | None = None
     type: Literal["bedrock"] = "bedrock"
@@ -37,7 +37,7 @@ class BedrockProviderSettings(WireModel):
 class BedrockProviderSettingsPatch(WireModel):
     """AWS configuration fields for built-in Bedrock providers."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     profile: str | None = None
     provider_id: Annotated[BedrockProviderId, Field(alias="providerId")]
     region: str | None = None
@@ -45,7 +45,7 @@ class BedrockProviderSettingsPatch(WireModel):
 
 
 class EnvironmentVariableGatewayAuth(WireModel):
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     env_key: Annotated[str, Field(alias="envKey")]
     mode: Literal["environmentVariable"] = "environmentVariable"
 
@@ -53,13 +53,13 @@ class EnvironmentVariableGatewayAuth(WireModel):
 class ModeGatewayAuth(WireModel):
     """Authentication is configured outside the gateway form. Preserve it on edits."""
 
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     env_key: Annotated[str | None, Field(alias="envKey")] = None
     mode: Literal["externallyConfigured"] = "externallyConfigured"
 
 
 class NoneGatewayAuth(WireModel):
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     mode: Literal["none"] = "none"
 
 
@@ -77,13 +77,13 @@ GatewayAuth: TypeAlias = Annotated[
 
 
 class CustomGatewayProviderSettings(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     auth: GatewayAuth
     type: Literal["customGateway"] = "customGateway"
 
 
 class CustomGatewayProviderSettingsPatch(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     base_url: Annotated[str | None, Field(alias="baseUrl")] = None
     env_key: Annotated[str | None, Field(alias="envKey")] = None
     name: Annotated[str | None, NOT_NULL] = None
@@ -96,7 +96,7 @@ GcpProviderId: TypeAlias = Annotated[Literal["gcp"] | UnknownValue, OpenEnum()]
 
 
 class GcpProviderSettings(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     credential_file: Annotated[str | None, Field(alias="credentialFile")] = None
     "Path on the app-server host, without credential-file contents."
     location: str | None = None
@@ -107,7 +107,7 @@ class GcpProviderSettings(WireModel):
 class GcpProviderSettingsPatch(WireModel):
     """GCP configuration fields. Credential-file paths refer to the app-server host."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     credential_file: Annotated[str | None, Field(alias="credentialFile")] = None
     location: str | None = None
     project_id: Annotated[str | None, Field(alias="projectId")] = None
@@ -146,7 +146,7 @@ class ModelProviderConfigWriteParams(WireModel):
 
 
 class OpenaiProviderSettings(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["openai"] = "openai"
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
@@ -54,13 +54,13 @@ class AppTemplateSummary(WireModel):
 
 
 class DailyScheduledTaskSchedule(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     time: str
     type: Literal["daily"] = "daily"
 
 
 class GitPluginSource(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     path: str | None = None
     ref_name: Annotated[str | None, Field(alias="refName")] = None
     sha: str | None = None
@@ -74,14 +74,14 @@ ScheduledTaskWeekday: TypeAlias = Annotated[
 
 
 class HourlyScheduledTaskSchedule(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     days: list[ScheduledTaskWeekday] | None = None
     interval_hours: Annotated[int, Field(alias="intervalHours", ge=0)]
     type: Literal["hourly"] = "hourly"
 
 
 class LocalPluginSource(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     path: AbsolutePathBuf
     type: Literal["local"] = "local"
 
@@ -96,7 +96,7 @@ class MarketplaceLoadErrorInfo(WireModel):
 
 
 class NpmPluginSource(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     package: str
     registry: str | None = None
     "Optional HTTPS registry URL. Authentication stays in the user's npm config."
@@ -200,7 +200,7 @@ class PluginShareContext(WireModel):
 class RemotePluginSource(WireModel):
     """The plugin is available in the remote catalog. Download metadata is kept server-side and is not exposed through the app-server API."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["remote"] = "remote"
 
 
@@ -253,13 +253,13 @@ class PluginSummary(WireModel):
 
 
 class WeekdaysScheduledTaskSchedule(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     time: str
     type: Literal["weekdays"] = "weekdays"
 
 
 class WeeklyScheduledTaskSchedule(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     days: list[ScheduledTaskWeekday]
     time: str
     type: Literal["weekly"] = "weekly"

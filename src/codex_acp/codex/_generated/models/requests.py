@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.turn import (
     CommandAction,
@@ -37,45 +37,45 @@ FileSystemAccessMode: TypeAlias = Annotated[
 
 
 class GlobPatternFileSystemPath(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     pattern: str
     type: Literal["glob_pattern"] = "glob_pattern"
 
 
 class PathFileSystemPath(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     path: LegacyAppPathString
     type: Literal["path"] = "path"
 
 
 class KindFileSystemSpecialPath(WireModel):
-    wire_tags = ("kind",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("kind",)
     kind: Literal["project_roots"] = "project_roots"
     subpath: LegacyAppPathString | None = None
 
 
 class MinimalFileSystemSpecialPath(WireModel):
-    wire_tags = ("kind",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("kind",)
     kind: Literal["minimal"] = "minimal"
 
 
 class RootFileSystemSpecialPath(WireModel):
-    wire_tags = ("kind",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("kind",)
     kind: Literal["root"] = "root"
 
 
 class SlashTmpFileSystemSpecialPath(WireModel):
-    wire_tags = ("kind",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("kind",)
     kind: Literal["slash_tmp"] = "slash_tmp"
 
 
 class TmpdirFileSystemSpecialPath(WireModel):
-    wire_tags = ("kind",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("kind",)
     kind: Literal["tmpdir"] = "tmpdir"
 
 
 class UnknownFileSystemSpecialPath(WireModel):
-    wire_tags = ("kind",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("kind",)
     kind: Literal["unknown"] = "unknown"
     path: str
     subpath: LegacyAppPathString | None = None
@@ -104,7 +104,7 @@ FileSystemSpecialPath: TypeAlias = Annotated[
 
 
 class SpecialFileSystemPath(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["special"] = "special"
     value: FileSystemSpecialPath
 
@@ -263,7 +263,7 @@ class GrantedPermissionProfile(WireModel):
 
 
 class McpElicitationBooleanSchema(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     default: bool | None = None
     description: str | None = None
     title: str | None = None
@@ -276,7 +276,7 @@ class McpElicitationConstOption(WireModel):
 
 
 class McpElicitationLegacyTitledEnumSchema(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     default: str | None = None
     description: str | None = None
     enum: list[str]
@@ -290,7 +290,7 @@ class McpElicitationTitledEnumItems(WireModel):
 
 
 class McpElicitationTitledMultiSelectEnumSchema(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     default: list[str] | None = None
     description: str | None = None
     items: McpElicitationTitledEnumItems
@@ -301,13 +301,13 @@ class McpElicitationTitledMultiSelectEnumSchema(WireModel):
 
 
 class McpElicitationUntitledEnumItems(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     enum: list[str]
     type: Literal["string"] = "string"
 
 
 class McpElicitationUntitledMultiSelectEnumSchema(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     default: list[str] | None = None
     description: str | None = None
     items: McpElicitationUntitledEnumItems
@@ -323,7 +323,7 @@ McpElicitationMultiSelectEnumSchema: TypeAlias = (
 
 
 class McpElicitationTitledSingleSelectEnumSchema(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     default: str | None = None
     description: str | None = None
     one_of: Annotated[list[McpElicitationConstOption], Field(alias="oneOf")]
@@ -332,7 +332,7 @@ class McpElicitationTitledSingleSelectEnumSchema(WireModel):
 
 
 class McpElicitationUntitledSingleSelectEnumSchema(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     default: str | None = None
     description: str | None = None
     enum: list[str]
@@ -368,7 +368,7 @@ McpElicitationStringFormat: TypeAlias = Annotated[
 
 
 class McpElicitationStringSchema(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     default: str | None = None
     description: str | None = None
     format: McpElicitationStringFormat | None = None
@@ -391,7 +391,7 @@ class McpElicitationSchema(WireModel):
 
     This matches the `requestedSchema` shape from the MCP 2025-11-25 `ElicitRequestFormParams` schema."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     field_schema: Annotated[str | None, Field(alias="$schema")] = None
     properties: dict[str, McpElicitationPrimitiveSchema]
     required: list[str] | None = None
@@ -399,7 +399,7 @@ class McpElicitationSchema(WireModel):
 
 
 class McpFormElicitationParams(WireModel):
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     meta: Annotated[Any, Field(alias="_meta")] = None
     message: str
     mode: Literal["form"] = "form"
@@ -411,7 +411,7 @@ class McpFormElicitationParams(WireModel):
 
 
 class McpOpenaiFormElicitationParams(WireModel):
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     meta: Annotated[Any, Field(alias="_meta")] = None
     message: str
     mode: Literal["openai/form"] = "openai/form"
@@ -423,7 +423,7 @@ class McpOpenaiFormElicitationParams(WireModel):
 
 
 class McpOpenaiFormLegacyElicitationParams(WireModel):
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     meta: Annotated[Any, Field(alias="_meta")] = None
     message: str
     mode: Literal["openaiForm"] = "openaiForm"
@@ -440,7 +440,7 @@ McpServerElicitationAction: TypeAlias = Annotated[
 
 
 class McpUrlElicitationParams(WireModel):
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     meta: Annotated[Any, Field(alias="_meta")] = None
     elicitation_id: Annotated[str, Field(alias="elicitationId")]
     message: str
@@ -455,7 +455,7 @@ class McpUrlElicitationParams(WireModel):
 class McpUserVerificationElicitationParams(WireModel):
     """A device-authenticated approval; accepted responses contain the proof in `content`."""
 
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     meta: Annotated[Any, Field(alias="_meta")] = None
     challenge: str
     description: str

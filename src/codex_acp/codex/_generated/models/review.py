@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.turn import (
     Turn,
@@ -20,7 +20,7 @@ from codex_acp.wire.reading import (
 class BaseBranchReviewTarget(WireModel):
     """Review changes between the current branch and the given base branch."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     branch: str
     type: Literal["baseBranch"] = "baseBranch"
 
@@ -28,7 +28,7 @@ class BaseBranchReviewTarget(WireModel):
 class CommitReviewTarget(WireModel):
     """Review the changes introduced by a specific commit."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     sha: str
     title: str | None = None
     "Optional human-readable label (e.g., commit subject) for UIs."
@@ -38,7 +38,7 @@ class CommitReviewTarget(WireModel):
 class CustomReviewTarget(WireModel):
     """Arbitrary instructions, equivalent to the old free-form prompt."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     instructions: str
     type: Literal["custom"] = "custom"
 
@@ -49,7 +49,7 @@ ReviewDelivery: TypeAlias = Annotated[Literal["inline"] | UnknownValue, OpenEnum
 class UncommittedChangesReviewTarget(WireModel):
     """Review the working tree: staged, unstaged, and untracked files."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["uncommittedChanges"] = "uncommittedChanges"
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.begin import (
     ActivePermissionProfile,
@@ -58,7 +58,7 @@ from codex_acp.wire.reading import (
 
 
 class AdditionalToolsResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     id: str | None = None
     role: str
     tools: list[Any]
@@ -66,13 +66,13 @@ class AdditionalToolsResponseItem(WireModel):
 
 
 class EncryptedContentAgentMessageInputContent(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     encrypted_content: str
     type: Literal["encrypted_content"] = "encrypted_content"
 
 
 class InputTextAgentMessageInputContent(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     text: str
     type: Literal["input_text"] = "input_text"
 
@@ -98,7 +98,7 @@ class InternalChatMessageMetadataPassthrough(WireModel):
 
 
 class AgentMessageResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     author: str
     content: list[AgentMessageInputContent]
     id: str | None = None
@@ -108,18 +108,18 @@ class AgentMessageResponseItem(WireModel):
 
 
 class InlineMarkdownBemPresentation(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["inlineMarkdown"] = "inlineMarkdown"
 
 
 class InlineVisualizationBemPresentation(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     index: Annotated[int, Field(ge=0)]
     type: Literal["inlineVisualization"] = "inlineVisualization"
 
 
 class WholeItemBemPresentation(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["wholeItem"] = "wholeItem"
 
 
@@ -141,7 +141,7 @@ ThreadRealtimeBemItemPresentation: TypeAlias = Annotated[
 
 
 class BemItemPromotedThreadRealtimeItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     item_id: str
     presentation: ThreadRealtimeBemItemPresentation
     turn_id: str
@@ -156,7 +156,7 @@ CodexResponseHandoffMode: TypeAlias = Annotated[
 
 
 class CompactionResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     encrypted_content: str
     id: str | None = None
     internal_chat_message_metadata_passthrough: InternalChatMessageMetadataPassthrough | None = None
@@ -164,12 +164,12 @@ class CompactionResponseItem(WireModel):
 
 
 class CompactionTriggerResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["compaction_trigger"] = "compaction_trigger"
 
 
 class CompletedThreadPredictionResult(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     text: str | None = None
     type: Literal["completed"] = "completed"
 
@@ -183,7 +183,7 @@ class ConfigurationReasoning(WireModel):
 class ConfigurationUpdateResponseItem(WireModel):
     """A durable input control interpreted by the backend at its position in history."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     reasoning: ConfigurationReasoning
     type: Literal["configuration_update"] = "configuration_update"
 
@@ -191,20 +191,20 @@ class ConfigurationUpdateResponseItem(WireModel):
 class FileIdInputAudioContentItem(WireModel):
     """Inline audio data or an uploaded file loaded by the Responses API."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file_id: str
     type: Literal["input_audio"] = "input_audio"
 
 
 class FileIdInputImageContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file_id: str
     detail: ImageDetail | None = None
     type: Literal["input_image"] = "input_image"
 
 
 class ImageUrlInputImageContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     image_url: str
     detail: ImageDetail | None = None
     type: Literal["input_image"] = "input_image"
@@ -213,19 +213,19 @@ class ImageUrlInputImageContentItem(WireModel):
 class InputAudioContentItem(WireModel):
     """Inline audio data or an uploaded file loaded by the Responses API."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     audio_url: str
     type: Literal["input_audio"] = "input_audio"
 
 
 class InputTextContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     text: str
     type: Literal["input_text"] = "input_text"
 
 
 class OutputTextContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     annotations: list[Any] | None = None
     logprobs: list[Any] | None = None
     text: str
@@ -260,7 +260,7 @@ class ContextCompactedNotification(WireModel):
 
 
 class ContextCompactionResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     encrypted_content: str | None = None
     id: str | None = None
     internal_chat_message_metadata_passthrough: InternalChatMessageMetadataPassthrough | None = None
@@ -273,7 +273,7 @@ ConversationTextRole: TypeAlias = Annotated[
 
 
 class CustomToolCallOutputResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     call_id: str
     id: str | None = None
     internal_chat_message_metadata_passthrough: InternalChatMessageMetadataPassthrough | None = None
@@ -283,7 +283,7 @@ class CustomToolCallOutputResponseItem(WireModel):
 
 
 class CustomToolCallResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     call_id: str
     encrypted_content: str | None = None
     id: str | None = None
@@ -301,7 +301,7 @@ class EnvironmentConnectionNotification(WireModel):
 
 
 class ExecLocalShellAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     command: list[str]
     env: dict[str, Any] | None = None
     timeout_ms: Annotated[int | None, Field(ge=0)] = None
@@ -311,26 +311,26 @@ class ExecLocalShellAction(WireModel):
 
 
 class ExistingCallThreadRealtimeStartTransport(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     call_id: Annotated[str, Field(alias="callId")]
     "Identifier of a realtime call already created and negotiated by the client."
     type: Literal["existingCall"] = "existingCall"
 
 
 class FailedThreadPredictionResult(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["failed"] = "failed"
 
 
 class FindInPageResponsesApiWebSearchAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     pattern: str | None = None
     type: Literal["find_in_page"] = "find_in_page"
     url: str | None = None
 
 
 class FunctionCallOutputResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     call_id: str | None = None
     id: str | None = None
     internal_chat_message_metadata_passthrough: InternalChatMessageMetadataPassthrough | None = None
@@ -341,7 +341,7 @@ class FunctionCallOutputResponseItem(WireModel):
 
 
 class FunctionCallResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     arguments: str
     call_id: str
     encrypted_content: str | None = None
@@ -361,7 +361,7 @@ GuardianAssessmentOutcome: TypeAlias = Annotated[
 
 
 class ImageGenerationCallResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     encrypted_content: str | None = None
     id: str | None = None
     internal_chat_message_metadata_passthrough: InternalChatMessageMetadataPassthrough | None = None
@@ -372,13 +372,13 @@ class ImageGenerationCallResponseItem(WireModel):
 
 
 class ItemThreadItemsListAnchor(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     item_id: Annotated[str, Field(alias="itemId")]
     type: Literal["item"] = "item"
 
 
 class ItemThreadTimelineEntry(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     item: ThreadItem
     position: Annotated[int, Field(ge=0)]
     turn_id: Annotated[str, Field(alias="turnId")]
@@ -395,7 +395,7 @@ LocalShellStatus: TypeAlias = Annotated[
 
 
 class LocalShellCallResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     action: LocalShellAction
     call_id: str | None = None
     "Set when using the Responses API."
@@ -408,7 +408,7 @@ class LocalShellCallResponseItem(WireModel):
 
 
 class MessageResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     content: list[ContentItem]
     encrypted_content: str | None = None
     id: str | None = None
@@ -420,18 +420,18 @@ class MessageResponseItem(WireModel):
 
 
 class OpenPageResponsesApiWebSearchAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["open_page"] = "open_page"
     url: str | None = None
 
 
 class OtherResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["other"] = "other"
 
 
 class OtherResponsesApiWebSearchAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["other"] = "other"
 
 
@@ -446,7 +446,7 @@ class QueuedSubmission(WireModel):
 
 
 class ReadThreadReadStateOperation(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["read"] = "read"
 
 
@@ -462,7 +462,7 @@ ThreadRealtimeSessionOutcome: TypeAlias = Annotated[
 
 
 class RealtimeSessionClosedThreadRealtimeItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     outcome: ThreadRealtimeSessionOutcome
     type: Literal["realtimeSessionClosed"] = "realtimeSessionClosed"
     id: str
@@ -470,7 +470,7 @@ class RealtimeSessionClosedThreadRealtimeItem(WireModel):
 
 
 class RealtimeSessionStartedThreadRealtimeItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["realtimeSessionStarted"] = "realtimeSessionStarted"
     id: str
     realtime_session_id: Annotated[str, Field(alias="realtimeSessionId")]
@@ -482,7 +482,7 @@ ThreadRealtimeTranscriptRole: TypeAlias = Annotated[
 
 
 class TranscriptSegmentThreadRealtimeItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     role: ThreadRealtimeTranscriptRole
     text: str
     type: Literal["transcriptSegment"] = "transcriptSegment"
@@ -510,7 +510,7 @@ ThreadRealtimeItem: TypeAlias = Annotated[
 
 
 class RealtimeThreadTimelineEntry(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     item: ThreadRealtimeItem
     position: Annotated[int, Field(ge=0)]
     type: Literal["realtime"] = "realtime"
@@ -568,13 +568,13 @@ class RealtimeVoicesList(WireModel):
 
 
 class ReasoningTextReasoningItemContent(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     text: str
     type: Literal["reasoning_text"] = "reasoning_text"
 
 
 class TextReasoningItemContent(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     text: str
     type: Literal["text"] = "text"
 
@@ -592,7 +592,7 @@ ReasoningItemContent: TypeAlias = Annotated[
 
 
 class SummaryTextReasoningItemReasoningSummary(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     text: str
     type: Literal["summary_text"] = "summary_text"
 
@@ -604,7 +604,7 @@ ReasoningItemReasoningSummary: TypeAlias = Annotated[
 
 
 class ReasoningResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     content: list[ReasoningItemContent] | None = None
     encrypted_content: str | None = None
     id: str | None = None
@@ -614,7 +614,7 @@ class ReasoningResponseItem(WireModel):
 
 
 class ToolSearchCallResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     arguments: Any
     call_id: str | None = None
     encrypted_content: str | None = None
@@ -626,7 +626,7 @@ class ToolSearchCallResponseItem(WireModel):
 
 
 class ToolSearchOutputResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     call_id: str | None = None
     execution: str
     id: str | None = None
@@ -637,7 +637,7 @@ class ToolSearchOutputResponseItem(WireModel):
 
 
 class SearchResponsesApiWebSearchAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     queries: list[str] | None = None
     query: str | None = None
     type: Literal["search"] = "search"
@@ -662,7 +662,7 @@ ResponsesApiWebSearchAction: TypeAlias = Annotated[
 
 
 class WebSearchCallResponseItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     action: ResponsesApiWebSearchAction | None = None
     encrypted_content: str | None = None
     id: str | None = None
@@ -1205,14 +1205,14 @@ class ThreadListParams(WireModel):
 class ThreadStartThreadUnreadPosition(WireModel):
     """Explicitly marked unread, including when the thread has no turns."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["threadStart"] = "threadStart"
 
 
 class TurnThreadUnreadPosition(WireModel):
     """The earliest completed result needing attention."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     turn_id: Annotated[str, Field(alias="turnId")]
     type: Literal["turn"] = "turn"
 
@@ -1442,7 +1442,7 @@ class ThreadReadStateChangedNotification(WireModel):
 
 
 class UnreadThreadReadStateOperation(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["unread"] = "unread"
 
 
@@ -1588,14 +1588,14 @@ class ThreadRealtimeSdpNotification(WireModel):
 
 
 class WebrtcThreadRealtimeStartTransport(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     sdp: str
     "SDP offer generated by a WebRTC RTCPeerConnection after configuring audio and the realtime events data channel."
     type: Literal["webrtc"] = "webrtc"
 
 
 class WebsocketThreadRealtimeStartTransport(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["websocket"] = "websocket"
 
 
@@ -2054,7 +2054,7 @@ class ThreadShellCommandResponse(WireModel):
 
 
 class TurnCompletedThreadTimelineEntry(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     completed_at: int | None = None
     duration_ms: int | None = None
     error: TurnError | None = None
@@ -2066,7 +2066,7 @@ class TurnCompletedThreadTimelineEntry(WireModel):
 
 
 class TurnStartedThreadTimelineEntry(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     position: Annotated[int, Field(ge=0)]
     started_at: int | None = None
     turn_id: str

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
@@ -34,7 +34,7 @@ class ActiveTurnNotSteerableCodexErrorInfo(WireModel):
 
 
 class AddPatchChangeKind(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["add"] = "add"
 
 
@@ -99,7 +99,7 @@ MessagePhase: TypeAlias = Annotated[
 
 
 class AgentMessageThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     delivery: AgentMessageDelivery | None = None
     id: str
     memory_citation: Annotated[MemoryCitation | None, Field(alias="memoryCitation")] = None
@@ -142,7 +142,7 @@ AskForApproval: TypeAlias = Annotated[
 
 
 class AudioUserInput(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     url: str
     type: Literal["audio"] = "audio"
 
@@ -273,7 +273,7 @@ ReasoningEffort: TypeAlias = Annotated[str, Bounds(min_length=1)]
 
 
 class CollabAgentToolCallThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     agents_states: Annotated[dict[str, CollabAgentState], Field(alias="agentsStates")]
     "Last known status of the target agents, when available."
     id: str
@@ -319,7 +319,7 @@ class CollaborationMode(WireModel):
 
 
 class ListFilesCommandAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     command: str
     path: str | None = None
     type: Literal["listFiles"] = "listFiles"
@@ -329,7 +329,7 @@ LegacyAppPathString: TypeAlias = str
 
 
 class ReadCommandAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     command: str
     name: str
     path: LegacyAppPathString
@@ -337,7 +337,7 @@ class ReadCommandAction(WireModel):
 
 
 class SearchCommandAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     command: str
     path: str | None = None
     query: str | None = None
@@ -345,7 +345,7 @@ class SearchCommandAction(WireModel):
 
 
 class UnknownCommandAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     command: str
     type: Literal["unknown"] = "unknown"
 
@@ -386,7 +386,7 @@ CommandExecutionStatus: TypeAlias = Annotated[
 
 
 class CommandExecutionThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     aggregated_output: Annotated[str | None, Field(alias="aggregatedOutput")] = None
     "The command's output, aggregated from stdout and stderr."
     command: str
@@ -439,7 +439,7 @@ class ConfigWarningNotification(WireModel):
 
 
 class ContextCompactionThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     id: str
     type: Literal["contextCompaction"] = "contextCompaction"
     completed_at_ms: Annotated[int | None, Field(alias="completedAtMs")] = None
@@ -459,29 +459,29 @@ CyberAccessProgram: TypeAlias = Annotated[
 
 
 class DangerFullAccessSandboxPolicy(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["dangerFullAccess"] = "dangerFullAccess"
 
 
 class DeletePatchChangeKind(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["delete"] = "delete"
 
 
 class InputAudioDynamicToolCallOutputContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     audio_url: Annotated[str, Field(alias="audioUrl")]
     type: Literal["inputAudio"] = "inputAudio"
 
 
 class InputImageDynamicToolCallOutputContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     image_url: Annotated[str, Field(alias="imageUrl")]
     type: Literal["inputImage"] = "inputImage"
 
 
 class InputTextDynamicToolCallOutputContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     text: str
     type: Literal["inputText"] = "inputText"
 
@@ -507,7 +507,7 @@ DynamicToolCallStatus: TypeAlias = Annotated[
 
 
 class DynamicToolCallThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     arguments: Any
     content_items: Annotated[
         list[DynamicToolCallOutputContentItem] | None, Field(alias="contentItems")
@@ -527,13 +527,13 @@ class DynamicToolCallThreadItem(WireModel):
 
 
 class EncryptedContentFunctionCallOutputContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     encrypted_content: str
     type: Literal["encrypted_content"] = "encrypted_content"
 
 
 class EnteredReviewModeThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     id: str
     review: str
     type: Literal["enteredReviewMode"] = "enteredReviewMode"
@@ -574,7 +574,7 @@ class ErrorNotification(WireModel):
 
 
 class ExitedReviewModeThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     id: str
     review: str
     type: Literal["exitedReviewMode"] = "exitedReviewMode"
@@ -588,13 +588,13 @@ NetworkAccess: TypeAlias = Annotated[Literal["restricted", "enabled"] | UnknownV
 
 
 class ExternalSandboxSandboxPolicy(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     network_access: Annotated[NetworkAccess, Field(alias="networkAccess")] = "restricted"
     type: Literal["externalSandbox"] = "externalSandbox"
 
 
 class UpdatePatchChangeKind(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     move_path: str | None = None
     type: Literal["update"] = "update"
 
@@ -631,7 +631,7 @@ PatchApplyStatus: TypeAlias = Annotated[
 
 
 class FileChangeThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     changes: list[FileUpdateChange]
     id: str
     status: PatchApplyStatus
@@ -643,13 +643,13 @@ class FileChangeThreadItem(WireModel):
 
 
 class FileIdAudioUserInput(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file_id: Annotated[str, Field(alias="fileId")]
     type: Literal["audio"] = "audio"
 
 
 class UsageLimitExceededImageGenerationFailure(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     limit_id: Annotated[str, Field(alias="limitId")]
     resets_at: Annotated[int | None, Field(alias="resetsAt")] = None
     type: Literal["usageLimitExceeded"] = "usageLimitExceeded"
@@ -674,7 +674,7 @@ class FileIdImageGenerationThreadItem(WireModel):
 
     `File` must remain first so rollouts written during the migration, which contain both an empty `result` and a `fileId`, retain the file reference when deserialized."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file_id: Annotated[str, Field(alias="fileId")]
     failure: ImageGenerationFailure | None = None
     generation_id: Annotated[str | None, Field(alias="generationId")] = None
@@ -699,7 +699,7 @@ ImageDetail: TypeAlias = Annotated[
 
 
 class FileIdImageUserInput(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file_id: Annotated[str, Field(alias="fileId")]
     detail: ImageDetail | None = None
     type: Literal["image"] = "image"
@@ -708,27 +708,27 @@ class FileIdImageUserInput(WireModel):
 class FileIdInputAudioFunctionCallOutputContentItem(WireModel):
     """Inline audio data or an uploaded file loaded by the Responses API."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file_id: str
     type: Literal["input_audio"] = "input_audio"
 
 
 class FileIdInputImageFunctionCallOutputContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     file_id: str
     detail: ImageDetail | None = None
     type: Literal["input_image"] = "input_image"
 
 
 class FindInPageWebSearchAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     pattern: str | None = None
     type: Literal["findInPage"] = "findInPage"
     url: str | None = None
 
 
 class ImageUrlInputImageFunctionCallOutputContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     image_url: str
     detail: ImageDetail | None = None
     type: Literal["input_image"] = "input_image"
@@ -737,13 +737,13 @@ class ImageUrlInputImageFunctionCallOutputContentItem(WireModel):
 class InputAudioFunctionCallOutputContentItem(WireModel):
     """Inline audio data or an uploaded file loaded by the Responses API."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     audio_url: str
     type: Literal["input_audio"] = "input_audio"
 
 
 class InputTextFunctionCallOutputContentItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     text: str
     type: Literal["input_text"] = "input_text"
 
@@ -772,7 +772,7 @@ FunctionCallOutputBody: TypeAlias = str | list[FunctionCallOutputContentItem]
 
 
 class FunctionCallOutputThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     id: str
     name: str
     namespace: str | None = None
@@ -790,7 +790,7 @@ class HookPromptFragment(WireModel):
 
 
 class HookPromptThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     fragments: list[HookPromptFragment]
     id: str
     type: Literal["hookPrompt"] = "hookPrompt"
@@ -805,7 +805,7 @@ class ImageGenerationThreadItem(WireModel):
 
     `File` must remain first so rollouts written during the migration, which contain both an empty `result` and a `fileId`, retain the file reference when deserialized."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     result: str
     failure: ImageGenerationFailure | None = None
     generation_id: Annotated[str | None, Field(alias="generationId")] = None
@@ -825,7 +825,7 @@ class ImageGenerationThreadItem(WireModel):
 
 
 class ImageViewThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     id: str
     path: LegacyAppPathString
     type: Literal["imageView"] = "imageView"
@@ -871,7 +871,7 @@ McpToolCallStatus: TypeAlias = Annotated[
 
 
 class McpToolCallThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     app_context: Annotated[McpToolCallAppContext | None, Field(alias="appContext")] = None
     arguments: Any
     duration_ms: Annotated[int | None, Field(alias="durationMs")] = None
@@ -898,7 +898,7 @@ class McpToolCallThreadItem(WireModel):
 class PlanThreadItem(WireModel):
     """EXPERIMENTAL - proposed plan item content. The completed plan item is authoritative and may not match the concatenation of `PlanDelta` text."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     id: str
     text: str
     type: Literal["plan"] = "plan"
@@ -909,7 +909,7 @@ class PlanThreadItem(WireModel):
 
 
 class ReasoningThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     content: list[str] = []
     id: str
     summary: list[str] = []
@@ -923,7 +923,7 @@ class ReasoningThreadItem(WireModel):
 class SleepThreadItem(WireModel):
     """Display item emitted by the interruptible `clock.sleep` tool."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     duration_ms: Annotated[int, Field(alias="durationMs", ge=0)]
     id: str
     type: Literal["sleep"] = "sleep"
@@ -939,7 +939,7 @@ SubAgentActivityKind: TypeAlias = Annotated[
 
 
 class SubAgentActivityThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     agent_path: Annotated[str, Field(alias="agentPath")]
     agent_thread_id: Annotated[str, Field(alias="agentThreadId")]
     id: str
@@ -956,27 +956,27 @@ class SubAgentActivityThreadItem(WireModel):
 
 
 class LocalAudioUserInput(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     path: str
     type: Literal["localAudio"] = "localAudio"
 
 
 class LocalImageUserInput(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     detail: ImageDetail | None = None
     path: str
     type: Literal["localImage"] = "localImage"
 
 
 class MentionUserInput(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     name: str
     path: str
     type: Literal["mention"] = "mention"
 
 
 class SkillUserInput(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     name: str
     path: str
     type: Literal["skill"] = "skill"
@@ -990,7 +990,7 @@ class TextElement(WireModel):
 
 
 class TextUserInput(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     text: str
     text_elements: list[TextElement] = []
     "UI-defined spans within `text` used to render or persist special elements."
@@ -998,7 +998,7 @@ class TextUserInput(WireModel):
 
 
 class UrlImageUserInput(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     url: str
     detail: ImageDetail | None = None
     type: Literal["image"] = "image"
@@ -1031,7 +1031,7 @@ UserInput: TypeAlias = Annotated[
 
 
 class UserMessageThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     client_id: Annotated[str | None, Field(alias="clientId")] = None
     content: list[UserInput]
     id: str
@@ -1043,18 +1043,18 @@ class UserMessageThreadItem(WireModel):
 
 
 class OpenPageWebSearchAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["openPage"] = "openPage"
     url: str | None = None
 
 
 class OtherWebSearchAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["other"] = "other"
 
 
 class SearchWebSearchAction(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     queries: list[str] | None = None
     query: str | None = None
     type: Literal["search"] = "search"
@@ -1079,7 +1079,7 @@ WebSearchAction: TypeAlias = Annotated[
 
 
 class WebSearchThreadItem(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     action: WebSearchAction | None = None
     id: str
     query: str
@@ -1192,7 +1192,7 @@ class PlanDeltaNotification(WireModel):
 
 
 class ReadOnlySandboxPolicy(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     network_access: Annotated[bool, Field(alias="networkAccess")] = False
     type: Literal["readOnly"] = "readOnly"
 
@@ -1220,7 +1220,7 @@ class ReasoningTextDeltaNotification(WireModel):
 
 
 class WorkspaceWriteSandboxPolicy(WireModel):
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     exclude_slash_tmp: Annotated[bool, Field(alias="excludeSlashTmp")] = False
     exclude_tmpdir_env_var: Annotated[bool, Field(alias="excludeTmpdirEnvVar")] = False
     network_access: Annotated[bool, Field(alias="networkAccess")] = False

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.acp._generated.v1.models.turn import (
     ContentBlock,
@@ -36,7 +36,7 @@ class AcpMcpServer(WireModel):
     Only available when the Agent capabilities indicate `mcp_capabilities.acp` is `true`.
     The MCP server is provided by an ACP component and communicates over the ACP channel."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     name: str
     "Human-readable name identifying this MCP server."
     server_id: Annotated[McpServerAcpId, Field(alias="serverId")]
@@ -73,7 +73,7 @@ class HttpMcpServer(WireModel):
 
     Only available when the Agent capabilities indicate `mcp_capabilities.http` is `true`."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     name: str
     "Human-readable name identifying this MCP server."
     url: str
@@ -90,7 +90,7 @@ class SseMcpServer(WireModel):
 
     Only available when the Agent capabilities indicate `mcp_capabilities.sse` is `true`."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     name: str
     "Human-readable name identifying this MCP server."
     url: str

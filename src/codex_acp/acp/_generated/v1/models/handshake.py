@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.wire.model import WireModel
 from codex_acp.wire.reading import (
@@ -355,7 +355,7 @@ class TerminalAuthMethod(WireModel):
     """Client runs the configured agent program as a separate interactive
     process, without passing this method to `authenticate`."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     id: AuthMethodId
     "Unique identifier for this authentication method."
     name: str

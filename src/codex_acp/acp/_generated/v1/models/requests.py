@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.acp._generated.v1.models.turn import (
     SessionId,
@@ -28,7 +28,7 @@ ElicitationContentValue: TypeAlias = str | int | float | bool | list[str]
 class AcceptCreateElicitationResponse(WireModel):
     """The user accepted and provided content."""
 
-    wire_tags = ("action",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("action",)
     content: dict[str, Any] | None = None
     "The user-provided content, if any, as an object matching the requested schema."
     action: Literal["accept"] = "accept"
@@ -39,7 +39,7 @@ class AcceptCreateElicitationResponse(WireModel):
 class StringMultiSelectItems(WireModel):
     """Multi-select string items with plain string values."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     enum: list[str]
     "Allowed enum values."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -81,7 +81,7 @@ MultiSelectItems: TypeAlias = Annotated[
 class ArrayElicitationPropertySchema(WireModel):
     """Multi-select array property."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional title for the property.\n\nOptional. Omitted and `null` are equivalent and mean no title is provided."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -102,7 +102,7 @@ class ArrayElicitationPropertySchema(WireModel):
 class BooleanElicitationPropertySchema(WireModel):
     """Boolean property."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional title for the property.\n\nOptional. Omitted and `null` are equivalent and mean no title is provided."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -117,7 +117,7 @@ class BooleanElicitationPropertySchema(WireModel):
 class CancelCreateElicitationResponse(WireModel):
     """The elicitation was cancelled."""
 
-    wire_tags = ("action",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("action",)
     action: Literal["cancel"] = "cancel"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
@@ -132,7 +132,7 @@ class CancelledRequestPermissionOutcome(WireModel):
 
     See protocol docs: [Cancellation](https://agentclientprotocol.com/protocol/v1/draft/prompt-turn#cancellation)"""
 
-    wire_tags = ("outcome",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("outcome",)
     outcome: Literal["cancelled"] = "cancelled"
 
 
@@ -152,7 +152,7 @@ class CompleteElicitationNotification(WireModel):
 class IntegerElicitationPropertySchema(WireModel):
     """Integer property."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional title for the property.\n\nOptional. Omitted and `null` are equivalent and mean no title is provided."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -171,7 +171,7 @@ class IntegerElicitationPropertySchema(WireModel):
 class NumberElicitationPropertySchema(WireModel):
     """Number (floating-point) property."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional title for the property.\n\nOptional. Omitted and `null` are equivalent and mean no title is provided."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -194,7 +194,7 @@ StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]
 class StringElicitationPropertySchema(WireModel):
     """String property (or single-select enum when `enum`/`oneOf` is set)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional title for the property.\n\nOptional. Omitted and `null` are equivalent and mean no title is provided."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -269,7 +269,7 @@ RequestId: TypeAlias = None | int | str
 class RequestFormCreateElicitationRequest(WireModel):
     """Form-based elicitation where the client renders a form from the provided schema."""
 
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     request_id: Annotated[RequestId, Field(alias="requestId")]
     "The request this elicitation is tied to."
     requested_schema: Annotated[ElicitationSchema, Field(alias="requestedSchema")]
@@ -284,7 +284,7 @@ class RequestFormCreateElicitationRequest(WireModel):
 class RequestUrlCreateElicitationRequest(WireModel):
     """URL-based elicitation where the client directs the user to a URL."""
 
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     request_id: Annotated[RequestId, Field(alias="requestId")]
     "The request this elicitation is tied to."
     elicitation_id: Annotated[ElicitationId, Field(alias="elicitationId")]
@@ -301,7 +301,7 @@ class RequestUrlCreateElicitationRequest(WireModel):
 class SessionFormCreateElicitationRequest(WireModel):
     """Form-based elicitation where the client renders a form from the provided schema."""
 
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The session this elicitation is tied to."
     tool_call_id: Annotated[ToolCallId | None, Field(alias="toolCallId"), OMIT_IF_INVALID] = None
@@ -318,7 +318,7 @@ class SessionFormCreateElicitationRequest(WireModel):
 class SessionUrlCreateElicitationRequest(WireModel):
     """URL-based elicitation where the client directs the user to a URL."""
 
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The session this elicitation is tied to."
     tool_call_id: Annotated[ToolCallId | None, Field(alias="toolCallId"), OMIT_IF_INVALID] = None
@@ -354,7 +354,7 @@ CreateElicitationRequest: TypeAlias = Annotated[
 class DeclineCreateElicitationResponse(WireModel):
     """The user declined the elicitation."""
 
-    wire_tags = ("action",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("action",)
     action: Literal["decline"] = "decline"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
@@ -401,7 +401,7 @@ class PermissionOption(WireModel):
 class SelectedRequestPermissionOutcome(WireModel):
     """The user selected one of the provided options."""
 
-    wire_tags = ("outcome",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("outcome",)
     option_id: Annotated[PermissionOptionId, Field(alias="optionId")]
     "The ID of the option the user selected."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None

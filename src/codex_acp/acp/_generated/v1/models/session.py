@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.acp._generated.v1.models.begin import (
     McpServer,
@@ -63,7 +63,7 @@ class ArchiveSessionResponse(WireModel):
 class BooleanSetSessionConfigOptionRequest(WireModel):
     """A boolean value (`type: "boolean"`)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["boolean"] = "boolean"
     value: bool
     "The boolean value."

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
@@ -38,7 +38,7 @@ class AudioContentBlock(WireModel):
 
     Requires the `audio` prompt capability when included in prompts."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     annotations: Annotated[Annotations | None, OMIT_IF_INVALID] = None
     "Optional annotations that help clients decide how to display or route this content."
     data: str
@@ -55,7 +55,7 @@ class ImageContentBlock(WireModel):
 
     Requires the `image` prompt capability when included in prompts."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     annotations: Annotated[Annotations | None, OMIT_IF_INVALID] = None
     "Optional annotations that help clients decide how to display or route this content."
     data: str
@@ -106,7 +106,7 @@ class ResourceContentBlock(WireModel):
 
     Requires the `embeddedContext` prompt capability when included in prompts."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     annotations: Annotated[Annotations | None, OMIT_IF_INVALID] = None
     "Optional annotations that help clients decide how to display or route this content."
     resource: EmbeddedResourceResource
@@ -121,7 +121,7 @@ class ResourceLinkContentBlock(WireModel):
 
     All agents MUST support resource links in prompts."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     annotations: Annotated[Annotations | None, OMIT_IF_INVALID] = None
     "Optional annotations that help clients decide how to display or route this content."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -147,7 +147,7 @@ class TextContentBlock(WireModel):
     All agents MUST support text content blocks in prompts.
     Clients SHOULD render this text as Markdown."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     annotations: Annotated[Annotations | None, OMIT_IF_INVALID] = None
     "Optional annotations that help clients decide how to display or route this content."
     text: str
@@ -183,7 +183,7 @@ MessageId: TypeAlias = str
 class AgentMessageChunkSessionUpdate(WireModel):
     """A chunk of the agent's response being streamed."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     content: ContentBlock
     "A single item of content"
     message_id: Annotated[MessageId | None, Field(alias="messageId"), OMIT_IF_INVALID] = None
@@ -198,7 +198,7 @@ class AgentMessageChunkSessionUpdate(WireModel):
 class AgentThoughtChunkSessionUpdate(WireModel):
     """A chunk of the agent's internal reasoning being streamed."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     content: ContentBlock
     "A single item of content"
     message_id: Annotated[MessageId | None, Field(alias="messageId"), OMIT_IF_INVALID] = None
@@ -239,7 +239,7 @@ class AvailableCommand(WireModel):
 class AvailableCommandsUpdateSessionUpdate(WireModel):
     """Available commands are ready or have changed"""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     available_commands: Annotated[
         list[Annotated[AvailableCommand, OMIT_IF_INVALID]],
         Field(alias="availableCommands"),
@@ -265,7 +265,7 @@ SessionConfigOptionCategory: TypeAlias = Annotated[
 class BooleanSessionConfigOption(WireModel):
     """Boolean on/off toggle."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     current_value: Annotated[bool, Field(alias="currentValue")]
     "The current value of the boolean option."
     type: Literal["boolean"] = "boolean"
@@ -311,7 +311,7 @@ class CompactionSummaryChunkSessionUpdate(WireModel):
     Agents MUST only send this update when the Client advertised
     the `session.compaction` Client capability."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     compaction_id: Annotated[CompactionId, Field(alias="compactionId")]
     "ID of the compaction whose summary receives this content."
     content: ContentBlock
@@ -329,7 +329,7 @@ class CompactionUpdateSessionUpdate(WireModel):
     Agents MUST only send this update when the Client advertised
     the `session.compaction` Client capability."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     compaction_id: Annotated[CompactionId, Field(alias="compactionId")]
     "The Agent-owned ID of this compaction, unique within the session."
     status: CompactionStatus
@@ -391,7 +391,7 @@ SessionConfigSelectOptions: TypeAlias = (
 class SelectSessionConfigOption(WireModel):
     """Single-value selector (dropdown)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     current_value: Annotated[SessionConfigValueId, Field(alias="currentValue")]
     "The currently selected value."
     options: SessionConfigSelectOptions
@@ -425,7 +425,7 @@ SessionConfigOption: TypeAlias = Annotated[
 class ConfigOptionUpdateSessionUpdate(WireModel):
     """Session configuration options have been updated."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]],
         Field(alias="configOptions"),
@@ -442,7 +442,7 @@ class ConfigOptionUpdateSessionUpdate(WireModel):
 class ContentToolCallContent(WireModel):
     """Standard content block (text, images, resources)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     content: ContentBlock
     "The actual content block."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -470,7 +470,7 @@ class CurrentModeUpdateSessionUpdate(WireModel):
 
     See protocol docs: [Session Modes](https://agentclientprotocol.com/protocol/v1/draft/session-modes)"""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     current_mode_id: Annotated[SessionModeId, Field(alias="currentModeId")]
     "The ID of the current mode"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -483,7 +483,7 @@ class CurrentModeUpdateSessionUpdate(WireModel):
 class DiffToolCallContent(WireModel):
     """File modification shown as a diff."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     path: str
     "The absolute file path being modified."
     old_text: Annotated[str | None, Field(alias="oldText"), OMIT_IF_INVALID] = None
@@ -502,7 +502,7 @@ PlanId: TypeAlias = str
 class FilePlanUpdateContent(WireModel):
     """A URI pointing to a file containing the plan."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     plan_id: Annotated[PlanId, Field(alias="planId")]
     "The plan ID to update."
     uri: str
@@ -544,7 +544,7 @@ class Usage(WireModel):
 class IdleStateUpdate(WireModel):
     """The child is ready to process another prompt."""
 
-    wire_tags = ("state",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("state",)
     usage: Annotated[Usage | None, OMIT_IF_INVALID] = None
     "**UNSTABLE** Token usage for completed foreground work.\n\nOptional. Omitted or `null` means not reported."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -581,7 +581,7 @@ class PlanEntry(WireModel):
 class ItemsPlanUpdateContent(WireModel):
     """Structured plan entries."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     plan_id: Annotated[PlanId, Field(alias="planId")]
     "The plan ID to update."
     entries: Annotated[list[Annotated[PlanEntry, OMIT_IF_INVALID]], EMPTY_IF_INVALID]
@@ -594,7 +594,7 @@ class ItemsPlanUpdateContent(WireModel):
 class MarkdownPlanUpdateContent(WireModel):
     """Raw markdown content for the plan."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     plan_id: Annotated[PlanId, Field(alias="planId")]
     "The plan ID to update."
     content: str
@@ -616,7 +616,7 @@ class NoticeSessionUpdate(WireModel):
     Agents MUST only send this update when the Client advertised
     the `session.notices` Client capability."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     severity: NoticeSeverity
     "Presentation severity hint."
     title: Annotated[str, Field(min_length=1)]
@@ -635,7 +635,7 @@ class PlanRemovedSessionUpdate(WireModel):
 
     Removal notice for a plan identified by ID."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     plan_id: Annotated[PlanId, Field(alias="planId")]
     "The plan ID to remove."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -649,7 +649,7 @@ class PlanSessionUpdate(WireModel):
     """The agent's execution plan for complex tasks.
     See protocol docs: [Agent Plan](https://agentclientprotocol.com/protocol/v1/draft/agent-plan)"""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     entries: Annotated[list[Annotated[PlanEntry, OMIT_IF_INVALID]], EMPTY_IF_INVALID]
     "The list of tasks to be accomplished.\n\nWhen updating a plan, the agent must send a complete list of all entries\nwith their current status. The client replaces the entire plan with each update."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -678,7 +678,7 @@ class PlanUpdateSessionUpdate(WireModel):
 
     A content update for a plan identified by ID."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     plan: PlanUpdateContent
     "The updated plan content."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -723,7 +723,7 @@ class PromptResponse(WireModel):
 class RequiresActionStateUpdate(WireModel):
     """Foreground work is blocked on user action."""
 
-    wire_tags = ("state",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("state",)
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP for additional metadata.\nImplementations MUST NOT make assumptions about values at these keys.\nOptional. Omitted and `null` mean no metadata for this state snapshot."
     state: Literal["requires_action"] = "requires_action"
@@ -732,7 +732,7 @@ class RequiresActionStateUpdate(WireModel):
 class RunningStateUpdate(WireModel):
     """Foreground work is in progress."""
 
-    wire_tags = ("state",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("state",)
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP for additional metadata.\nImplementations MUST NOT make assumptions about values at these keys.\nOptional. Omitted and `null` mean no metadata for this state snapshot."
     state: Literal["running"] = "running"
@@ -754,7 +754,7 @@ class SessionCancelCapabilities(WireModel):
 class SessionInfoUpdateSessionUpdate(WireModel):
     """Session metadata has been updated (title, timestamps, custom metadata)"""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Human-readable title for the session. Set to null to clear."
     updated_at: Annotated[str | None, Field(alias="updatedAt"), OMIT_IF_INVALID] = None
@@ -773,7 +773,7 @@ class SessionMessageChunkSessionUpdate(WireModel):
 
     One content block appended to a sent or received session message."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     message_id: Annotated[MessageId, Field(alias="messageId")]
     "Identifier of this message within the enclosing session's transcript."
     content: ContentBlock
@@ -793,7 +793,7 @@ class SessionMessageSessionUpdate(WireModel):
     A message upsert observed in this session's transcript, sent to or
     received from another session."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     message_id: Annotated[MessageId, Field(alias="messageId")]
     "Identifier of this message within the enclosing session's transcript."
     sender_session_id: Annotated[
@@ -828,7 +828,7 @@ class UnknownStateUpdate(WireModel):
 
     This replaces previously confirmed activity without ending the work or session."""
 
-    wire_tags = ("state",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("state",)
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP for additional metadata.\nImplementations MUST NOT make assumptions about values at these keys.\nOptional. Omitted and `null` mean no metadata for this state snapshot."
     state: Literal["unknown"] = "unknown"
@@ -877,7 +877,7 @@ class SubagentUpdateSessionUpdate(WireModel):
     Announces a child session created and owned by this session, or updates
     that ownership association's metadata."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The opaque session ID identifying the child in all ACP messages."
     title: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -910,7 +910,7 @@ class TerminalToolCallContent(WireModel):
 
     See protocol docs: [Terminal](https://agentclientprotocol.com/protocol/v1/draft/terminals)"""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "Identifier of the terminal instance to embed in the content stream."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -963,7 +963,7 @@ ToolKind: TypeAlias = Literal[
 class ToolCallSessionUpdate(WireModel):
     """Notification that a new tool call has been initiated."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     tool_call_id: Annotated[ToolCallId, Field(alias="toolCallId")]
     "Unique identifier for this tool call within the session."
     title: str
@@ -990,7 +990,7 @@ class ToolCallSessionUpdate(WireModel):
 class ToolCallUpdateSessionUpdate(WireModel):
     """Update on the status or results of a tool call."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     tool_call_id: Annotated[ToolCallId, Field(alias="toolCallId")]
     "The ID of the tool call being updated."
     kind: Annotated[ToolKind | None, OMIT_IF_INVALID] = None
@@ -1023,7 +1023,7 @@ class ToolCallUpdateSessionUpdate(WireModel):
 class UsageUpdateSessionUpdate(WireModel):
     """Context window and cost update for the session."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     used: Annotated[int, Field(ge=0)]
     "Tokens currently in context."
     size: Annotated[int, Field(ge=0)]
@@ -1040,7 +1040,7 @@ class UsageUpdateSessionUpdate(WireModel):
 class UserMessageChunkSessionUpdate(WireModel):
     """A chunk of the user's message being streamed."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     content: ContentBlock
     "A single item of content"
     message_id: Annotated[MessageId | None, Field(alias="messageId"), OMIT_IF_INVALID] = None

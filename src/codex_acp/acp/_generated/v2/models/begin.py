@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.acp._generated.v2.models.handshake import (
     EnvVariable,
@@ -39,7 +39,7 @@ class AcpMcpServer(WireModel):
     Only available when the Agent capabilities include `session.mcp.acp`.
     The MCP server is provided by an ACP component and communicates over the ACP channel."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     name: str
     "Human-readable name identifying this MCP server."
     server_id: Annotated[McpServerAcpId, Field(alias="serverId")]
@@ -65,7 +65,7 @@ class HttpMcpServer(WireModel):
 
     Only available when the Agent capabilities include `session.mcp.http`."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     name: str
     "Human-readable name identifying this MCP server."
     url: str
@@ -82,7 +82,7 @@ class StdioMcpServer(WireModel):
 
     Only available when the Agent capabilities include `session.mcp.stdio`."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     name: str
     "Human-readable name identifying this MCP server."
     command: AbsolutePath

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownVariant, WireModel
 from codex_acp.wire.reading import (
@@ -52,7 +52,7 @@ class AgentAuthMethod(WireModel):
 
     The `type` discriminator value is `agent`."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     method_id: Annotated[AuthMethodId, Field(alias="methodId")]
     "Unique identifier for this authentication method."
     name: str
@@ -369,7 +369,7 @@ class TerminalAuthMethod(WireModel):
     """Client runs the configured agent program as a separate interactive
     process, without passing this method to `auth/login`."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     method_id: Annotated[AuthMethodId, Field(alias="methodId")]
     "Unique identifier for this authentication method."
     name: str

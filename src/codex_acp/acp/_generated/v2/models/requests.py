@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.acp._generated.v2.models.turn import (
     AbsolutePath,
@@ -32,7 +32,7 @@ ElicitationContentValue: TypeAlias = str | int | float | bool | list[str] | Any
 class AcceptCreateElicitationResponse(WireModel):
     """The user accepted and provided content."""
 
-    wire_tags = ("action",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("action",)
     content: dict[str, Any] | None = None
     "The user-provided content, if any, as an object matching the requested schema.\n\nOmitted and `null` are equivalent and mean no content is provided."
     action: Literal["accept"] = "accept"
@@ -43,7 +43,7 @@ class AcceptCreateElicitationResponse(WireModel):
 class StringMultiSelectItems(WireModel):
     """Multi-select string items with plain string values."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     enum: list[str]
     "Allowed enum values. Must contain at least one value."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -85,7 +85,7 @@ MultiSelectItems: TypeAlias = Annotated[
 class ArrayElicitationPropertySchema(WireModel):
     """Multi-select array property."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional title for the property.\n\nOptional. Omitted and `null` are equivalent and mean no title is provided."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -106,7 +106,7 @@ class ArrayElicitationPropertySchema(WireModel):
 class BooleanElicitationPropertySchema(WireModel):
     """Boolean property."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional title for the property.\n\nOptional. Omitted and `null` are equivalent and mean no title is provided."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -121,7 +121,7 @@ class BooleanElicitationPropertySchema(WireModel):
 class CancelCreateElicitationResponse(WireModel):
     """The elicitation was cancelled."""
 
-    wire_tags = ("action",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("action",)
     action: Literal["cancel"] = "cancel"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Omitted and `null` are equivalent and mean no metadata.\nImplementations MUST NOT assign meaning to keys they do not recognize.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v2/draft/extensibility)"
@@ -139,7 +139,7 @@ class CancelledRequestPermissionOutcome(WireModel):
 
     See protocol docs: [Cancellation](https://agentclientprotocol.com/protocol/v2/draft/prompt-lifecycle#cancellation)"""
 
-    wire_tags = ("outcome",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("outcome",)
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Omitted and `null` are equivalent and mean no metadata.\nImplementations MUST NOT assign meaning to keys they do not recognize.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v2/draft/extensibility)"
     outcome: Literal["cancelled"] = "cancelled"
@@ -148,7 +148,7 @@ class CancelledRequestPermissionOutcome(WireModel):
 class CommandRequestPermissionSubject(WireModel):
     """Permission is requested before running a command."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     command: str
     "The command that would be run if permission is granted."
     cwd: AbsolutePath
@@ -180,7 +180,7 @@ class CompleteElicitationNotification(WireModel):
 class IntegerElicitationPropertySchema(WireModel):
     """Integer property."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional title for the property.\n\nOptional. Omitted and `null` are equivalent and mean no title is provided."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -199,7 +199,7 @@ class IntegerElicitationPropertySchema(WireModel):
 class NumberElicitationPropertySchema(WireModel):
     """Number (floating-point) property."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional title for the property.\n\nOptional. Omitted and `null` are equivalent and mean no title is provided."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -224,7 +224,7 @@ StringFormat: TypeAlias = Annotated[
 class StringElicitationPropertySchema(WireModel):
     """String property (or single-select enum when `enum`/`oneOf` is set)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional title for the property.\n\nOptional. Omitted and `null` are equivalent and mean no title is provided."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -299,7 +299,7 @@ RequestId: TypeAlias = int | str
 class RequestFormCreateElicitationRequest(WireModel):
     """Form-based elicitation where the client renders a form from the provided schema."""
 
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     request_id: Annotated[RequestId, Field(alias="requestId")]
     "The pending Client-to-Agent request this elicitation is tied to."
     requested_schema: Annotated[ElicitationSchema, Field(alias="requestedSchema")]
@@ -314,7 +314,7 @@ class RequestFormCreateElicitationRequest(WireModel):
 class RequestUrlCreateElicitationRequest(WireModel):
     """URL-based elicitation where the client directs the user to a URL."""
 
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     request_id: Annotated[RequestId, Field(alias="requestId")]
     "The pending Client-to-Agent request this elicitation is tied to."
     elicitation_id: Annotated[ElicitationId, Field(alias="elicitationId")]
@@ -331,7 +331,7 @@ class RequestUrlCreateElicitationRequest(WireModel):
 class SessionFormCreateElicitationRequest(WireModel):
     """Form-based elicitation where the client renders a form from the provided schema."""
 
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The session this elicitation is tied to."
     tool_call_id: Annotated[ToolCallId | None, Field(alias="toolCallId"), OMIT_IF_INVALID] = None
@@ -348,7 +348,7 @@ class SessionFormCreateElicitationRequest(WireModel):
 class SessionUrlCreateElicitationRequest(WireModel):
     """URL-based elicitation where the client directs the user to a URL."""
 
-    wire_tags = ("mode",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("mode",)
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The session this elicitation is tied to."
     tool_call_id: Annotated[ToolCallId | None, Field(alias="toolCallId"), OMIT_IF_INVALID] = None
@@ -384,7 +384,7 @@ CreateElicitationRequest: TypeAlias = Annotated[
 class DeclineCreateElicitationResponse(WireModel):
     """The user declined the elicitation."""
 
-    wire_tags = ("action",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("action",)
     action: Literal["decline"] = "decline"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Omitted and `null` are equivalent and mean no metadata.\nImplementations MUST NOT assign meaning to keys they do not recognize.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v2/draft/extensibility)"
@@ -434,7 +434,7 @@ class SelectedRequestPermissionOutcome(WireModel):
     If `optionId` doesn't match an offered option, the agent MUST treat the request as not
     approved."""
 
-    wire_tags = ("outcome",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("outcome",)
     option_id: Annotated[PermissionOptionId, Field(alias="optionId")]
     "The ID of the option the user selected."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -502,7 +502,7 @@ class ToolCallUpdate(WireModel):
 class ToolCallRequestPermissionSubject(WireModel):
     """Permission is requested before executing a tool call."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     tool_call: Annotated[ToolCallUpdate, Field(alias="toolCall")]
     "Details about the tool call requiring permission.\n\nClients apply this to their stored tool call exactly like a `tool_call_update`\nnotification, in the order it was received, before showing the prompt. A first-seen\n`toolCallId` creates the tool call."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None

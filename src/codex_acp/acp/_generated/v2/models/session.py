@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.acp._generated.v2.models.begin import (
     McpServer,
@@ -64,7 +64,7 @@ class ArchiveSessionResponse(WireModel):
 class BooleanSetSessionConfigOptionRequest(WireModel):
     """A boolean value (`type: "boolean"`)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["boolean"] = "boolean"
     value: bool
     "The boolean value."
@@ -185,7 +185,7 @@ class ForkSessionResponse(WireModel):
 class IdSetSessionConfigOptionRequest(WireModel):
     """A `SessionConfigValueId` string value (`type: "id"`)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     type: Literal["id"] = "id"
     value: SessionConfigValueId
     "The value ID."
@@ -254,7 +254,7 @@ class ListSessionsResponse(WireModel):
 class StartReplayFrom(WireModel):
     """Replay all retained conversation history from its first replayable entry."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Omitted and `null` are equivalent and mean no metadata.\nImplementations MUST NOT assign meaning to keys they do not recognize.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v2/draft/extensibility)"
     type: Literal["start"] = "start"

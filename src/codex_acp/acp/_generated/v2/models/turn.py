@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from codex_acp.acp._generated.v2.models.handshake import (
     ProtocolVersion,
@@ -33,7 +33,7 @@ MediaType: TypeAlias = str
 class AddDiffChange(WireModel):
     """A file was added."""
 
-    wire_tags = ("operation",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("operation",)
     path: AbsolutePath
     "Absolute path for the operation."
     operation: Literal["add"] = "add"
@@ -67,7 +67,7 @@ class AudioContentBlock(WireModel):
 
     Requires the `audio` prompt capability when included in prompts."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     data: str
     "Base64-encoded media payload."
     mime_type: Annotated[MediaType, Field(alias="mimeType")]
@@ -84,7 +84,7 @@ class ImageContentBlock(WireModel):
 
     Requires the `image` prompt capability when included in prompts."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     data: str
     "Base64-encoded media payload."
     mime_type: Annotated[MediaType, Field(alias="mimeType")]
@@ -135,7 +135,7 @@ class ResourceContentBlock(WireModel):
 
     Requires the `embeddedContext` prompt capability when included in prompts."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     resource: EmbeddedResourceResource
     "Embedded resource payload, either text or binary data."
     annotations: Annotated[Annotations | None, OMIT_IF_INVALID] = None
@@ -169,7 +169,7 @@ class ResourceLinkContentBlock(WireModel):
 
     All agents MUST support resource links in prompts."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     name: str
     "Human-readable name shown for this protocol object."
     uri: str
@@ -198,7 +198,7 @@ class TextContentBlock(WireModel):
     Clients SHOULD render this text as CommonMark and MAY support GitHub Flavored Markdown
     extensions."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     text: str
     "Text payload carried by this content block."
     annotations: Annotated[Annotations | None, OMIT_IF_INVALID] = None
@@ -235,7 +235,7 @@ MessageId: TypeAlias = str
 class AgentMessageChunkSessionUpdate(WireModel):
     """A chunk of the agent's response being streamed."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     message_id: Annotated[MessageId, Field(alias="messageId")]
     "A unique identifier for the message this chunk belongs to.\n\nAll chunks belonging to the same message share the same `messageId`.\nChunks for different messages can interleave."
     content: ContentBlock
@@ -254,7 +254,7 @@ class AgentMessageSessionUpdate(WireModel):
     receives another `agent_message` update with the same `messageId`,
     fields in the new update patch the previous fields for that message."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     message_id: Annotated[MessageId, Field(alias="messageId")]
     "A unique identifier for the message."
     content: Annotated[list[Annotated[ContentBlock, OMIT_IF_INVALID]] | None, OMIT_IF_INVALID] = (
@@ -271,7 +271,7 @@ class AgentMessageSessionUpdate(WireModel):
 class AgentThoughtChunkSessionUpdate(WireModel):
     """A chunk of the agent's internal reasoning being streamed."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     message_id: Annotated[MessageId, Field(alias="messageId")]
     "A unique identifier for the message this chunk belongs to.\n\nAll chunks belonging to the same message share the same `messageId`.\nChunks for different messages can interleave."
     content: ContentBlock
@@ -290,7 +290,7 @@ class AgentThoughtSessionUpdate(WireModel):
     receives another `agent_thought` update with the same `messageId`,
     fields in the new update patch the previous fields for that message."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     message_id: Annotated[MessageId, Field(alias="messageId")]
     "A unique identifier for the thought message."
     content: Annotated[list[Annotated[ContentBlock, OMIT_IF_INVALID]] | None, OMIT_IF_INVALID] = (
@@ -307,7 +307,7 @@ class AgentThoughtSessionUpdate(WireModel):
 class TextAvailableCommandInput(WireModel):
     """All text after the command name and the whitespace following it is provided as input."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     hint: str
     "A hint to display when the input hasn't been provided yet"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -324,7 +324,7 @@ AvailableCommandInput: TypeAlias = Annotated[
 class CommandAvailableCommand(WireModel):
     """A slash command the user can invoke by including it in a prompt."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     name: str
     "Command name without the leading `/` (e.g., `create_plan`, `research_codebase`).\n\nMUST NOT contain whitespace and MUST be unique within the command list."
     description: str
@@ -345,7 +345,7 @@ AvailableCommand: TypeAlias = Annotated[
 class AvailableCommandsUpdateSessionUpdate(WireModel):
     """Available commands are ready or have changed"""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     available_commands: Annotated[
         list[Annotated[AvailableCommand, OMIT_IF_INVALID]], Field(alias="availableCommands")
     ]
@@ -369,7 +369,7 @@ class SubagentBackgroundWork(WireModel):
     A detached subagent session that has anything running: its state is not `idle`, or
     its own `background` list is non-empty or not reported."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the listed session."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -385,7 +385,7 @@ class TerminalBackgroundWork(WireModel):
     """A process that keeps running after its tool call returned control to the model.
     Live until its `terminal_update` reports `exitStatus`."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "The ID of the listed terminal."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -402,7 +402,7 @@ class ToolCallBackgroundWork(WireModel):
     a watcher, a workflow, or a scheduled wakeup. `pending` and `paused` tool calls
     stay listed."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     tool_call_id: Annotated[ToolCallId, Field(alias="toolCallId")]
     "The ID of the listed tool call."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -435,7 +435,7 @@ SessionConfigOptionCategory: TypeAlias = Annotated[
 class BooleanSessionConfigOption(WireModel):
     """Boolean on/off toggle."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     current_value: Annotated[bool, Field(alias="currentValue")]
     "The current value of the boolean option."
     type: Literal["boolean"] = "boolean"
@@ -474,7 +474,7 @@ CompactionStatus: TypeAlias = Annotated[
 class CompactionSummaryChunkSessionUpdate(WireModel):
     """A content block appended to a context compaction's retained summary."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     compaction_id: Annotated[CompactionId, Field(alias="compactionId")]
     "ID of the compaction whose summary receives this content."
     content: ContentBlock
@@ -489,7 +489,7 @@ class CompactionSummaryChunkSessionUpdate(WireModel):
 class CompactionUpdateSessionUpdate(WireModel):
     """A context compaction has been created or updated."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     compaction_id: Annotated[CompactionId, Field(alias="compactionId")]
     "The Agent-owned ID of this compaction, unique within the session."
     status: CompactionStatus
@@ -551,7 +551,7 @@ SessionConfigSelectOptions: TypeAlias = (
 class SelectSessionConfigOption(WireModel):
     """Single-value selector (dropdown)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     current_value: Annotated[SessionConfigValueId, Field(alias="currentValue")]
     "The currently selected value. MUST be one of the `value`s in `options`."
     options: SessionConfigSelectOptions
@@ -585,7 +585,7 @@ SessionConfigOption: TypeAlias = Annotated[
 class ConfigOptionUpdateSessionUpdate(WireModel):
     """Session configuration options have been updated."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]], Field(alias="configOptions")
     ]
@@ -600,7 +600,7 @@ class ConfigOptionUpdateSessionUpdate(WireModel):
 class ContentToolCallContent(WireModel):
     """Standard content block (text, images, resources)."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     content: ContentBlock
     "The actual content block."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -611,7 +611,7 @@ class ContentToolCallContent(WireModel):
 class CopyDiffChange(WireModel):
     """A file was copied."""
 
-    wire_tags = ("operation",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("operation",)
     old_path: Annotated[AbsolutePath, Field(alias="oldPath")]
     "Absolute path before the operation."
     path: AbsolutePath
@@ -639,7 +639,7 @@ class Cost(WireModel):
 class DeleteDiffChange(WireModel):
     """A file was deleted."""
 
-    wire_tags = ("operation",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("operation",)
     path: AbsolutePath
     "Absolute path for the operation."
     operation: Literal["delete"] = "delete"
@@ -654,7 +654,7 @@ class DeleteDiffChange(WireModel):
 class ModifyDiffChange(WireModel):
     """A file was modified in place."""
 
-    wire_tags = ("operation",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("operation",)
     path: AbsolutePath
     "Absolute path for the operation."
     operation: Literal["modify"] = "modify"
@@ -669,7 +669,7 @@ class ModifyDiffChange(WireModel):
 class MoveDiffChange(WireModel):
     """A file was moved or renamed."""
 
-    wire_tags = ("operation",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("operation",)
     old_path: Annotated[AbsolutePath, Field(alias="oldPath")]
     "Absolute path before the operation."
     path: AbsolutePath
@@ -721,7 +721,7 @@ class DiffPatch(WireModel):
 class DiffToolCallContent(WireModel):
     """File modification shown as a diff."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     changes: list[Annotated[DiffChange, OMIT_IF_INVALID]]
     "Structured file changes described by this diff.\n\nClients can use this field without parsing patch text to determine affected paths."
     patch: Annotated[DiffPatch | None, OMIT_IF_INVALID] = None
@@ -791,7 +791,7 @@ class FilePlanUpdateContent(WireModel):
 
     A URI pointing to a file containing the plan."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     plan_id: Annotated[PlanId, Field(alias="planId")]
     "The plan ID to update."
     uri: str
@@ -841,7 +841,7 @@ class Usage(WireModel):
 class IdleStateUpdate(WireModel):
     """No foreground work is active. Background activity may continue."""
 
-    wire_tags = ("state",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("state",)
     usage: Annotated[Usage | None, OMIT_IF_INVALID] = None
     "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nToken usage for completed foreground work.\n\nOptional. Omitted and `null` are equivalent and mean the agent is not reporting token\nusage for this state update."
     background: Annotated[list[BackgroundWork] | None, OMIT_IF_INVALID] = None
@@ -858,7 +858,7 @@ class IdleStateUpdate(WireModel):
 class IdleStateUpdateSessionUpdate(WireModel):
     """A snapshot of the session's aggregate foreground activity."""
 
-    wire_tags = ("state", "session_update")
+    wire_tags: ClassVar[tuple[str, ...]] = ("state", "session_update")
     background: Annotated[list[BackgroundWork] | None, OMIT_IF_INVALID] = None
     "Work running independently of foreground work, as a complete snapshot.\n\nOptional. Omitted and `null` are equivalent and mean the Agent is not reporting\nbackground work, not that nothing is running. `[]` means no background work is\nrunning. An Agent that reports background work MUST include it on every state\nupdate for the session. A malformed list is treated as not reported.\n\nSee protocol docs: [Background Work](https://agentclientprotocol.com/protocol/v2/draft/prompt-lifecycle#background-work)"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -906,7 +906,7 @@ class PlanEntry(WireModel):
 class ItemsPlanUpdateContent(WireModel):
     """Structured plan entries."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     plan_id: Annotated[PlanId, Field(alias="planId")]
     "The plan ID to update."
     entries: list[Annotated[PlanEntry, OMIT_IF_INVALID]]
@@ -923,7 +923,7 @@ class MarkdownPlanUpdateContent(WireModel):
 
     Raw markdown content for the plan."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     plan_id: Annotated[PlanId, Field(alias="planId")]
     "The plan ID to update."
     content: str
@@ -945,7 +945,7 @@ class NoticeSessionUpdate(WireModel):
     No Client capability is required. Clients that do not understand or
     present notices may ignore them."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     severity: NoticeSeverity
     "Presentation severity hint."
     title: Annotated[str, Field(min_length=1)]
@@ -960,7 +960,7 @@ class NoticeSessionUpdate(WireModel):
 class OtherStateUpdateSessionUpdate(WireModel):
     """A snapshot of the session's aggregate foreground activity."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     state: str
     "Custom or future session state.\n\nValues beginning with `_` are reserved for implementation-specific\nextensions. Unknown values that do not begin with `_` are reserved for\nfuture ACP variants."
     session_update: Annotated[Literal["state_update"], Field(alias="sessionUpdate")] = (
@@ -975,7 +975,7 @@ class PlanRemovedSessionUpdate(WireModel):
 
     Removal notice for a plan identified by ID."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     plan_id: Annotated[PlanId, Field(alias="planId")]
     "The plan ID to remove."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -1003,7 +1003,7 @@ class PlanUpdateSessionUpdate(WireModel):
     """A content update for a plan identified by ID.
     See protocol docs: [Agent Plan](https://agentclientprotocol.com/protocol/v2/draft/agent-plan)"""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     plan: PlanUpdateContent
     "The updated plan content."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -1047,7 +1047,7 @@ class PromptResponse(WireModel):
 class RequiresActionStateUpdate(WireModel):
     """Foreground work is blocked on user action."""
 
-    wire_tags = ("state",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("state",)
     background: Annotated[list[BackgroundWork] | None, OMIT_IF_INVALID] = None
     "Work running independently of foreground work, as a complete snapshot.\n\nOptional. Omitted and `null` are equivalent and mean the Agent is not reporting\nbackground work, not that nothing is running. `[]` means no background work is\nrunning. An Agent that reports background work MUST include it on every state\nupdate for the session. A malformed list is treated as not reported.\n\nSee protocol docs: [Background Work](https://agentclientprotocol.com/protocol/v2/draft/prompt-lifecycle#background-work)"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -1058,7 +1058,7 @@ class RequiresActionStateUpdate(WireModel):
 class RequiresActionStateUpdateSessionUpdate(WireModel):
     """A snapshot of the session's aggregate foreground activity."""
 
-    wire_tags = ("state", "session_update")
+    wire_tags: ClassVar[tuple[str, ...]] = ("state", "session_update")
     background: Annotated[list[BackgroundWork] | None, OMIT_IF_INVALID] = None
     "Work running independently of foreground work, as a complete snapshot.\n\nOptional. Omitted and `null` are equivalent and mean the Agent is not reporting\nbackground work, not that nothing is running. `[]` means no background work is\nrunning. An Agent that reports background work MUST include it on every state\nupdate for the session. A malformed list is treated as not reported.\n\nSee protocol docs: [Background Work](https://agentclientprotocol.com/protocol/v2/draft/prompt-lifecycle#background-work)"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -1072,7 +1072,7 @@ class RequiresActionStateUpdateSessionUpdate(WireModel):
 class RunningStateUpdate(WireModel):
     """Foreground work is in progress."""
 
-    wire_tags = ("state",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("state",)
     background: Annotated[list[BackgroundWork] | None, OMIT_IF_INVALID] = None
     "Work running independently of foreground work, as a complete snapshot.\n\nOptional. Omitted and `null` are equivalent and mean the Agent is not reporting\nbackground work, not that nothing is running. `[]` means no background work is\nrunning. An Agent that reports background work MUST include it on every state\nupdate for the session. A malformed list is treated as not reported.\n\nSee protocol docs: [Background Work](https://agentclientprotocol.com/protocol/v2/draft/prompt-lifecycle#background-work)"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -1083,7 +1083,7 @@ class RunningStateUpdate(WireModel):
 class RunningStateUpdateSessionUpdate(WireModel):
     """A snapshot of the session's aggregate foreground activity."""
 
-    wire_tags = ("state", "session_update")
+    wire_tags: ClassVar[tuple[str, ...]] = ("state", "session_update")
     background: Annotated[list[BackgroundWork] | None, OMIT_IF_INVALID] = None
     "Work running independently of foreground work, as a complete snapshot.\n\nOptional. Omitted and `null` are equivalent and mean the Agent is not reporting\nbackground work, not that nothing is running. `[]` means no background work is\nrunning. An Agent that reports background work MUST include it on every state\nupdate for the session. A malformed list is treated as not reported.\n\nSee protocol docs: [Background Work](https://agentclientprotocol.com/protocol/v2/draft/prompt-lifecycle#background-work)"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -1110,7 +1110,7 @@ class SessionCancelCapabilities(WireModel):
 class SessionInfoUpdateSessionUpdate(WireModel):
     """Session metadata has been updated (title, timestamps, custom metadata)"""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Human-readable title for the session. Set to null to clear."
     updated_at: Annotated[str | None, Field(alias="updatedAt"), OMIT_IF_INVALID] = None
@@ -1129,7 +1129,7 @@ class SessionMessageChunkSessionUpdate(WireModel):
 
     One content block appended to a sent or received session message."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     message_id: Annotated[MessageId, Field(alias="messageId")]
     "Identifier of this message within the enclosing session's transcript."
     content: ContentBlock
@@ -1149,7 +1149,7 @@ class SessionMessageSessionUpdate(WireModel):
     A message upsert observed in this session's transcript, sent to or
     received from another session."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     message_id: Annotated[MessageId, Field(alias="messageId")]
     "Identifier of this message within the enclosing session's transcript."
     sender_session_id: Annotated[
@@ -1187,7 +1187,7 @@ class UnknownStateUpdate(WireModel):
     The Agent cannot currently determine foreground activity.
     This replaces previously confirmed activity without ending the work or session."""
 
-    wire_tags = ("state",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("state",)
     background: Annotated[list[BackgroundWork] | None, OMIT_IF_INVALID] = None
     "Work running independently of foreground work, as a complete snapshot.\n\nOptional. Omitted and `null` are equivalent and mean the Agent is not reporting\nbackground work, not that nothing is running. `[]` means no background work is\nrunning. An Agent that reports background work MUST include it on every state\nupdate for the session. A malformed list is treated as not reported.\n\nSee protocol docs: [Background Work](https://agentclientprotocol.com/protocol/v2/draft/prompt-lifecycle#background-work)"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -1238,7 +1238,7 @@ class SubagentUpdateSessionUpdate(WireModel):
     Announces a child session created and owned by this session, or updates
     that ownership association's metadata."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The opaque session ID identifying the child in all ACP messages."
     title: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -1265,7 +1265,7 @@ class SubagentUpdateSessionUpdate(WireModel):
 class TerminalOutputChunkSessionUpdate(WireModel):
     """A chunk of bytes appended to an agent-owned terminal's output."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "The terminal receiving these bytes."
     data: str
@@ -1337,7 +1337,7 @@ class TerminalSize(WireModel):
 class TerminalUpdateSessionUpdate(WireModel):
     """An agent-owned terminal has been created or updated."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "Unique identifier for this terminal within the session."
     command: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -1364,7 +1364,7 @@ class TerminalUpdateSessionUpdate(WireModel):
 class TerminalToolCallContent(WireModel):
     """A display-only reference to an agent-owned terminal."""
 
-    wire_tags = ("type",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("type",)
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "The ID of the terminal to display."
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -1389,7 +1389,7 @@ ToolCallContent: TypeAlias = Annotated[
 class ToolCallContentChunkSessionUpdate(WireModel):
     """A chunk of tool-call content being streamed."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     tool_call_id: Annotated[ToolCallId, Field(alias="toolCallId")]
     "The ID of the tool call this content belongs to."
     content: ToolCallContent
@@ -1468,7 +1468,7 @@ ToolKind: TypeAlias = Annotated[
 class ToolCallUpdateSessionUpdate(WireModel):
     """A tool call has been created or updated."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     tool_call_id: Annotated[ToolCallId, Field(alias="toolCallId")]
     "Unique identifier for this tool call within the session."
     name: Annotated[str | None, OMIT_IF_INVALID] = None
@@ -1503,7 +1503,7 @@ class ToolCallUpdateSessionUpdate(WireModel):
 class UnknownStateUpdateSessionUpdate(WireModel):
     """A snapshot of the session's aggregate foreground activity."""
 
-    wire_tags = ("state", "session_update")
+    wire_tags: ClassVar[tuple[str, ...]] = ("state", "session_update")
     background: Annotated[list[BackgroundWork] | None, OMIT_IF_INVALID] = None
     "Work running independently of foreground work, as a complete snapshot.\n\nOptional. Omitted and `null` are equivalent and mean the Agent is not reporting\nbackground work, not that nothing is running. `[]` means no background work is\nrunning. An Agent that reports background work MUST include it on every state\nupdate for the session. A malformed list is treated as not reported.\n\nSee protocol docs: [Background Work](https://agentclientprotocol.com/protocol/v2/draft/prompt-lifecycle#background-work)"
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
@@ -1517,7 +1517,7 @@ class UnknownStateUpdateSessionUpdate(WireModel):
 class UsageUpdateSessionUpdate(WireModel):
     """Context window and cost update for the session."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     used: Annotated[int, Field(ge=0)]
     "Tokens currently in context."
     size: Annotated[int, Field(ge=0)]
@@ -1534,7 +1534,7 @@ class UsageUpdateSessionUpdate(WireModel):
 class UserMessageChunkSessionUpdate(WireModel):
     """A chunk of the user's message being streamed."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     message_id: Annotated[MessageId, Field(alias="messageId")]
     "A unique identifier for the message this chunk belongs to.\n\nAll chunks belonging to the same message share the same `messageId`.\nChunks for different messages can interleave."
     content: ContentBlock
@@ -1553,7 +1553,7 @@ class UserMessageSessionUpdate(WireModel):
     client receives another `user_message` update with the same `messageId`,
     fields in the new update patch the previous fields for that message."""
 
-    wire_tags = ("session_update",)
+    wire_tags: ClassVar[tuple[str, ...]] = ("session_update",)
     message_id: Annotated[MessageId, Field(alias="messageId")]
     "A unique identifier for the message."
     content: Annotated[list[Annotated[ContentBlock, OMIT_IF_INVALID]] | None, OMIT_IF_INVALID] = (
