@@ -154,11 +154,11 @@ class Side:
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
             raise MisuseError("a side of a connection can be started only once")
+        self._loop = self.connection.loop()
         self._ended = asyncio.Event()
         self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
         self._stack.push_async_callback(self.connection.aclose)
         self._stack.callback(self._leave)
-        self._loop = asyncio.get_running_loop()
         self.connection.start(self)
         return self
 

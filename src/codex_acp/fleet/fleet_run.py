@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from codex_acp.errors import MisuseError
 from codex_acp.fleet.driver import RunDriver
 from codex_acp.fleet.output import OutputCheck
 from codex_acp.fleet.task import Task, duplicates
-from codex_acp.transport.shielding import finish
+from codex_acp.transport.shielding import finish, running_loop
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Sequence
     from typing import Self
 
@@ -80,5 +80,5 @@ class FleetRun:
 
     def _begin(self) -> None:
         if self._running is None:
-            loop = asyncio.get_running_loop()
+            loop = running_loop()
             self._running = loop.create_task(self._driver.run(), name="fleet")

@@ -29,7 +29,7 @@ from codex_acp.runtime.session import Session
 from codex_acp.runtime.session_store import SessionStore, StoredSession
 from codex_acp.transport.remote_agent import is_agent_url
 from codex_acp.transport.restart_limit import RestartLimit, Restarts
-from codex_acp.transport.shielding import finish, shielded
+from codex_acp.transport.shielding import finish, running_loop, shielded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
@@ -208,11 +208,12 @@ class AgentRuntime:
     async def aclose(self) -> None:
         """Close every session and end every agent. Not cut short by cancellation."""
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
+            self._closing = running_loop().create_task(self._close())
         if not answering.get():
             await finish(self._closing)
 
     async def __aenter__(self) -> Self:
+        running_loop()
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -281,6 +282,7 @@ class AgentRuntime:
     async def _process(self, spec: AgentSpec) -> AgentProcess:
         """A process of its own, or the shared one, which is started once however many ask."""
         self._must_be_open()
+        running_loop()
         if not spec.shared:
             return await self._wait_for(self._begin(spec), alone=True)
         key = spec.key

@@ -16,6 +16,7 @@ from codex_acp.jsonrpc.framing import LineFramer, TooLong
 from codex_acp.testing.app_server_entries import CloseOutput, Exit, Pause, RawLine, StderrText
 from codex_acp.testing.app_server_player import AppServerPlayer, Send
 from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.shielding import running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,7 @@ class ScriptedAppServer:
 
     async def __aenter__(self) -> Self:
         """Start the server's end."""
+        running_loop()
         self._end.start(self._receiver)
         self._receiver.run(self.player.start())
         return self

@@ -15,6 +15,7 @@ import anyio
 from codex_acp.acp import run_agent
 from codex_acp.errors import TransportError
 from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.shielding import running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +88,7 @@ class ScriptedAgent:
     def link(self) -> Link:
         """Start it: the client's end of a connection to it."""
         near, far = memory_pair()
-        task = asyncio.get_running_loop().create_task(self._serve(far))
+        task = running_loop().create_task(self._serve(far))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return near

@@ -48,6 +48,7 @@ from codex_acp.transport.delivery import delivery_of
 from codex_acp.transport.json_decoding import default_loads, fast_loads
 from codex_acp.transport.outbox import Outbox
 from codex_acp.transport.responder import Responder
+from codex_acp.transport.shielding import running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,12 +146,24 @@ class Connection:
         """The id that the next `call` will have, for a record that is made before it is sent."""
         return self._outgoing.next_id
 
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Return the event loop. Raises MisuseError below trio; a process is then ended first."""
+        try:
+            return running_loop()
+        except MisuseError:
+            from codex_acp.transport.child import ChildProcess
+
+            if isinstance(self._link, ChildProcess):
+                self._link.kill_tree()
+            raise
+
     def start(self, handler: Handler) -> None:
-        """Begin to deliver to ``handler``, never before this returns."""
+        """Begin to deliver to ``handler``, never before this returns. Raises MisuseError."""
+        loop = self.loop()
         if self._handler is not None:
             raise MisuseError("a connection can be started only once")
         self._handler = handler
-        self.outbox.delivery = delivery_of(asyncio.get_running_loop())
+        self.outbox.delivery = delivery_of(loop)
         self._link.start(self)
 
     async def call(

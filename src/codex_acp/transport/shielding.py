@@ -1,11 +1,23 @@
-"""Waiting for work that must not end, or whose wait must not, when somebody is cancelled."""
+"""The event loop that work runs on; waiting for work that must not end, or whose wait must not,
+when somebody is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TypeVar
 
+from codex_acp.errors import MisuseError
+
 T = TypeVar("T")
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop. Raises MisuseError where none runs, below trio for one."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        msg = "this needs asyncio: run the program with asyncio.run, or anyio's backend asyncio"
+        raise MisuseError(msg) from None
 
 
 async def shielded(work: asyncio.Future[T]) -> T:

@@ -137,7 +137,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
 
         What ``async with`` does. Loads no model. Whatever goes wrong (and cancellation) closes the
         client. Raises as every call, and TransportError if the server does not answer within
-        thirty seconds.
+        thirty seconds, MisuseError where asyncio does not run.
         """
         import asyncio  # not anyio, which would be loaded before the first thread for this alone
 
@@ -150,6 +150,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
 
         if self._started:
             raise MisuseError("a CodexClient can be started only once; make a new one")
+        self._connection.loop()
         self._started = True
         try:
             self._connection.start(self)
