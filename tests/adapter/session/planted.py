@@ -88,7 +88,7 @@ PLANTED: Final = (
     ),
     Planted(
         "what comes behind the prompt's answer is shown",
-        "        self.answered.update(dict.fromkeys(name for name in run.names"
+        "        self.answered.update(dict.fromkeys(name for name in ended"
         " if name not in self.stale))\n",
         "",
         Budget(prompts=1, cancels=0),

@@ -29,6 +29,10 @@ WORLDS = {
     "lost ends and answers": Budget(1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 2, 1),
     "a review and a command": Budget(2, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0),
     "questions": Budget(2, 1, 0, 1, 2, 1, 1, 1, 1, silences=0, stops=2),
+    "as recorded: idle before an end, a review whose inside alone begins": Budget(
+        2, 1, 0, 0, 0, 1, 0, 0, 1, 1, 0, 1, early=1, compactions=1, disorder=1, idles=1
+    ),
+    "a thread that is being closed refuses interrupts": Budget(2, 1, 0, 0, 0, 1, 0, 1, deaf=2),
     "plans": Budget(3, 1, 1, 1, 0, 1, 1, 1, plans=2),
     "a prompt that is given up": Budget(2, 1, 2, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0),
 }

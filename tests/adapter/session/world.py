@@ -48,6 +48,16 @@ class Budget(NamedTuple):
     stops: int = 0
     mute: int = 0
     """1 for a Codex that does not tell which messages it has read."""
+    early: int = 0
+    """1 for a first prompt whose turn is asked for before there is a machine."""
+    compactions: int = 0
+    """Calls whose answers do not name the turn that they begin."""
+    disorder: int = 0
+    """1 for contents of prompts that are read in any order, not as they came."""
+    deaf: int = 0
+    """Interrupts of a turn that runs which Codex refuses, as one whose thread is being closed."""
+    idles: int = 0
+    """Times that Codex says that the thread is idle before it says that the turn has ended."""
     late_begins: int = 0
     """Turns of which it is said behind their ends that they begin."""
     plans: int = 0
@@ -74,6 +84,8 @@ class World(NamedTuple):
     """Calls that were taken up, with the turn that their replies name."""
     interrupted: bool = False
     runs_command: bool = False
+    compacts: bool = False
+    """Whether what runs compacts the thread, and that was not said."""
     turns: int = 0
     ended: tuple[str, ...] = ()
     silent: bool = False
@@ -147,6 +159,11 @@ def moves(world: World, machine: SessionMachine) -> Iterator[Move]:
 
 
 def _of_client(w: World) -> Iterator[Move]:
+    if w.left.early and w.left.prompts and not w.sent:
+        yield "early p1", ev.AskedEarly("p1", 1), w._replace(
+            left=_less(w, "early")._replace(prompts=w.left.prompts - 1), sent=1,
+            open=w.open | {"p1"}, kinds=(("p1", "message"),), wire=(ev.Start(1, "p1"),),
+        )  # fmt: skip
     if w.left.prompts:
         name = f"p{w.sent + 1}"
         kinds: list[tuple[ev.Kind, Budget]] = [("message", _less(w, "prompts"))]
@@ -167,7 +184,8 @@ def _of_client(w: World) -> Iterator[Move]:
             ev.Prepared(name, kind),
             w._replace(unprepared=w.unprepared - {name}),
         )
-        break  # in order, as they came: another order is another world of the same kind
+        if not w.left.disorder:
+            break
     for name in sorted(w.speaking & w.open):
         yield f"{name} is answered locally", ev.AnsweredLocally(name, DONE), w
     if w.left.cancels and (w.open or w.running):
@@ -250,15 +268,7 @@ def _calls(w: World) -> Iterator[Move]:
             case ev.Steer(number, prompt, turn):
                 yield from _taken_steer(w, after, number, prompt, turn)
             case ev.Interrupt(number, turn):
-                if turn in (w.running, w.inner) and w.said:
-                    yield (
-                        f"interrupt of {turn} taken",
-                        ev.Interrupted(number, taken=True),
-                        (after._replace(interrupted=True)),
-                    )
-                elif turn == w.running:
-                    yield f"interrupt of {turn} refused", ev.Interrupted(number, taken=False), after
-                # Codex never answers the interrupt of a turn that has ended.
+                yield from _interrupt(w, after, number, turn)
             case ev.LookUp(number, turns, message):
                 yield _looked_up(w, after, number, turns, message)
             case ev.StopCommands(number, items):
@@ -269,11 +279,34 @@ def _calls(w: World) -> Iterator[Move]:
         after = w._replace(replies=w.replies[:index] + w.replies[index + 1 :])
         if number in w.abandoned:
             continue
+        unnamed = w.left.compactions and turn == w.running and not w.said
+        if unnamed and _kind_of(w, turn) == "turn":
+            left = _less(w, "compactions")
+            after_it = after._replace(left=left, compacts=True)
+            yield f"answers call {number}, of {turn}", ev.Started(number, None), after_it
         yield (
             f"answers call {number} with {turn}",
             _answer_to(w, number, turn),
             after._replace(named=w.named | {turn}),
         )
+
+
+def _interrupt(w: World, after: World, number: int, turn: str) -> Iterator[Move]:
+    """Codex never answers the interrupt of a turn that has ended."""
+    refused = ev.Interrupted(number, taken=False)
+    if turn in (w.running, w.inner) and w.said:
+        taken = ev.Interrupted(number, taken=True)
+        yield f"interrupt of {turn} taken", taken, after._replace(interrupted=True)
+        if w.left.deaf:
+            yield f"interrupt of {turn} refused", refused, after._replace(left=_less(w, "deaf"))
+    elif turn == w.running:
+        yield f"interrupt of {turn} refused", refused, after
+
+
+def _kind_of(w: World, turn: str | None) -> ev.Kind | None:
+    """Return how the prompt that began a turn was given to Codex."""
+    starter = next((message for message, begun in w.belongs if begun == turn), None)
+    return None if starter is None else dict(w.kinds)[starter]
 
 
 def _answer_to(w: World, number: int, turn: str) -> ev.Event:
@@ -284,8 +317,10 @@ def _answer_to(w: World, number: int, turn: str) -> ev.Event:
 def _taken_start(w: World, after: World, number: int, prompt: str) -> Iterator[Move]:
     if w.running is None:
         turn = f"t{w.turns + 1}"
+        told = dict(w.kinds)[prompt] == "message"  # of a review Codex says only what it does
         yield f"(takes {prompt} as {turn})", None, after._replace(
-            turns=w.turns + 1, running=turn, said=False, unread=(prompt,), interrupted=False,
+            turns=w.turns + 1, running=turn, said=False, unread=(prompt,) if told else (),
+            read=w.read if told else w.read | {prompt}, interrupted=False,
             replies=(*w.replies, (number, turn)), belongs=(*w.belongs, (prompt, turn)),
             done=w.done if prompt in w.open else w.done | {turn},
         )  # fmt: skip
@@ -301,7 +336,8 @@ def _taken_start(w: World, after: World, number: int, prompt: str) -> Iterator[M
 
 def _taken_steer(w: World, after: World, number: int, prompt: str, turn: str) -> Iterator[Move]:
     open_call = number not in w.abandoned
-    if turn in (w.running, w.inner):
+    takes = turn in (w.running, w.inner) and _kind_of(w, w.running) != "turn"
+    if takes:
         assert w.running is not None
         took = after._replace(unread=(*w.unread, prompt), belongs=(*w.belongs, (prompt, w.running)))
         if open_call:
@@ -314,8 +350,8 @@ def _taken_steer(w: World, after: World, number: int, prompt: str, turn: str) ->
             )
         else:
             yield f"(steer of {prompt} taken, unanswered)", None, took
-    if (turn not in (w.running, w.inner) or w.left.refusals) and open_call:
-        left = w.left if turn not in (w.running, w.inner) else _less(w, "refusals")
+    if (not takes or w.left.refusals) and open_call:
+        left = _less(w, "refusals") if takes else w.left
         yield (
             f"steer of {prompt} refused",
             ev.Steered(number, taken=False),
@@ -329,6 +365,8 @@ def _looked_up(
     turn = next((each for each in turns if each in (w.running, *w.ended)), None)
     if not turns and message is not None:
         turn = dict(w.belongs).get(message)
+        if turn in w.ended and message not in w.read:
+            turn = None
     end = None
     if turn is not None and turn != w.running:
         end = CANCELLED if dict(w.ended_how).get(turn, False) else DONE
@@ -346,8 +384,16 @@ def _turns(w: World) -> Iterator[Move]:
             )  # fmt: skip
     elif not w.said:
         yield f"{turn} begins", ev.TurnBegan(turn), w._replace(said=True)
+        if w.left.inner_turns and _kind_of(w, turn) == "turn":  # a review says that of its inside
+            inner = f"i{w.turns}"
+            left = _less(w, "inner_turns")
+            after = w._replace(left=left, inner=inner, said=True)
+            yield f"{inner} begins inside, alone", ev.TurnBegan(inner, turn), after
     else:
         yield from _in_turn(w, turn)
+    if w.running is None and w.runs_command:
+        after = w._replace(runs_command=False)
+        yield "the command ends, behind its turn", ev.CommandEnded("c"), after
     if w.left.pieces and w.ended and w.ended[-1] not in w.dead:
         late = w.ended[-1]
         yield f"late piece of {late}", None, w._replace(left=_less(w, "pieces"))
@@ -358,7 +404,7 @@ def _turns(w: World) -> Iterator[Move]:
             ev.TurnBegan(late),
             w._replace(left=_less(w, "late_begins")),
         )
-    if w.left.stops and turn is None:
+    if w.left.stops and w.running is None:
         yield "the thread is idle", ev.ThreadStopped(), w._replace(left=_less(w, "stops"))
 
 
@@ -381,7 +427,12 @@ def _in_turn(w: World, turn: str) -> Iterator[Move]:
     if w.unread and not w.interrupted and w.left.mute:
         read = w.read | {w.unread[0]}
         yield f"({turn} reads {w.unread[0]})", None, w._replace(unread=w.unread[1:], read=read)
-    begun = w.interrupted or starter not in w.unread
+    begun = w.interrupted or not (starter in w.unread or w.compacts)
+    if w.compacts:
+        after = w._replace(compacts=False, named=w.named | {turn})
+        yield f"{turn} compacts", ev.CompactionBegan(turn), after
+    if w.left.idles and begun:
+        yield f"idle, before {turn} ends", ev.ThreadStopped(), w._replace(left=_less(w, "idles"))
     if w.left.pieces and begun:
         yield f"piece of {turn}", None, w._replace(left=_less(w, "pieces"))
     if w.left.commands and begun and not w.interrupted and not w.runs_command:
@@ -395,7 +446,7 @@ def _in_turn(w: World, turn: str) -> Iterator[Move]:
 
 def _ends(w: World, turn: str, *, begun: bool) -> Iterator[Move]:
     over = w._replace(
-        running=None, inner=None, said=False, unread=(), interrupted=False,
+        running=None, inner=None, said=False, unread=(), interrupted=False, compacts=False,
         ended=(*w.ended, turn), ended_how=(*w.ended_how, (turn, w.interrupted)),
     )  # fmt: skip
     if w.interrupted:
@@ -615,10 +666,16 @@ def as_told(w: World, machine: SessionMachine) -> None:
             raise Wrong(f"{turn} is over, and something of it is asked")
 
 
+def _waiting(w: World) -> frozenset[str]:
+    """Return the prompts that could be given to Codex: none behind one whose content is read."""
+    first = min(w.unprepared & w.open, default="q")
+    return frozenset(name for name in w.open - w.speaking - _at_the_plan(w) if name < first)
+
+
 def at_rest(w: World, machine: SessionMachine) -> None:
     """Raise Wrong if a prompt is open though Codex has said and done all that it was to."""
     busy = w.wire or w.running or [call for call, _ in w.replies if call not in w.abandoned]
-    waits = w.open - w.unprepared - w.speaking - _at_the_plan(w)
+    waits = _waiting(w)
     bounded = {"free", "clean_up"} & machine.timers  # it waits for something, and not for long
     if w.alive and waits and not busy and not w.silent and not bounded:
         raise Wrong(f"left open, and nothing is to come: {sorted(waits)}")
@@ -634,7 +691,7 @@ def _at_the_plan(w: World) -> frozenset[str | None]:
 
 def after_a_loss(world: World) -> None:
     """Raise Wrong if a prompt that could be answered waits for a Codex that is gone."""
-    waits = world.open - world.unprepared - world.speaking - _at_the_plan(world)
+    waits = _waiting(world)
     if waits:
         raise Wrong(f"left open behind a loss: {sorted(waits)}")
 
@@ -646,9 +703,6 @@ def left_alone(world: World, machine: SessionMachine) -> float:
     """
     now = 0.0
     due = {timer: getattr(TIMINGS, timer) for timer in machine.timers}
-    for name in sorted(world.unprepared & world.open):
-        machine.handle(ev.Withdrawn(name))
-        world = world._replace(open=world.open - {name})
     event: ev.Event = ev.Cancelled(closing=True)
     while True:
         effects = machine.handle(event)

@@ -378,7 +378,7 @@ class SessionMachine:
         self._clear("stopped")
         root = None if root == turn else root
         if any(late.begins for late in self.late_starts):
-            self.stale.add(turn)
+            self.stale |= {turn} if root is None else {turn, root}  # of a review it begins alone
         if turn in self.stale or root in self.stale:
             self.stale.add(turn)
             self._interrupt_stale(turn)
@@ -618,8 +618,7 @@ class SessionMachine:
             case Starting(run=run):
                 self._out.append(ev.Warn("Codex did not begin a turn in time"))
                 over = {turn for turn, _ in run.ended}
-                self.answered.update(dict.fromkeys(over))
-                begun = {turn for turn, _ in run.begun} - over
+                begun = {name for pair in run.begun for name in pair if name is not None} - over
                 if self.active is not None:  # Codex adds the message to that
                     begun.add(self.active)
                 self.stale |= begun
@@ -756,10 +755,11 @@ class SessionMachine:
         self._take_out_unread(run, end)
         mine = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
         asks = mine[:1] if self.plan and end == DONE and not self._has_steered else []
-        self._settle_of(*run.names)
+        ended = (*run.names, *(turn for turn, _ in run.ended))
+        self._settle_of(*ended)
         self._out.append(ev.EndTurn(run.turn, end))
         self.rest, self.of_turn = end, True
-        self.answered.update(dict.fromkeys(name for name in run.names if name not in self.stale))
+        self.answered.update(dict.fromkeys(name for name in ended if name not in self.stale))
         if self.active in run.names and self.active not in self.stale:
             self.active = None
         over = mine[len(asks) :]
