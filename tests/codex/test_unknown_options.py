@@ -19,7 +19,7 @@ from codex_acp.codex.threads.options import SANDBOXES
 from codex_acp.codex.threads.thread_services import ThreadServices
 from codex_acp.errors import MisuseError, UnknownOption
 
-NOTHING: Any = SimpleNamespace(has_tools=False)
+NOTHING: Any = SimpleNamespace(has_tools=False, subscribe_all=lambda *_: None)
 """In place of a client: what is refused has asked nobody."""
 
 
