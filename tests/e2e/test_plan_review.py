@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from tests.cli.command import COMMAND, WAIT_SECONDS
 from tests.e2e.either_version import EitherVersion
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.e2e.raw_adapter import Message
 
 EVERY_VERSION = pytest.mark.parametrize("version", [1, 2])
@@ -35,8 +38,12 @@ def _call(params: dict[str, Any]) -> dict[str, Any]:
 
 
 @EVERY_VERSION
-def test_a_plan_that_is_approved_is_carried_out_in_the_same_prompt(version: int) -> None:
-    with EitherVersion(version, [PROPOSED, [Text("Tidied.")]]) as it:
+def test_a_plan_that_is_approved_is_carried_out_in_the_same_prompt(
+    version: int, tmp_path: Path
+) -> None:
+    kept = tmp_path / "transcript.jsonl"
+    script = [PROPOSED, [Text("Tidied.")]]
+    with EitherVersion(version, script, args=("--transcript", str(kept))) as it:
         session = it.new()
         prompt, question = _asked(it, session)
         params = question["params"]
@@ -56,6 +63,7 @@ def test_a_plan_that_is_approved_is_carried_out_in_the_same_prompt(version: int)
         _, done = it.model.requests
         assert done.last_user_text == "Implement the approved plan."
         assert "Default mode" in str(done.body["input"]).rpartition("<collaboration_mode>")[2]
+    assert _decided(kept) == [("plan", [PLAN], "accepted", "client")]
 
 
 @EVERY_VERSION
@@ -83,8 +91,10 @@ def test_3_8_what_a_plan_hides_is_made_visible_in_its_question(version: int) -> 
 
 @EVERY_VERSION
 @pytest.mark.parametrize("answer", ["no", "gone", "cancel", "another prompt"])
-def test_without_a_yes_the_plan_stays_a_plan(version: int, answer: str) -> None:
-    with EitherVersion(version, [PROPOSED, [Text("A better plan.")]]) as it:
+def test_without_a_yes_the_plan_stays_a_plan(version: int, answer: str, tmp_path: Path) -> None:
+    kept = tmp_path / "transcript.jsonl"
+    script = [PROPOSED, [Text("A better plan.")]]
+    with EitherVersion(version, script, args=("--transcript", str(kept))) as it:
         session = it.new()
         prompt, question = _asked(it, session)
         if answer == "no":
@@ -107,6 +117,9 @@ def test_without_a_yes_the_plan_stays_a_plan(version: int, answer: str) -> None:
         if answer != "another prompt":
             assert it.prompt(session, "Plan better.") == "A better plan."
         assert "Plan mode is off" in it.prompt(session, "/plan"), "it was on until now"
+    decided = "rejected" if answer in ("no", "gone") else "cancelled"
+    by = {"no": "client", "gone": "disconnected"}.get(answer, "turn_cancelled")
+    assert _decided(kept) == [("plan", [PLAN], decided, by)]
 
 
 @EVERY_VERSION
@@ -163,6 +176,15 @@ def test_run_that_can_ask_nobody_says_so_and_carries_out_what_was_allowed_before
         )
     assert (done.returncode, last in done.stdout + done.stderr) == (code, True), done.stderr
     assert done.stdout.startswith("# Tidy up\n\n1. Look at it.\n"), "the plan alone"
+
+
+def _decided(kept: Path) -> list[tuple[Any, ...]]:
+    lines = [json.loads(line) for line in kept.read_text("utf-8").splitlines()]
+    return [
+        (line["about"], line["subject"], line["outcome"], line["by"])
+        for line in lines
+        if line["type"] == "agreement.decided"
+    ]
 
 
 def _yes(question: Message) -> Message:

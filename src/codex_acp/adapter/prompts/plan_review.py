@@ -8,6 +8,7 @@ it is asked, withdrawn and carried out, the session's machine decides.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.errors import CodexAcpError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.mapping.events.permissions import PermissionQuestion
     from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
+    from codex_acp.transcript.events import ApprovalSettler
 
 MESSAGE: Final = "Implement the approved plan."
 
@@ -30,16 +32,20 @@ class PlanMode(NamedTuple):
     is_on: Callable[[], bool]
     leave: Callable[[], Awaitable[object]]
     asks: Callable[[], Asks]
+    record: Callable[[str, bool | None, ApprovalSettler], None]
+    """Notes in the transcript how a plan was decided on; None: it was withdrawn."""
 
 
 class PlanQuestion:
     """The question about one plan; ``plan`` is the item's id and its text."""
 
-    def __init__(self, session_id: str, plan: tuple[str, str], asks: Asks) -> None:
+    def __init__(self, session_id: str, plan: tuple[str, str], mode: PlanMode) -> None:
         self.announced: ToolCallAnnounced
         self._question: PermissionQuestion
         self.announced, self._question = review_question(session_id, *plan)
-        self._asks = asks
+        self._asks = mode.asks()
+        self._record = partial(mode.record, plan[1])
+        self._by: ApprovalSettler = "turn_cancelled"
         self._request: RequestId | None = None
 
     async def approved(self) -> bool:
@@ -50,7 +56,9 @@ class PlanQuestion:
         try:
             answer = await self._asks.request_permission(self._question, self._now_asked)
         except CodexAcpError:
+            self._by = "disconnected"
             return False
+        self._by = "client"
         return isinstance(answer, Selected) and answer.option_id == IMPLEMENT
 
     def _now_asked(self, request_id: RequestId | None) -> None:
@@ -60,4 +68,5 @@ class PlanQuestion:
         """Withdraw the question if it is open; return what is shown of its end."""
         if approved is None:
             self._asks.withdraw(self._request)
+        self._record(approved, self._by)
         return review_ended(self.announced.id, approved=approved)

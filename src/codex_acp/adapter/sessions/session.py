@@ -286,7 +286,7 @@ class Session:
         mode, plan = self.plan_mode, self._state.proposed_plan
         assert mode is not None, "a plan was proposed in it"
         assert plan is not None, "it was proposed"
-        self._plan = PlanQuestion(self.id, plan, mode.asks())
+        self._plan = PlanQuestion(self.id, plan, mode)
         self.tell([self._plan.announced])
 
     async def plan_approved(self) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import Command
     from codex_acp.mapping.prompt.reports import Fact
+    from codex_acp.transcript.events import ApprovalSettler
 
 
 SKILLS_CHANGED: Final = "skills/changed"
@@ -76,8 +77,15 @@ class SessionServices(NotificationSink):
             partial(self._config.plans, session_id),
             partial(self._leave_plan_mode, session_id),
             lambda: self._sessions.audience(session_id).asks,
+            partial(self._plan_decided, session_id),
         )
         self._follow(opened.codex, session_id)
+
+    def _plan_decided(
+        self, session_id: str, plan: str, approved: bool | None, by: ApprovalSettler
+    ) -> None:
+        transcript = self._sessions.transcript
+        transcript.agreed(session_id, "plan", [plan], agreed=approved, by=by)
 
     async def _leave_plan_mode(self, session_id: str) -> None:
         await self._live(session_id)  # the question may have outlived its Codex
