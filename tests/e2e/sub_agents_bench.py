@@ -188,7 +188,8 @@ class SubAgentBench:
                 found.setdefault(update["sessionId"], {}).update(update)
         return found
 
-    def text(self, session: str) -> str:
-        """What an agent has said in a session."""
-        chunks = [u for u in self.updates(session) if u["sessionUpdate"] == "agent_message_chunk"]
+    def text(self, session: str, since: int = 0) -> str:
+        """Return the words of an agent in a session."""
+        told = self.updates(session, since)
+        chunks = [u for u in told if u["sessionUpdate"] == "agent_message_chunk"]
         return "".join(chunk["content"]["text"] for chunk in chunks)

@@ -139,6 +139,6 @@ def test_a_session_that_another_process_has_open_is_not_archived_under_its_feet(
             if "result" in answer:  # a Codex that knows of no writers
                 assert listed(other, archived="only") == {session: True}
                 return
-            assert code_of(answer) == INTERNAL
-            assert "Codex could not archive the session" in answer["error"]["message"]
+            assert code_of(answer) == -32600
+            assert answer["error"]["data"]["reason"] == "thread_active_writer"
         assert bench.run(mine, session, "Go on.") == "Two."
