@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.fleet.errors import FleetError, OutDirectoryError
 from codex_acp.fleet.jobs import RETRIED, Usage
-from codex_acp.fleet.journal import History, Journal, read_history
+from codex_acp.fleet.journal import History, Journal, now, read_history
 from codex_acp.fleet.out_directory import OutDirectory
 from codex_acp.fleet.slots import Slots
 from codex_acp.fleet.task_run import TaskRun
@@ -220,9 +220,9 @@ class RunDriver:
 
     # What the tasks say: see `Driver`.
 
-    def note(self, kind: str, **members: object) -> None:
-        if self._journal is not None:
-            self._journal.note(kind, **members)
+    def note(self, kind: str, **members: object) -> str:
+        """Write a line of the journal, if there is one; return its time."""
+        return now() if self._journal is None else self._journal.note(kind, **members)
 
     def used(self, task_id: str, tokens: int) -> None:
         self._used[task_id] = tokens

@@ -75,13 +75,15 @@ class Journal:
         except OSError as error:
             raise _unwritten(path, error) from error
 
-    def note(self, kind: str, **members: object) -> None:
-        """Raises OutcomeNotWritten: what cannot be noted must not be begun."""
-        line = json.dumps({"time": now(), "type": kind, **members}, default=str) + "\n"
+    def note(self, kind: str, **members: object) -> str:
+        """Write a line; return its time. Raises OutcomeNotWritten: then it must not be begun."""
+        time = now()
+        line = json.dumps({"time": time, "type": kind, **members}, default=str) + "\n"
         try:
             append_line(self._fd, line.encode("utf-8", "replace"))
         except OSError as error:
             raise _unwritten(self._path, error) from error
+        return time
 
     def close(self) -> None:
         """No more."""

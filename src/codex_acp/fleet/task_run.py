@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from codex_acp.fleet.errors import WorkerLost
 from codex_acp.fleet.jobs import RETRIED, Event, Job, Report, Usage
-from codex_acp.fleet.journal import History, now
 from codex_acp.fleet.outcome import Attempt, Outcome
 from codex_acp.fleet.output import OutputCheck, checked_answer
 from codex_acp.fleet.questions import answer_form, answer_permission, answer_url
@@ -21,6 +20,7 @@ from codex_acp.transcript.secrets import scrub
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codex_acp.fleet.journal import History
     from codex_acp.fleet.settings import FleetSettings
     from codex_acp.fleet.slots import Slots
     from codex_acp.fleet.task import Task
@@ -120,8 +120,8 @@ class TaskRun:
 
     async def _attempt(self, job: Job) -> Report:
         driver, history = self._driver, self._history
-        driver.note("attempt", id=self._task.id, attempt=job.attempt_id)
-        history.attempts.append(Attempt(started=now(), reason="interrupted"))
+        started = driver.note("attempt", id=self._task.id, attempt=job.attempt_id)
+        history.attempts.append(Attempt(started=started, reason="interrupted"))
         self._open = True
         try:
             report = await self._bounded(job)
