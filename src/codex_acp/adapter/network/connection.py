@@ -210,6 +210,7 @@ class NetworkConnection:
         try:
             self._open(session_id, session)
         except RpcError:
+            session.left(self.client)  # which is told nothing of it
             try:
                 await finish(asyncio.create_task(self.agent.delete_session(session_id)))
             except CodexAcpError as error:
