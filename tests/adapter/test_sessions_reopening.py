@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from codex_acp.testing import AskClient, Expect, Notify
+from codex_acp.testing import AskClient, Expect, Notify, RawLine
 from codex_acp.testing.app_server_defaults import default_result, turn_object
-from tests.adapter.memory_bench import THREAD, MemoryBench
+from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 
 STORED = "thread-2"
 HISTORY = Expect("thread/items/list", {"data": [], "nextCursor": None})
@@ -94,6 +95,20 @@ async def test_opening_an_open_session_lets_codex_forget_its_old_settings_first(
         assert "result" in await ask(bench, "session/load", THREAD)
         received = [message.get("method") for message in bench.server.player.received]
         assert received.index("thread/unsubscribe") < received.index("thread/resume")
+
+
+async def test_a_prompt_that_comes_while_its_session_is_opened_again_runs_to_its_end() -> None:
+    async with MemoryBench(Expect("thread/inject_items", silent=True)) as bench:
+        params = {"sessionId": THREAD, "cwd": "/w", "mcpServers": []}
+        bench.client.send({"id": "l", "method": "session/load", "params": params})
+        storing = await bench.server.wait_for_message("thread/inject_items")
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        bench.server.play(RawLine(json.dumps({"id": storing["id"], "result": {}})))
+        error = (await bench.client.reply("l"))["error"]
+        assert (error["code"], "a prompt runs" in error["message"]) == (-32600, True)
+        bench.server.play(turn_note("turn/completed", "turn-1", "completed"))
+        assert await bench.end_of() == "end_turn"
 
 
 async def test_two_loads_of_one_session_come_one_after_the_other() -> None:

@@ -233,15 +233,14 @@ class SessionOpener:
 
         async with alone(self.lock(session_id), session_id):
             codex, setup, read = await self._ready_for(setup)
-            if self._is_busy(session_id):
-                message = "a prompt runs in this session; wait for its end, or cancel it"
-                raise RpcError(INVALID_REQUEST, f"{message}, to open it")
+            self._must_rest(session_id)
             await self._git_consent(codex, session_id, setup)
             place = self._config.opening(codex, setup.cwd, how, read)
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
                 # A thread that Codex has loaded for us keeps its directories and MCP servers.
                 await self._keep(codex, session_id)
+                self._must_rest(session_id)  # a prompt may have come; it is detached at once
                 was_open.unloaded = True
                 as_before = {**was_open.params, "runtimeWorkspaceRoots": [*was_open.roots]}
                 works_on = was_open.session.state.background and setup.params == as_before
@@ -395,6 +394,12 @@ class SessionOpener:
         if self._sessions.open_session(session_id) is not opened:
             await self.let_go(codex, session_id)
             raise opening_errors.unknown_session(session_id)
+
+    def _must_rest(self, session_id: str) -> None:
+        """Raise RpcError -32600 if a prompt runs in a session."""
+        if self._is_busy(session_id):
+            message = "a prompt runs in this session; wait for its end, or cancel it, to open it"
+            raise RpcError(INVALID_REQUEST, message)
 
     def _is_busy(self, session_id: str) -> bool:
         session = self._sessions.known(session_id)
