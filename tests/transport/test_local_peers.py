@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 from collections.abc import Iterator
@@ -32,6 +33,20 @@ def test_the_folder_is_this_users_alone_and_one_for_each_key(runtime: Path) -> N
     assert one == same != other
     assert one.is_relative_to(runtime)
     assert one.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+async def test_one_that_is_closed_while_it_opens_leaves_no_socket(given_up: bool) -> None:
+    path = private_folder("/a") / "1.sock"
+    peer = PeerSocket(path, echo)
+    opening = asyncio.create_task(peer.open())
+    await asyncio.sleep(0)
+    if given_up:
+        opening.cancel()
+    peer.close()
+    await asyncio.wait({opening})
+    assert not path.exists()
+    gc.collect()  # a socket that is still open would warn, and a warning is an error
 
 
 @pytest.mark.attack("network")

@@ -88,6 +88,7 @@ class CodexAgent:
         self._opener = SessionOpener(app_server, self._sessions, self.config)
         self.preconditions: PromptPreconditions = PromptPreconditions(self._sessions, self._opener)
         self._opener.hand_over = lambda: self._hand_over
+        self._left = False
         self._client_name = "another window"
         self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
@@ -274,6 +275,7 @@ class CodexAgent:
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
+        self._left = True
         self._after.leave()
         if "_hand_over" in self.__dict__:
             self._hand_over.leave()
@@ -285,9 +287,14 @@ class CodexAgent:
     def _answered(self, opened: OpeningResult) -> None:
         """What a session tells at once behind the answer that opened it, whichever way it did."""
         self._say(opened)
-        self.spawn(lambda: self._hand_over.listen())  # noqa: PLW0108 - loads it
+        self.spawn(self._listen)
         if self._services is not None and opened.session_id in self._sessions:
             self._services.answered(opened.session_id)
+
+    async def _listen(self) -> None:
+        """Let other processes ask for sessions, unless the client has left meanwhile."""
+        if not self._left:
+            await self._hand_over.listen()
 
     def _say(self, opened: OpeningResult) -> None:
         session = self._sessions.known(opened.session_id)

@@ -94,9 +94,10 @@ class PeerSocket:
     async def open(self) -> None:
         """Listen from now on. Raises OSError."""
         _remove(self.path)  # of a process that had this id before
-        self._server = await asyncio.start_unix_server(
-            self._serve, str(self.path), limit=LINE_BYTES
+        self._server = await asyncio.start_unix_server(  # nothing else runs until it is known here
+            self._serve, str(self.path), limit=LINE_BYTES, start_serving=False
         )
+        await self._server.start_serving()
 
     def close(self) -> None:
         """Listen no more; again is fine."""
