@@ -41,8 +41,8 @@ class Driver(Protocol):
     fleet_id: str
     run_id: str
 
-    def note(self, kind: str, **members: object) -> None:
-        """Into the journal."""
+    def note(self, kind: str, **members: object) -> str:
+        """Write a line of the journal; return its time."""
 
     def used(self, task_id: str, tokens: int) -> None:
         """So many tokens were used by a task in this run so far."""
