@@ -254,13 +254,15 @@ async def test_a_client_that_lags_gets_all_of_it_in_order(tmp_path: Path) -> Non
     await same_either_way(tmp_path, actions, taken=20)
 
 
-async def test_nothing_of_a_turn_is_shown_that_was_given_up(tmp_path: Path) -> None:
+async def test_nothing_of_a_turn_is_shown_that_was_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "TIMINGS", driver.TIMINGS._replace(cancel=0.0))
     async with bench(tmp_path) as made:
         *_, before = await made.play([delta("a"), delta("a"), delta("b")])
         cancel: JsonValue = {"sessionId": SESSIONS[0]}
-        with patch.object(driver, "TIMINGS", driver.TIMINGS._replace(cancel=0.0)):
-            made.client.send({"method": "session/cancel", "params": cancel})
-            await made.client.reply(SESSIONS[0])
+        made.client.send({"method": "session/cancel", "params": cancel})
+        await made.client.reply(SESSIONS[0])
         after = await made.play([delta("c"), delta("d"), delta("e", session=SESSIONS[1])])
     assert b'"text":"b"' in before
     assert after[:2] == [b"", b""]

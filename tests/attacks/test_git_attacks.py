@@ -284,9 +284,8 @@ def test_ordinary_repositories_and_git_lfs_are_not_asked_about() -> None:
         assert asked(its.adapter) == 0
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_7_1b_each_way_and_all_that_cannot_be_read_is_asked_about(version: int) -> None:
-    with EitherVersion(version, SAYS_NO_MORE) as its:
+def test_7_1b_each_way_and_all_that_cannot_be_read_is_asked_about() -> None:
+    with EitherVersion(2, SAYS_NO_MORE) as its:
         for number, way in enumerate((*WAYS.values(), *BAD)):
             it = planted(its.home, f"theirs-{number}")
             directory = way(it) or it.path

@@ -219,7 +219,7 @@ def test_7_1b_what_cannot_be_read_is_told_as_a_program(
 @pytest.mark.attack("repository")
 @pytest.mark.parametrize("line", [b"#\n", b" ;\n", b"b\n", b'b=""""\n', b"b=\\t\\t\n", b"[a]\n"])
 def test_7_1b_no_configuration_takes_much_more_memory_than_its_size(line: bytes) -> None:
-    data = b"[a]\n" + line * (4_000_000 // len(line))
+    data = b"[a]\n" + line * (2_000_000 // len(line))
     tracemalloc.start()
     try:
         with suppress(ValueError):

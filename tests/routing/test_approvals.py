@@ -411,7 +411,7 @@ PLACES = st.tuples(NAMES, st.none() | NAMES, st.none() | NAMES)
 
 
 @pytest.mark.attack("model")
-@settings(max_examples=2_000)
+@settings(max_examples=500)
 @given(one=PLACES, other=PLACES)
 def test_3_9b_no_two_places_have_one_id(
     one: tuple[str, str | None, str | None], other: tuple[str, str | None, str | None]
