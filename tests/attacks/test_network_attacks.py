@@ -123,7 +123,7 @@ async def test_a_token_that_is_taken_away_ends_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("codex_acp.adapter.network.connection.WATCH_SECONDS", 0.01)
-    limits = Limits(initialize_seconds=0.01)
+    limits = Limits(initialize_seconds=2.0)
     async with served(tmp_path, tokens=several_tokens(), limits=limits) as server:
         async with server.connect(BOB) as bob, server.connect(ALICE) as alice:
             server.token_file.write_text(f"alice {ALICE}\n")

@@ -444,10 +444,9 @@ def _cancel(world: World) -> None:
             assert _stop(agent, session, waiting) == "cancelled"
             behind = agent.quiet()
             assert [m for m in behind if "method" not in m] == []
-            later = agent.updates(session, behind)
-            if world.version == 2:
-                later = [u for u in later if u["sessionUpdate"] == "state_update"]
-            assert later == []
+            later = {u["sessionUpdate"] for u in agent.updates(session, behind)}
+            of_turns = {"state_update", "agent_message_chunk", "agent_thought_chunk", "tool_call"}
+            assert later & of_turns == set()
 
 
 def _begin(agent: Agent, session: str) -> object:
