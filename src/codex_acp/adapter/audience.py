@@ -1,4 +1,4 @@
-"""Who hears of a session and answers what it asks: one ACP client, or what stands for several.
+"""Describes the client of a session: one ACP client, or what stands for several.
 
 Where one client has one agent, on standard input and output, it is that `Client` for every session.
 Where clients come and go, each session has an audience of its own, see `adapter.network`.
@@ -6,20 +6,16 @@ Where clients come and go, each session has an audience of its own, see `adapter
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.mapping.events.permissions import PermissionQuestion
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
-
-
-Turns: TypeAlias = "Container[str | None]"
-"""Some turns, by their ids."""
 
 
 class Outgoing(Protocol):
@@ -37,15 +33,6 @@ class Outgoing(Protocol):
 
     def flush(self) -> None:
         """Write everything that waits: an answer follows it."""
-
-    def more_of(
-        self, session_id: str, message_id: str, turn_id: str, over: tuple[Turns, Turns]
-    ) -> Callable[[bytes], bool] | None:
-        """What writes more of the agent's message that was sent last, as it stands in JSON.
-
-        It gives False when that has to be sent as an event, or if the message's turn is ``over``,
-        in one of two ways. None: it always has.
-        """
 
     async def drained(self) -> None:
         """Wait until a client that lags has taken most of what was sent. Raises TransportError."""
@@ -75,7 +62,7 @@ class Asks(Protocol):
         """Tell at once that nobody waits for the answer to a request; again is fine."""
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """What a page was opened for is done."""
+        """Tell that what a page was opened for is done."""
 
 
 class Audience(Protocol):
@@ -83,7 +70,7 @@ class Audience(Protocol):
 
     @property
     def features(self) -> ClientFeatures:
-        """What the client can do."""
+        """Return the client's capabilities."""
 
     @property
     def outflow(self) -> Outgoing:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.acp.either_agent_side import EitherAgentSide
-    from codex_acp.adapter.audience import Turns
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.events.session_events import SessionEvent
 
@@ -236,25 +235,6 @@ class Outflow:
             + b'","messageId":' + encode(message_id)
             + b',"content":{"type":"text","text":'
         )  # fmt: skip
-
-    def more_of(
-        self, session_id: str, message_id: str, turn_id: str, over: tuple[Turns, Turns]
-    ) -> Callable[[bytes], bool] | None:
-        """See `Outgoing`."""
-        if self._message != (session_id, message_id, TextChunk) or self._connection.on_line:
-            return None
-        prefix, waiting, outbox, (stale, answered) = (
-            self._chunk_prefix + b'"', self._waiting, self._outbox, over
-        )  # fmt: skip
-
-        def write(text: bytes) -> bool:
-            """As `_write_pieces`, now; not if anything is to be written before it."""
-            if waiting or outbox.busy or outbox.paused or turn_id in stale or turn_id in answered:
-                return False
-            outbox.link.write(b"".join((prefix, text, b'"}}}}\n')))
-            return True
-
-        return write
 
     def _write_pieces(self) -> None:
         """The pieces as one chunk, without its model, which would only be taken apart again."""

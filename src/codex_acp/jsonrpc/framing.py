@@ -63,7 +63,7 @@ class LineFramer:
         joined = False
         if parts and self.pending:
             joined = True
-            parts[0] = self.whole_with(parts[0])
+            parts[0] = self._whole_with(parts[0])
         lines: list[bytes | TooLong]
         if b"\r" in data or joined or len(data) > self.limit:
             lines = self._checked(parts)
@@ -72,14 +72,14 @@ class LineFramer:
         if rest:
             self._keep(rest)
             if self.pending > self.limit:
-                lines.append(self._too_long(self.whole_with(b"")))
+                lines.append(self._too_long(self._whole_with(b"")))
                 self._skipping = True
         return lines
 
     def finish(self) -> bytes | TooLong | None:
         """The stream has ended: give the last line if it had no line end, else None."""
         self._skipping = False
-        lines = self._checked([self.whole_with(b"")])
+        lines = self._checked([self._whole_with(b"")])
         return lines[0] if lines else None
 
     def _keep(self, piece: bytes) -> None:
@@ -92,8 +92,8 @@ class LineFramer:
         else:
             self._pieces.append(bytearray(piece))
 
-    def whole_with(self, end: bytes) -> bytes:
-        """All pieces and this one; none are held any more."""
+    def _whole_with(self, end: bytes) -> bytes:
+        """Return all pieces and this one; none are held any more."""
         pieces, self._pieces, self.pending = self._pieces, [], 0
         return b"".join((*pieces, end))
 

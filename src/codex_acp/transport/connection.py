@@ -53,7 +53,6 @@ from codex_acp.transport.shielding import running_loop
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.transport.continuation import Continuation
     from codex_acp.transport.handler import Handler
     from codex_acp.transport.link import Link
 
@@ -128,10 +127,6 @@ class Connection:
         self._outgoing: OutgoingCalls[tuple[str, OnOutcome]]
         self._outgoing = OutgoingCalls(cancel_method)
         self._incoming = IncomingRequests()
-        self.continuation: Continuation | None = None
-        """Takes lines before anybody looks at them; over with the first that it does not take."""
-        self.last: bytes | TooLong = b""
-        """The last line that was delivered, until what was sent meanwhile is written."""
         self._handler: Handler | None = None
         self.why_closed: TransportError | None = None
         """Error that calls raise on a closed connection; None while it is open."""
@@ -268,13 +263,7 @@ class Connection:
         await self._link.aclose()
 
     def data_received(self, data: bytes) -> None:
-        if self.continuation is not None:
-            left = self.continuation.take(data, self._framer)
-            if left is None:
-                return
-            self.continuation, data = None, left
         self.outbox.delivery.run(self._deliver, self._framer.feed(data))
-        self.last = b""
 
     def link_closed(self, error: TransportError | None) -> None:
         last = self._framer.finish()
@@ -330,7 +319,6 @@ class Connection:
                 )
                 self._refuse_unread(line.head, INVALID_REQUEST, LineTooLong(line.limit))
         if self.why_closed is None:
-            self.last = lines[-1]
             try:
                 handler.on_batch_end()
             except Exception:
@@ -463,7 +451,6 @@ class Connection:
         if self.why_closed is not None:
             return
         self.outbox.flush()
-        self.continuation = None
         self.why_closed = why
         self.outbox.close(why)
         self._incoming.close()

@@ -25,18 +25,6 @@ HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
 """Unsent bytes at which it reports that the peer has caught up."""
 
-LITTLE, MUCH = 1024, 16 * 1024
-"""Bytes of a read that is not worth a wait, and of one that needs none."""
-
-QUICK_SECONDS = 0.0003
-"""How soon behind the last read the next one is quick."""
-
-QUICK_READS = 16
-"""After so many in a row that brought little more is waited for."""
-
-REST_SECONDS = 0.001
-"""For so long: an event loop's clock knows no shorter time."""
-
 HANG_UP_SECONDS = 0.2
 """How often a reader that is paused looks whether anybody can still write."""
 
@@ -63,10 +51,6 @@ class DescriptorReader:
         self._on_end = on_end
         self._on_hang_up = on_hang_up
         self._look: TimerHandle | None = None
-        self._rest: TimerHandle | None = None
-        self._quick_reads = 0
-        self._last_read = 0.0
-        self._rested = False
         self._watchable = not stat.S_ISREG(os.fstat(fd).st_mode)
         self._watching = False
         self._scheduled = False
@@ -82,7 +66,7 @@ class DescriptorReader:
         self._look_no_more()
         if self._watchable:
             try:
-                self._loop.add_reader(self._fd, self._readable)
+                self._loop.add_reader(self._fd, self._ready)
             except (OSError, ValueError, NotImplementedError):
                 self._watchable = False
         if not self._watchable and not self._scheduled:
@@ -93,10 +77,7 @@ class DescriptorReader:
         """Read no more until `resume`."""
         if self._watching:
             self._watching = False
-            if self._rest is not None:
-                self._rest.cancel()
-                self._rest = None
-            elif self._watchable:
+            if self._watchable:
                 self._loop.remove_reader(self._fd)
             self._look_later()
 
@@ -137,25 +118,6 @@ class DescriptorReader:
             return 0
         self._on_data(data)
         return len(data)
-
-    def _readable(self) -> None:
-        """A read. Of many quick ones that bring little, fewer are made that bring more."""
-        size = self._ready()
-        now, rested = self._loop.time(), self._rested
-        quick = now - self._last_read <= QUICK_SECONDS
-        self._last_read, self._rested = now, False
-        if not quick or size >= MUCH or (rested and size < LITTLE):
-            self._quick_reads = 0
-            return
-        self._quick_reads += 1
-        if self._quick_reads > QUICK_READS and self._watching:
-            self._loop.remove_reader(self._fd)
-            self._rest = self._loop.call_later(REST_SECONDS, self._go_on)
-
-    def _go_on(self) -> None:
-        self._rest = None
-        self._last_read, self._rested = self._loop.time(), True
-        self._loop.add_reader(self._fd, self._readable)
 
     def _read_on(self) -> None:
         self._scheduled = False

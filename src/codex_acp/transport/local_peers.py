@@ -46,7 +46,7 @@ _FOR_OTHERS: Final = 0o077
 
 
 class Asked(NamedTuple):
-    """What the peers said."""
+    """Answers of the peers."""
 
     answers: list[dict[str, JsonValue]]
     ended: bool

@@ -136,9 +136,6 @@ class NetworkSession:
                     client.outflow.send(session_id, event)
                     client.outflow.flush()
 
-    def more_of(self, *_message: object) -> None:
-        """Return None: each event also goes into the journal."""
-
     def flush(self) -> None:
         """Write all that waits, and forget the events of a finished turn."""
         if self.client is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 MEMBERS: Final = frozenset({"threadId", "turnId", "itemId", "delta"})
-"""What they have; one with more is taken by itself, so that nothing new is lost."""
+"""Members of a piece; one with more is taken by itself, so that nothing new is lost."""
 
 
 class JoinedPieces:
@@ -56,15 +56,8 @@ class JoinedPieces:
             self.flush()
         self._take(method, params)
 
-    @property
-    def last(self) -> tuple[str, str, str, str] | None:
-        """The last piece, if it is kept."""
-        if not self._texts:
-            return None
-        return self._method, self._turn_id, self._item_id, self._texts[-1]
-
     def flush(self) -> None:
-        """What is kept comes before all else that happens."""
+        """Give what is kept, before all else that happens."""
         texts = self._texts
         if texts:
             self._texts = []

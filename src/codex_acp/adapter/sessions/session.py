@@ -408,11 +408,6 @@ class Session:
             return False
         return turn_id not in self._answered or not self.prompts.is_answered(turn_id)
 
-    def more_of(self, turn_id: str, message_id: str) -> Callable[[bytes], bool] | None:
-        """See `ThreadOwner`: what sub-agents are told is no text."""
-        over = self._stale, self._answered
-        return self._outflow.more_of(self.id, message_id, turn_id, over)
-
     def thread_gone(self, error: TransportError | None) -> None:
         why = "it has ended" if error is None else str(error)
         self.lost = f"the Codex of this session is gone; start a new session ({why})"

@@ -1,4 +1,4 @@
-"""What one thread of Codex reports, made into events in the order in which it came.
+"""Turns the notifications of one thread into events, in the order in which they came.
 
 A session's own thread and those of its sub-agents are shown alike. Owns the mapping's memory of a
 thread and what has to wait: pieces of text, the files of an edit, output that comes too fast. What
@@ -8,17 +8,13 @@ the events are for, and what a turn means, is the owner's matter.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
-
-from pydantic_core import from_json
 
 from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
 from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
-from codex_acp.jsonrpc.message import Notification
 from codex_acp.mapping.calls.file_changes import wanted_looks
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import close_open_calls
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
     from codex_acp.routing.changes import Looks
-    from codex_acp.transport.continuation import Continuation
 
     _Row = Callable[[SessionState, Any], SessionEvents]
 
@@ -52,15 +47,12 @@ ROWS: Final = {
 SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
 """Notifications that may show the files of an edit whole."""
 
-MESSAGE: Final = "item/agentMessage/delta"
-"""What becomes one update with its text, whatever that is, and nothing else."""
-
 
 class ThreadOwner(Protocol):
     """Whoever shows a thread."""
 
     def heard_at_once(self, method: str, params: JsonValue) -> None:
-        """What is no piece of a text came, which may be shown later: it may name a sub-agent."""
+        """Note what is no piece of a text before it is shown: it may name a sub-agent."""
 
     def heard(self, method: str, params: JsonValue) -> None:
         """Note what one of `TURN_EVENTS` means for turns, whether it is shown or not."""
@@ -70,9 +62,6 @@ class ThreadOwner(Protocol):
 
     def may_show_pieces(self, turn_id: str) -> bool:
         """The same of pieces of a text."""
-
-    def more_of(self, turn_id: str, message_id: str) -> Callable[[bytes], bool] | None:
-        """What does as `tell` with more of a message, as it stands in JSON; see `Outgoing`."""
 
     def tell(self, told: SessionEvents) -> None:
         """Send events."""
@@ -107,9 +96,7 @@ class ShownThread:
         self._steps = OrderedSteps(state.roots)
         self._pieces = JoinedPieces(self._hear, self._take_pieces)
         self.on_notification: Callable[[str, JsonValue], None] = self._pieces.hear
-        """See `NotificationSink`: in order, though the files of an edit may have to be read."""
-        self._more: Continuation | None = None
-        self._more_of: tuple[str, str] | None = None
+        """Takes each notification in order, though the files of an edit may have to be read."""
         self._timer = DueTimer(self._due_at, self._flush_due)
 
     def follow(self, held: HeldNotifications | None = None) -> None:
@@ -123,14 +110,8 @@ class ShownThread:
         self.codex.unsubscribe(self._id, self)
 
     def on_batch_end(self) -> None:
-        """See `NotificationSink`: updates were sent as it came, some may have to wait."""
-        last = self._pieces.last
+        """Send the pieces that were kept, and arm the timer of what has to wait."""
         self._pieces.flush()
-        self._read_ended()
-        if last is not None and last[0] == MESSAGE:
-            self.codex.continuations.when_written(partial(self._go_on, *last))
-
-    def _read_ended(self) -> None:
         if self.state.open_calls:
             self._timer.set()
         self._owner.read_ended()
@@ -223,33 +204,8 @@ class ShownThread:
             self.state.now = monotonic()
             self._owner.tell(PIECES[method](self.state, item_id, text))
 
-    def _go_on(self, method: str, turn_id: str, item_id: str, text: str) -> None:
-        """What is read next may be more of the same message: that is written before it is noted."""
-        if self._steps.waiting is not None:
-            return
-        if (turn_id, item_id) != self._more_of:
-            self._more_of, self._more = (turn_id, item_id), None
-            return  # most that is said at once is all that is said
-        if self._more is None:
-            write = self._owner.more_of(turn_id, item_id)
-            if write is None:
-                return
-            params: dict[str, JsonValue] = {
-                "threadId": self._id, "turnId": turn_id, "itemId": item_id, "delta": text,
-            }  # fmt: skip
-            self._more = self.codex.continuations.of(
-                Notification(method, params), "delta", write, partial(self._note, item_id)
-            )
-        if self._more is not None:
-            self.codex.continuations.begin(self._more, method, self._id, self)
-
-    def _note(self, item_id: str, text: bytes) -> None:
-        """More of a message was written."""
-        PIECES[MESSAGE](self.state, item_id, from_json(b'"%b"' % text))
-        self._read_ended()
-
     def _show_edit(self, event: ServerNotification, params: JsonValue, looks: Looks) -> None:
-        """What shows files, which were looked at; its turn may be over by now."""
+        """Show an event whose files were looked at, unless its turn is over by now."""
         if not self._owner.may_show(event.method, params):
             return
         self.state.now, self.state.looks = monotonic(), looks

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class SubAgentSink(Protocol):
-    """What hears a sub-agent's thread, in whichever form it is shown."""
+    """Follows a sub-agent's thread, in whichever form it is shown."""
 
     def announce(self) -> None:
         """Tell the client of it, before anything that it does; again to another client."""
@@ -51,7 +51,7 @@ class SubAgentSink(Protocol):
 
     @property
     def now(self) -> Activity:
-        """What it is doing."""
+        """Return its activity."""
 
 
 class ShownSubAgent:
@@ -77,7 +77,7 @@ class ShownSubAgent:
         self._activity = SessionActivity(self._tell_activity)
 
     def announce(self) -> None:
-        """See `SubAgentSink`: told in the session above."""
+        """Announce the sub-agent, as `SubAgentSink` does: told in the session above."""
         agent, running = self._agent, self._agent.turn_id is not None
         title, description = agent.title, agent.description
         self._tell_parent(SubAgentChanged(agent.thread_id, title, description, stoppable=running))
@@ -85,7 +85,7 @@ class ShownSubAgent:
             self._activity.begins()
 
     def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
-        """See `SubAgentSink`."""
+        """Follow the thread, as `SubAgentSink` does."""
         hand_over(earlier, self._thread)
         self._thread.follow()
 
@@ -97,7 +97,7 @@ class ShownSubAgent:
 
     @property
     def now(self) -> Activity:
-        """See `SubAgentSink`."""
+        """Return its activity, as `SubAgentSink` does."""
         return self._activity.now
 
     def _tell_parent(self, event: SubAgentChanged) -> None:
@@ -127,17 +127,13 @@ class ShownSubAgent:
             self._activity.begins()
 
     def may_show(self, method: str, params: JsonValue) -> bool:
-        """See `ThreadOwner`: no prompt of a client depends on its turns."""
+        """Return True: no prompt of a client depends on its turns."""
         del method, params
         return True
 
     def may_show_pieces(self, turn_id: str) -> bool:
         del turn_id
         return True
-
-    def more_of(self, turn_id: str, message_id: str) -> None:
-        """See `ThreadOwner`: it says little."""
-        del turn_id, message_id
 
     def tell(self, told: SessionEvents) -> None:
         for event in told:
@@ -147,7 +143,7 @@ class ShownSubAgent:
                 self._tell_parent(SubAgentChanged(self._agent.thread_id, title=event.title))
 
     def turn_ended(self, turn: Turn) -> None:
-        """See `ThreadOwner`; it may have begun before the thread was named."""
+        """Note the end of a turn, which may have begun before the thread was named."""
         self._activity.begins()
         self._ends(end_of_turn(turn, self._thread.state.turn_errors.pop(turn.id, None)), turn.id)
 
@@ -158,9 +154,9 @@ class ShownSubAgent:
         self._ends(PromptFailure(INTERNAL_ERROR, message, {}), turn_of(params))
 
     def read_ended(self) -> None:
-        """See `ThreadOwner`: nothing waits for it."""
+        """Do nothing: nothing waits for it."""
 
     def thread_gone(self, error: TransportError | None) -> None:
-        """See `ThreadOwner`: what ran in it is gone with its app-server."""
+        """End what ran in it, which is gone with its app-server."""
         why = "it has ended" if error is None else str(error)
         self._ends(PromptFailure(INTERNAL_ERROR, f"the Codex of this session is gone: {why}", {}))

@@ -42,7 +42,7 @@ HANDSHAKE_TIMEOUT_SECONDS: Final = 30.0
 start reads a binary of 300 MB, perhaps from a network disk."""
 
 NAME: Final = "codex app-server"
-"""What stands for the peer in logs and errors."""
+"""Name of the peer in logs and errors."""
 
 OPEN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
 """Methods whose result has the thread and its settings: whether Codex will ask at all."""
@@ -88,7 +88,6 @@ class AppServerConnection(NotificationApi, CodexCalls):
         if not self._hello.said:
             self._hello.say_early(link)  # before the next lines load an event loop
         from codex_acp._last_ones import LastOnes
-        from codex_acp.codex.connection.continuations import Continuations
         from codex_acp.codex.connection.notification_router import NotificationRouter
         from codex_acp.codex.connection.server_requests import ServerRequests
         from codex_acp.codex.connection.unknown_parts import UnknownParts
@@ -100,7 +99,6 @@ class AppServerConnection(NotificationApi, CodexCalls):
         )
         self._link = link
         self._router = NotificationRouter()
-        self.continuations: Continuations = Continuations(self._connection, self._router)
         """Of what its notifications say."""
         self._on_refused = on_refused
         self._unknown = UnknownParts()
@@ -124,12 +122,12 @@ class AppServerConnection(NotificationApi, CodexCalls):
         self._server: InitializeResponse | None = None
 
     async def __aenter__(self) -> Self:
-        """See `connect`."""
+        """Connect, as `connect` does."""
         await self.connect()
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        """See `aclose`."""
+        """Close, as `aclose` does."""
         await self.aclose()
 
     async def connect(self) -> None:
@@ -193,7 +191,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
 
     @property
     def server(self) -> InitializeResponse:
-        """What the server said of itself. Raises MisuseError before the handshake."""
+        """Return the server's answer to ``initialize``. Raises MisuseError before the handshake."""
         if not self._shaken:
             raise MisuseError(NOT_CONNECTED)
         if self._server is None:
@@ -202,7 +200,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
 
     @property
     def link(self) -> Link:
-        """What carries the bytes; a `ChildProcess` if the client was launched."""
+        """The link that carries the bytes: a `ChildProcess` if the client was launched."""
         return self._link
 
     @property
@@ -254,7 +252,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
         return None if info.result is None else self.decode_result(method, value)
 
     def decode_result(self, method: str, value: JsonValue) -> Any:
-        """What `call_raw` gave as the result model of the method. Raises InvalidPayload."""
+        """Decode a result of `call_raw` with the method's model. Raises InvalidPayload."""
         from codex_acp.codex._generated.methods import CLIENT_REQUESTS, MODELS
 
         name = CLIENT_REQUESTS[method].result

@@ -1,4 +1,4 @@
-"""Who hears which notification: by thread, synchronously, in the order of the server.
+"""Routes notifications to sinks: by thread, synchronously, in the order of the server.
 
 Owns the table of sinks. Must not know what a notification means; reads only its thread, and
 whether that is gone.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from codex_acp._json import text_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -58,14 +58,10 @@ def thread_of(params: JsonValue) -> str | None:
     return None
 
 
-def _nothing() -> None:
-    """Nobody asks."""
-
-
 class _Subscription(NamedTuple):
     sink: NotificationSink
     methods: frozenset[str] | None
-    """What it wants to hear; None: everything."""
+    """Methods that the sink hears; None: all."""
 
     @property
     def ends(self) -> bool:
@@ -74,7 +70,7 @@ class _Subscription(NamedTuple):
 
 
 class _Listeners:
-    """Who hears what of one thread; made anew whenever somebody comes or goes."""
+    """Sinks of one thread by method; made anew whenever a sink comes or goes."""
 
     __slots__ = ("by_method", "others")
 
@@ -102,8 +98,6 @@ class NotificationRouter:
         self._listeners: dict[str | None, _Listeners] = {}
         self._touched: dict[int, NotificationSink] = {}
         self._closed: tuple[TransportError | None] | None = None
-        self.when_changed: Callable[[], None] = _nothing
-        """Called when somebody comes or goes."""
 
     def subscribe(
         self,
@@ -122,7 +116,6 @@ class NotificationRouter:
         subscriptions = self._by_thread.get(thread_id, ())
         self._by_thread[thread_id] = (*subscriptions, _Subscription(sink, methods))
         self._listeners.pop(thread_id, None)
-        self.when_changed()
 
     def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
         """Remove the sink, which hears nothing more, not even the end; none is fine."""
@@ -132,7 +125,6 @@ class NotificationRouter:
         else:
             self._by_thread.pop(thread_id, None)
         self._listeners.pop(thread_id, None)
-        self.when_changed()
         self._forget(sink)
 
     def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
@@ -146,19 +138,12 @@ class NotificationRouter:
             return
         self._of_all = (*self._of_all, _Subscription(sink, methods))
         self._listeners = {}
-        self.when_changed()
 
     def unsubscribe_all(self, sink: NotificationSink) -> None:
         """Remove a sink of `subscribe_all`; none is fine."""
         self._of_all = tuple(s for s in self._of_all if s.sink is not sink)
         self._listeners = {}
-        self.when_changed()
         self._forget(sink)
-
-    def hears_alone(self, thread_id: str, method: str, sink: NotificationSink) -> bool:
-        """Whether this sink, and no other, gets the thread's notifications of ``method``."""
-        listeners = self._listeners_of(thread_id)
-        return [s for s, _ in listeners.by_method.get(method, listeners.others)] == [sink]
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Deliver one notification."""
