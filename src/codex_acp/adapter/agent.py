@@ -1,4 +1,5 @@
-"""What the ACP agent's methods do, in no version; which are offered, each version's table says.
+"""Carries out the methods of the ACP agent, in no version; each version's table says which it
+offers.
 
 The first ``initialize`` and ``session/new`` are answered without a model: what reads models and all
 that a prompt needs are loaded behind the answer, see `AfterOpening`.
@@ -147,7 +148,7 @@ class CodexAgent:
 
     @cached_property
     def _hand_over(self) -> HandOver:
-        """What gives sessions to other processes, and takes theirs; loaded with the first one."""
+        """Gives sessions to other processes, and takes theirs; loaded with the first one."""
         from codex_acp.adapter.hand_over import HandOver
 
         named = lambda: self._client_name  # noqa: E731 - it may be told later
@@ -176,7 +177,8 @@ class CodexAgent:
         return {"sessionId": opened.session_id, **opened.answer, **also}
 
     async def load_session(self, request: ResumeSession, audience: Audience | None = None) -> Json:
-        """See `SessionMethods.load`; all that there is to say of it, is said before the answer."""
+        """Load a session, as `SessionMethods.load` does; all that there is to say of it, is said
+        before the answer."""
         if self._ahead is not None:
             self._ahead.start_within(0)
         opened = await self.methods.load(request, audience)
@@ -189,25 +191,25 @@ class CodexAgent:
     async def resume_session(
         self, request: ResumeSession, audience: Audience | None = None
     ) -> Json:
-        """See `SessionMethods.resume`."""
+        """Resume a session, as `SessionMethods.resume` does."""
         return self._opened(await self.methods.resume(request, audience))
 
     async def fork_session(self, request: ForkSession, audience: Audience | None = None) -> Json:
-        """See `SessionMethods.fork`."""
+        """Fork a session, as `SessionMethods.fork` does."""
         opened = await self.methods.fork(request, audience)
         return {"sessionId": opened.session_id, **self._opened(opened)}
 
     async def list_sessions(self, request: ListSessions) -> Json:
-        """See `SessionMethods.list`."""
+        """List the sessions, as `SessionMethods.list` does."""
         return await self.methods.list(request)
 
     async def close_session(self, session_id: str) -> None:
-        """See `SessionMethods.close`."""
+        """Close a session, as `SessionMethods.close` does."""
         self.preconditions.cancel(session_id)
         await self.methods.close(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        """See `SessionMethods.delete`."""
+        """Delete a session, as `SessionMethods.delete` does."""
         session_id = canonical_id(session_id)  # else an open one lived on
         self.preconditions.cancel(session_id)
         await self.methods.delete(session_id)
@@ -221,18 +223,18 @@ class CodexAgent:
         return SessionArchive(self._sessions, self._opener, self.methods, ending)
 
     async def set_title(self, session_id: str, title: str) -> Json:
-        """See `SessionMethods.set_title`."""
+        """Name a session, as `SessionMethods.set_title` does."""
         return await self.methods.set_title(session_id, title)
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
-        """See `Config.set_mode`."""
+        """Set the mode of a session, as `Config.set_mode` does."""
         await self.preconditions.live(self.session(session_id).id)
         await self.config.set_mode(session_id, mode_id)
 
     async def set_config_option(
         self, session_id: str, config_id: str, value: str | bool
     ) -> list[Option]:
-        """See `Config.set_config_option`."""
+        """Set an option of a session, as `Config.set_config_option` does."""
         await self.preconditions.live(self.session(session_id).id)
         return await self.config.set_config_option(session_id, config_id, value)
 
@@ -281,11 +283,12 @@ class CodexAgent:
             self._hand_over.leave()
 
     async def keep_sessions(self) -> None:
-        """See `SessionOpener.keep`: the client may open each of its sessions again."""
+        """Store the open sessions, as `SessionOpener.keep` does: the client may open each of its
+        sessions again."""
         await asyncio.gather(*map(self._opener.keep, list(self._sessions)))
 
     def _answered(self, opened: OpeningResult) -> None:
-        """What a session tells at once behind the answer that opened it, whichever way it did."""
+        """Tell what a session has to tell at once behind the answer that opened it."""
         self._say(opened)
         self.spawn(self._listen)
         if self._services is not None and opened.session_id in self._sessions:
@@ -324,7 +327,7 @@ class CodexAgent:
         joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptDone:
-        """See `Session.prompt`; -32002 for a session that is not open here."""
+        """Run a prompt, as `Session.prompt` does; -32002 for a session that is not open here."""
         session_id = self.session(session_id).id
         running = self.preconditions.run(
             session_id,
@@ -336,7 +339,8 @@ class CodexAgent:
         return await self._sessions.transcript.prompt(session_id, running)
 
     def cancel(self, session_id: str) -> None:
-        """See `Session.cancel`; one for an unknown session is only logged."""
+        """Cancel what runs in a session, as `Session.cancel` does; one for an unknown session is
+        only logged."""
         if self._sessions.cancel_sub_agent(session_id):
             return
         if (session := self._sessions.known(session_id)) is None:

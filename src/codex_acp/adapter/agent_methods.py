@@ -1,4 +1,4 @@
-"""What the methods of either version of ACP ask of an agent, and how it answers: in no version.
+"""Reads the methods of either version of ACP for an agent, and makes its answers: in no version.
 
 A request is read by its fields, which have the same names in both, and answered by plain JSON.
 `CommonMethods` makes that the model of the version that is spoken.
@@ -44,10 +44,10 @@ class AgentMethods(Protocol):
 
     @property
     def about(self) -> Json:
-        """What more it says of itself at ``initialize``, under its own key."""
+        """Members that it adds at ``initialize``, under its own key."""
 
     def introduce(self, params: Json, version: int) -> LoginWays:
-        """See `CodexAgent`, also for the others."""
+        """Take in ``initialize``, as `CodexAgent` does, also for the others."""
 
     async def new_session(self, request: NewSession) -> Json: ...
     async def load_session(self, request: ResumeSession) -> Json: ...
@@ -66,7 +66,7 @@ class AgentMethods(Protocol):
 
 
 class Archive(Protocol):
-    """See `SessionArchive`."""
+    """Archives sessions, as `SessionArchive` does."""
 
     async def archive(self, session_id: str) -> None: ...
     async def unarchive(self, session_id: str) -> None: ...
@@ -118,45 +118,45 @@ class CommonMethods:
         return self._whole
 
     async def list_sessions(self, request: ListSessions) -> Any:
-        """See `SessionMethods.list`."""
+        """List the sessions, as `SessionMethods.list` does."""
         return self._answer("ListSessions", await self._agent.list_sessions(request))
 
     async def delete_session(self, request: _OfSession) -> Any:
-        """See `SessionMethods.delete`."""
+        """Delete a session, as `SessionMethods.delete` does."""
         await self._agent.delete_session(request.session_id)
         return self._answer("DeleteSession")
 
     async def set_title(self, request: SetTitle) -> Any:
-        """See `SessionMethods.set_title`."""
+        """Name a session, as `SessionMethods.set_title` does."""
         answer = await self._agent.set_title(request.session_id, request.title)
         return self._answer("SetSessionTitle", answer)
 
     async def archive(self, request: _OfSession) -> Any:
-        """See `SessionArchive.archive`."""
+        """Archive a session, as `SessionArchive.archive` does."""
         await self._agent.archive.archive(request.session_id)
         return self._answer("ArchiveSession")
 
     async def unarchive(self, request: _OfSession) -> Any:
-        """See `SessionArchive.unarchive`."""
+        """Take a session out of the archive, as `SessionArchive.unarchive` does."""
         await self._agent.archive.unarchive(request.session_id)
         return self._answer("UnarchiveSession")
 
     async def auth_status(self, request: object) -> Any:
-        """See `Logins.status`."""
+        """Tell how the login stands, as `Logins.status` does."""
         del request
         return self._answer("AuthStatus", await self._own.logins.status())
 
     async def list_providers(self, request: object) -> Any:
-        """See `Providers.list`."""
+        """List the providers, as `Providers.list` does."""
         del request
         return self._answer("ListProviders", await self._own.providers.list())
 
     async def set_provider(self, request: SetProvider) -> Any:
-        """See `Providers.set`."""
+        """Set a provider, as `Providers.set` does."""
         await self._own.providers.set(request)
         return self._answer("SetProvider")
 
     async def disable_provider(self, request: DisableProvider) -> Any:
-        """See `Providers.disable`."""
+        """Disable a provider, as `Providers.disable` does."""
         await self._own.providers.disable(request.provider_id)
         return self._answer("DisableProvider")

@@ -42,7 +42,7 @@ class AgentInV1(CommonMethods):
         super().__init__(MODELS, agent, whole)
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> Handlers:
-        """What the connection is given."""
+        """Return the handlers of the connection."""
         quick = None if self._whole is None else self.quick()
         rows = (self.requests(), self.notifications(), self.unstable())
         return Handlers(*rows, quick=quick, extensions=extensions)
@@ -109,12 +109,12 @@ class AgentInV1(CommonMethods):
         return initialize_result(params, ways, self._agent.about)
 
     async def authenticate(self, request: v1.AuthenticateRequest) -> Any:
-        """See `Logins.authenticate`."""
+        """Log in, as `Logins.authenticate` does."""
         await self._own.logins.authenticate(request.method_id, request.meta)
         return self._answer("Authenticate")
 
     async def logout(self, request: v1.LogoutRequest) -> Any:
-        """See `Logins.log_out`."""
+        """Log out, as `Logins.log_out` does."""
         del request
         await self._own.logins.log_out()
         return self._answer("Logout")
@@ -122,7 +122,7 @@ class AgentInV1(CommonMethods):
     # Sessions.
 
     async def new_session(self, request: v1.NewSessionRequest) -> Any:
-        """See `CodexAgent.new_session`."""
+        """Open a new session, as `CodexAgent.new_session` does."""
         return self._answer("NewSession", await self._agent.new_session(request))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
@@ -136,34 +136,34 @@ class AgentInV1(CommonMethods):
         return answer
 
     async def load_session(self, request: v1.LoadSessionRequest) -> Any:
-        """See `SessionMethods.load`."""
+        """Load a session, as `SessionMethods.load` does."""
         return self._answer("LoadSession", await self._agent.load_session(request))
 
     async def resume_session(self, request: v1.ResumeSessionRequest) -> Any:
-        """See `SessionMethods.resume`."""
+        """Resume a session, as `SessionMethods.resume` does."""
         return self._answer("ResumeSession", await self._agent.resume_session(request))
 
     async def fork_session(self, request: v1.ForkSessionRequest) -> Any:
-        """See `SessionMethods.fork`."""
+        """Fork a session, as `SessionMethods.fork` does."""
         return self._answer("ForkSession", await self._agent.fork_session(request))
 
     async def close_session(self, request: v1.CloseSessionRequest) -> Any:
-        """See `SessionMethods.close`."""
+        """Close a session, as `SessionMethods.close` does."""
         await self._agent.close_session(request.session_id)
         return self._answer("CloseSession")
 
     async def session_status(self, request: v1.SessionStatusRequest) -> Any:
-        """See `SessionArchive.status`; there is no state in v1."""
+        """Tell its activity, as `SessionArchive.status` does; there is no state in v1."""
         state = await self._agent.archive.status(request.session_id)
         return self._answer("SessionStatus", {"status": "saved" if state is None else "open"})
 
     async def set_mode(self, request: v1.SetSessionModeRequest) -> Any:
-        """See `Config.set_mode`."""
+        """Set the mode of a session, as `Config.set_mode` does."""
         await self._agent.set_mode(request.session_id, request.mode_id)
         return self._answer("SetSessionMode")
 
     async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> Any:
-        """See `Config.set_config_option`."""
+        """Set an option of a session, as `Config.set_config_option` does."""
         from codex_acp.mapping.config.options import written
 
         session_id, config_id = request.session_id, request.config_id
@@ -173,7 +173,7 @@ class AgentInV1(CommonMethods):
     # Prompts.
 
     async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
-        """See `Session.prompt`; -32002 for a session that is not open here."""
+        """Run a prompt, as `Session.prompt` does; -32002 for a session that is not open here."""
         from codex_acp.mapping.v1.content import blocks_of
         from codex_acp.mapping.v1.prompts import prompt_response
 

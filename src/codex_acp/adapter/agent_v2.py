@@ -64,7 +64,7 @@ class AgentInV2(CommonMethods):
         """Prompts by session that came in one read with what follows them."""
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
-        """What the connection is given."""
+        """Return the handlers of the connection."""
         return AgentHandlers(
             self.requests(),
             self.notifications(),
@@ -135,12 +135,12 @@ class AgentInV2(CommonMethods):
         return handshake.initialize_result(as_in_v1, ways, self._agent.about)
 
     async def log_in(self, request: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
-        """See `Logins.authenticate`."""
+        """Log in, as `Logins.authenticate` does."""
         await self._own.logins.authenticate(request.method_id, request.meta)
         return cast("v2.LoginAuthResponse", self._answer("LoginAuth"))
 
     async def log_out(self, request: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
-        """See `Logins.log_out`."""
+        """Log out, as `Logins.log_out` does."""
         del request
         await self._own.logins.log_out()
         return cast("v2.LogoutAuthResponse", self._answer("LogoutAuth"))
@@ -148,7 +148,7 @@ class AgentInV2(CommonMethods):
     # Sessions.
 
     async def new_session(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
-        """See `CodexAgent.new_session`."""
+        """Open a new session, as `CodexAgent.new_session` does."""
         answer = self._begun(await self._agent.new_session(request))
         return cast("v2.NewSessionResponse", self._answer("NewSession", answer))
 
@@ -165,7 +165,8 @@ class AgentInV2(CommonMethods):
         return answer
 
     async def resume_session(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
-        """See `SessionMethods.load` and `.resume`; the state is told behind the history."""
+        """Resume a session, as `SessionMethods.load` does and `.resume`; the state is told behind
+        the history."""
         from codex_acp.mapping.v2.requests import wants_history
 
         if wants_history(request):
@@ -178,7 +179,7 @@ class AgentInV2(CommonMethods):
         return cast("v2.ResumeSessionResponse", answer)
 
     async def fork_session(self, request: v2.ForkSessionRequest) -> v2.ForkSessionResponse:
-        """See `SessionMethods.fork`."""
+        """Fork a session, as `SessionMethods.fork` does."""
         answer = self._begun(await self._agent.fork_session(request))
         return cast("v2.ForkSessionResponse", self._answer("ForkSession", answer))
 
@@ -187,7 +188,7 @@ class AgentInV2(CommonMethods):
         return {"sessionId": session_id, **self._options(session_id)}
 
     async def _of(self, session_id: str) -> dict[str, JsonValue]:
-        """What the answer says of an open session: its options, and its commands if in time."""
+        """Return what an answer says of an open session: options, and commands if in time."""
         answer = self._options(session_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(COMMANDS_SECONDS):
@@ -201,7 +202,7 @@ class AgentInV2(CommonMethods):
         return {"configOptions": [option(each) for each in options]}
 
     async def session_status(self, request: v2.SessionStatusRequest) -> v2.SessionStatusResponse:
-        """See `SessionArchive.status`."""
+        """Tell what a session is doing, as `SessionArchive.status` does."""
         from codex_acp.mapping.session.states import state_of
 
         state = await self._agent.archive.status(request.session_id)
@@ -214,7 +215,8 @@ class AgentInV2(CommonMethods):
         return self._agent_of(session_id).session(session_id)
 
     async def close_session(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
-        """See `SessionMethods.close`; one that is not open is as closed as it can be."""
+        """Close a session, as `SessionMethods.close` does; one that is not open is as closed as it
+        can be."""
         try:
             await self._agent.close_session(request.session_id)
         except RpcError as error:
@@ -225,7 +227,7 @@ class AgentInV2(CommonMethods):
     async def set_config_option(
         self, request: v2.SetSessionConfigOptionRequest
     ) -> v2.SetSessionConfigOptionResponse:
-        """See `Config.set_config_option`."""
+        """Set an option of a session, as `Config.set_config_option` does."""
         from codex_acp.mapping.v2.requests import option_and_value
 
         options = await self._agent.set_config_option(*option_and_value(request))
@@ -302,7 +304,7 @@ class AgentInV2(CommonMethods):
                 inserted.set_exception(failure)
 
     def cancel(self, notification: v2.CancelSessionNotification) -> None:
-        """See `CodexAgent.cancel`."""
+        """Cancel what runs in a session, as `CodexAgent.cancel` does."""
         for scope in self._unbegun.pop(notification.session_id, ()):
             scope.cancel()
         self._agent.cancel(notification.session_id)

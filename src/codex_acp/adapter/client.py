@@ -22,7 +22,7 @@ class Client:
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
         self.features: ClientFeatures = ClientFeatures()
-        """What it can do, known after ``initialize``."""
+        """Its capabilities, known after ``initialize``."""
         self._side: EitherAgentSide | None = None
         self._outflow: Outflow | None = None
         self._asks: AsksInV1 | AsksInV2 | None = None

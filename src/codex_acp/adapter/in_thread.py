@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """What ``function`` gives, or its error. Cancelled, it goes on and is heard of no more."""
+    """Run ``function`` in a thread; return its value or raise its error. Cancelled, it goes on
+    unheard."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

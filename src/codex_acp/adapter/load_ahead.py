@@ -1,4 +1,4 @@
-"""What a first prompt needs, loaded by a thread as soon as the first session is open.
+"""Loads the modules of a first prompt, in a thread, as soon as the first session is open.
 
 Not before: until then Codex works on more processors than one, and takes longer for each that is
 not its own. A client that opens none yet leaves the time for it, and one that loads a session needs
@@ -42,7 +42,7 @@ Behind a colon is a model whose validator, and those of all that it holds, are m
 """
 
 LATER: Final = ("codex_acp.acp._generated.v1.methods:PromptRequest",)
-"""What the first prompt of text does without, but not what follows it."""
+"""Models that the first prompt of text does without, but not what follows it."""
 
 V1: Final = ".v1."
 """Of the names above what is another for another version of ACP."""

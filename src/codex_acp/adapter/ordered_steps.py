@@ -1,4 +1,4 @@
-"""What a session does with what it hears, in order, though a step may have to wait for files.
+"""Does the steps of a session in order, though a step may have to wait for files.
 
 Files are read in a thread: what is heard meanwhile waits behind that step, other sessions go on.
 A read that takes too long is given up, and the step is done without: it is told which files could

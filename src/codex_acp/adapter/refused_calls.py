@@ -1,4 +1,4 @@
-"""What Codex refused, as the answer to the request that needed it."""
+"""Turns a refusal of Codex into the answer to the request that needed the call."""
 
 from __future__ import annotations
 

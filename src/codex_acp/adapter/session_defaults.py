@@ -1,4 +1,4 @@
-"""What whoever runs this agent gives its sessions, besides Codex's own configuration.
+"""Describes the defaults that a command gives its sessions, besides Codex's own configuration.
 
 Light: it is there before anything is loaded. What it is read from is the command's business.
 """
@@ -37,7 +37,7 @@ class SessionDefaults:
     config: dict[str, JsonValue] = field(default_factory=dict)
     """Settings of each thread by their dotted keys: those that no command line may show."""
     said: tuple[str, ...] = ()
-    """What the person is told of it when a session opens."""
+    """Lines that the person is told when a session opens."""
 
     def params(self, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """Params of a thread, with these settings below those that the client gave."""
@@ -82,7 +82,7 @@ def known_mode(text: str) -> str | None:
 
 
 def gateway_problem(meta: dict[str, Any] | None) -> str | None:
-    """What is wrong with ``_meta.gateway`` of a login; None: nothing."""
+    """Return what is wrong with ``_meta.gateway`` of a login; None: nothing."""
     from codex_acp.errors import RpcError
     from codex_acp.mapping.session.gateway import gateway_of
 

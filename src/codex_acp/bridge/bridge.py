@@ -68,14 +68,14 @@ Response: TypeAlias = (
     "v1.RequestPermissionResponse | v2.RequestPermissionResponse | v1.CreateElicitationResponse "
     "| v2.CreateElicitationResponse | Mapping[str, object]"
 )
-"""What a client answers, as a model of either version or as it came."""
+"""Answer of a client, as a model of either version or as it came."""
 
 _COMPLETED: Final = "completed"
 
 
 @dataclass(slots=True)
 class _Out:
-    """What one step gives, while it is gathered."""
+    """Gathers the results of one step."""
 
     events: list[SessionEvent] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
@@ -443,7 +443,7 @@ def _key(request_id: RequestId) -> Key:
 
 
 def _outcome(said: object) -> Answer:
-    """What the client's outcome is; anything but the two that ACP has is none."""
+    """Return the client's outcome; anything but the two that ACP has is none."""
     outcome = said if isinstance(said, dict) else {}
     chosen = outcome.get("optionId")
     match outcome.get("outcome"):

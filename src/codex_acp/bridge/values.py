@@ -45,11 +45,11 @@ class RunningTurn(NamedTuple):
 
 @dataclass(frozen=True)
 class Told:
-    """What follows from one thing that Codex or the client said."""
+    """Results of one message of Codex or of the client."""
 
     session_id: str
     replies: tuple[Reply, ...] = ()
-    """What Codex is to be sent."""
+    """Replies for Codex."""
     settled: tuple[RequestId, ...] = ()
     """Requests whose question is to be withdrawn: something else than an answer settled them."""
     interrupts: tuple[RunningTurn, ...] = ()
@@ -81,7 +81,7 @@ class Approval:
 
     id: RequestId
     told: Told
-    """What the client is to be told first: the tool call that the question refers to."""
+    """Updates for the client to be sent first: the tool call that the question refers to."""
     _entry: LedgerEntry
     _question: PermissionQuestion
 
@@ -150,4 +150,4 @@ class Decline:
 
 
 Route: TypeAlias = Approval | Elicitation | Decline
-"""What a request of Codex becomes."""
+"""Route of a request of Codex."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.remote_address import Token
 
     class ClientSettings(TypedDict, total=False):
-        """What every way to make a client takes; see `CodexClient`."""
+        """Settings of every way to make a `CodexClient`."""
 
         policy: Policy | None
         tools: Iterable[Tool | Callable[..., object]]

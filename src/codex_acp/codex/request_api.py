@@ -170,7 +170,8 @@ class RequestApi(HandlerRegistration, AppServerConnection):
 
     @property
     def tool_calls(self) -> ToolCalls:
-        """What runs the tools. Raises MisuseError if a handler for ``item/tool/call`` is there."""
+        """Return what runs the tools. Raises MisuseError if a handler for ``item/tool/call`` is
+        there."""
         if self._tool_calls is None:
             if self._handles_tool_calls:
                 message = f"a handler for {TOOL_CALL} is registered; it would get the tools' calls"
@@ -192,7 +193,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     async def call_raw(
         self, method: str, params: JsonValue = None, *, settled: bool = True
     ) -> JsonValue:
-        """See `AppServerConnection.call_raw`.
+        """Call a method with plain JSON, as `AppServerConnection.call_raw` does.
 
         A thread that is begun and not ``settled`` is given its settings later; then
         `thread_settled` is for the caller.

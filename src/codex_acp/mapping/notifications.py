@@ -154,4 +154,5 @@ WITHOUT_SECRETS: Final[Mapping[str, Callable[[JsonValue], JsonValue]]] = {
     "configWarning": without_told,
     "deprecationNotice": without_told,
 }
-"""What Codex says in its own words may quote what a client gave: headers, an environment, a URL."""
+"""Notifications in Codex's own words may quote what a client gave: headers, an environment, a URL.
+"""

@@ -89,7 +89,7 @@ _VERBS: Final[dict[str, str]] = {
     "writeStdin": "Write to a running command",
     "humanCommand": "Run (your organisation wants a person to decide)",
 }
-"""What is asked, for kinds of a command approval other than the plain one."""
+"""Beginnings of titles, for kinds of a command approval other than the plain one."""
 
 
 class PermissionChoice(NamedTuple):
@@ -407,7 +407,7 @@ def command_of(approval: ApprovalRequest, looks: Looks) -> CommandSubject | None
 
 
 def _action(approval: ApprovalRequest) -> list[_Part]:
-    """What the title and the announced diff do not show in full."""
+    """Return the parts that the title and the announced diff do not show in full."""
     match approval:
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
             return [_Part("Arguments:", _json(call.arguments))]

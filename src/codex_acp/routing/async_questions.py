@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def async_questions(completed: models.ItemCompletedNotification) -> AsyncQuestions | None:
-    """What a completed item asks so; None: nothing."""
+    """Return the questions that a completed item asks so; None: it asks nothing."""
     item = completed.item
     if not isinstance(item, models.AgentMessageThreadItem) or item.delivery != "async":
         return None

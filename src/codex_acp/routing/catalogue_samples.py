@@ -108,7 +108,7 @@ class Sample(NamedTuple):
     """One request, and what is known when it comes."""
 
     case: str
-    """What distinguishes it inside its method."""
+    """Name that distinguishes it inside its method."""
     request: ServerRequest
     items: Items
     client: ClientFeatures

@@ -86,7 +86,7 @@ class Change:
 
     @property
     def verb(self) -> str:
-        """What happens to the file, for the beginning of a title."""
+        """Return the verb for the change of the file, for the beginning of a title."""
         kind = self._change.kind
         match kind:
             case AddPatchChangeKind():
@@ -161,7 +161,7 @@ class Change:
         return [Location(path) if line is None else Location(path, line) for path in paths]
 
     def summary(self) -> dict[str, object]:
-        """What is structured of it, for raw input."""
+        """Return its structured members, for raw input."""
         kind = self._change.kind
         found: dict[str, object] = {
             "path": self._change.path,

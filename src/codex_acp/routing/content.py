@@ -22,7 +22,7 @@ def text_content(text: str) -> TextBlock:
 def code_content(
     text: str, language: str = "", heading: str = "", limit: int = CONTENT_LIMIT
 ) -> TextBlock:
-    """What somebody else wrote as one code block, made visible, below ``heading``, which is ours.
+    """Show a foreign text as one code block, made visible, below ``heading``, which is ours.
 
     At most ``limit`` characters of it; a cut is said in the block.
     """

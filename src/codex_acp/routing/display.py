@@ -40,7 +40,7 @@ _JOINERS: Final = frozenset("\u00ad\u200b\u200c\u200d\u2060")
 """Soft hyphen, zero-width space, non-joiner and joiner, word joiner: they change no direction."""
 
 _LAYOUT: Final = "\n\t"
-"""What may stay as it is where several lines are allowed."""
+"""Characters that may stay as they are where several lines are allowed."""
 
 _CONTROLS: Final = tuple(map(chr, (*range(0x20), 0x7F)))
 _CONTROLS_BUT_LINES: Final = tuple(c for c in _CONTROLS if c not in _LAYOUT)
@@ -64,7 +64,7 @@ def still_visible(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """What somebody says at length, for a terminal: ``text``, unless it could steer that.
+    """Make a long foreign text safe for a terminal: ``text``, unless it could steer that.
 
     Kept besides what `visible` keeps: every space, joiners and variation selectors (emoji and
     several scripts need them), private use, ⟦. Written out are control characters except newline
@@ -96,7 +96,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def inline(text: str, limit: int | None = TITLE_LIMIT) -> str:
-    """What somebody else wrote, for a line of Markdown: made visible, as code unless it is plain.
+    """Make a foreign text fit a line of Markdown: made visible, as code unless it is plain.
 
     Words without any sign that Markdown knows stay as they are, for those who read the source.
     None as ``limit``: all of it.
@@ -111,7 +111,7 @@ def as_code(shown: str) -> str:
 
 
 def code_span(text: str) -> str:
-    """What is visible already as a code span, which ends at a run of backticks like its first."""
+    """Wrap visible text in a code span, which ends at a run of backticks like its first."""
     mark = "`" * (max((len(run) for run in _BACKTICKS.findall(text)), default=0) + 1)
     space = " " if text[0] in "` " or text[-1] in "` " else ""
     return f"{mark}{space}{text}{space}{mark}"
@@ -137,12 +137,12 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def block(text: str, language: str = "") -> str:
-    """What somebody else wrote, as a code block: made visible, and complete."""
+    """Show a foreign text as a code block: made visible, and complete."""
     return fenced(visible(text, multiline=True), language)
 
 
 def quoted_words(server: str, text: str) -> str:
-    """What an MCP server says, as its words: each line marked, so that none can pass as ours.
+    """Quote an MCP server's text as its words: each line marked, so that none can pass as ours.
 
     ``server`` is the name Codex gives it. The text is complete.
     """

@@ -201,7 +201,7 @@ def _url_message(elicitation: UrlElicitation) -> str:
 
 
 def reply_to(elicitation: AskedElicitation, response: Mapping[str, Any]) -> ElicitationReply:
-    """What the client's answer becomes: accepted only if it says so and its content fits."""
+    """Turn the client's answer into Codex's: accepted only if it says so and its content fits."""
     said = response.get("action")
     if said == "accept":
         return _accepted(elicitation, response.get("content"))

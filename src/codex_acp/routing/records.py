@@ -1,4 +1,4 @@
-"""What happens to a server request → events of the transcript (contract 5.1)."""
+"""Turns what happens to a server request into events of the transcript (contract 5.1)."""
 
 from __future__ import annotations
 
@@ -274,7 +274,8 @@ def _fields(routed: Elicitation) -> tuple[str, ...]:
 
 
 def _discriminator(request: ServerRequest) -> str | None:
-    """What made it this case inside its method: a claimed approval kind, the mode, the kind."""
+    """Return the value that made it this case inside its method: a claimed approval kind, the mode,
+    the kind."""
     params = request.params
     if isinstance(params, UnknownVariant):
         mode = params.wire().get("mode")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RoutingContext:
-    """What is known of the threads, the client and the open sessions."""
+    """State of the threads, the client and the open sessions."""
 
     items: Items
     client: ClientFeatures
@@ -48,7 +48,8 @@ class Approval:
     """SHA-256 of the arguments, and of where their paths lead, as they are shown."""
     offered: OfferedGrants
     shown: ToolCallChanged
-    """What the person sees; stands alone, for a client with no optional capability."""
+    """The tool call that the person sees; it stands alone, for a client with no optional
+    capability."""
     announcement: ToolCallAnnounced
     """The tool call to send first, if none with its id was announced."""
     looks: Looks = field(default_factory=dict)
@@ -57,7 +58,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class AsyncQuestions:
-    """What a message of the model asks without waiting: an item of Codex, and no request.
+    """Questions that a message of the model asks without waiting: an item of Codex, and no request.
 
     ``id`` is the item's; ``params`` are those with which Codex would have asked for it.
     """

@@ -27,7 +27,7 @@ DeclineT_co = TypeVar("DeclineT_co", covariant=True)
 
 
 class Row(NamedTuple, Generic[ApprovalT_co, ElicitationT_co, DeclineT_co]):
-    """What requests of a method, a mode or a kind can become: classes of `classify`.
+    """Outcomes that requests of a method, a mode or a kind can have: classes of `classify`.
 
     Each can be declined besides; ``decline`` is given where nothing else becomes of them.
     """

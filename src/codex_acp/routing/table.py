@@ -1,4 +1,4 @@
-"""What `codex.approvals.classify` says of a server request → its route (contract 1.1, 1.2).
+"""Routes a server request by what `codex.approvals.classify` says of it (contract 1.1, 1.2).
 
 The tables say of each method, mode, kind and decision of the schema which of approval, elicitation
 and decline it can become, and why. A row that is missing, superfluous or impossible fails the type

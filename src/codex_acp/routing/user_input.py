@@ -51,7 +51,7 @@ class UserInputForm:
     """For ``elicitation/create``, and what an answer is checked against."""
     questions: tuple[QuestionFields, ...]
     words: tuple[str, ...]
-    """What the model asks, in its own words."""
+    """Words in which the model asks."""
 
 
 def user_input_form(params: models.ToolRequestUserInputParams) -> UserInputForm | Unrepresentable:

@@ -85,7 +85,7 @@ class AgentProcess:
     response: InitializeResponse
     """The answer to ``initialize``."""
     features: AgentFeatures
-    """What the agent said that it can do."""
+    """Capabilities that the agent named."""
 
     def __init__(self, spec: AgentSpec, services: Services, answer_seconds: float) -> None:
         self.spec = spec
@@ -122,7 +122,7 @@ class AgentProcess:
 
     @property
     def agent(self) -> str:
-        """What stands for the agent in messages."""
+        """Return the agent's name for messages."""
         return self.spec.name
 
     @property

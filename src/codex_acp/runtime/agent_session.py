@@ -27,7 +27,8 @@ logger = logging.getLogger(__name__)
 
 
 class AgentSession:
-    """What the process tells of one session; see `SessionSink`. ``replaying`` until it is open."""
+    """Takes in what the process tells of one session, as `SessionSink` says. ``replaying`` until it
+    is open."""
 
     def __init__(
         self,

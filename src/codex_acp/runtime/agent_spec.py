@@ -41,7 +41,7 @@ class AgentSpec:
     command: Sequence[str] = field(default=(), repr=False)
     """The program and its arguments; no shell is involved."""
     name: str = ""
-    """What stands for it in messages and in the session store; by default the program's name."""
+    """Name of the agent in messages and in the session store; by default the program's name."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables set for it, over those it inherits."""
     inherit_env: bool = True

@@ -1,4 +1,4 @@
-"""What one session answers when its agent asks: permissions, forms, files, terminals.
+"""Answers one session's agent when it asks: permissions, forms, files, terminals.
 
 Owns the open questions, which a cancel settles. Must not know how a question arrived.
 """

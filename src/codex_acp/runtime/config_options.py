@@ -204,7 +204,7 @@ class Setting:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """What it may be set to, groups made flat; empty for true and false."""
+        """Return the values that it may be set to, groups made flat; empty for true and false."""
         option = self.option
         if isinstance(option, types.SelectSessionConfigOption):
             return _choices(option)
@@ -232,7 +232,7 @@ class Setting:
 
 
 class _Watcher:
-    """See `ConfigOptions.watch`."""
+    """Iterates over changes, as `ConfigOptions.watch` says."""
 
     def __init__(self, options: ConfigOptions) -> None:
         self._options = options

@@ -42,14 +42,14 @@ UrlCallback: TypeAlias = Callable[[UrlRequest], UrlAnswer | Awaitable[UrlAnswer]
 
 
 def problems_of(schema: types.ElicitationSchema, content: Mapping[str, object]) -> tuple[str, ...]:
-    """What is wrong with ``content``, a sentence for each field; empty if it fits."""
+    """Return what is wrong with ``content``, a sentence for each field; empty if it fits."""
     checked = validate(written(schema), content)
     return checked.sentences() if isinstance(checked, InvalidContent) else ()
 
 
 async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitationResponse:
-    """What the form is answered with; content that does not fit the form is not sent, and a form
-    that nobody could fill in is declined unasked."""
+    """Ask the program, and return the answer to the form; content that does not fit the form is not
+    sent, and a form that nobody could fill in is declined unasked."""
     reason = too_large(written(form.requested_schema))
     if reason is not None:
         logger.warning("a form of the agent was declined because %s", reason)
@@ -71,7 +71,8 @@ async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitatio
 
 
 async def ask_url(callback: UrlCallback, request: UrlRequest) -> types.CreateElicitationResponse:
-    """What the URL is answered with; one that a browser reads as another is declined unasked."""
+    """Ask the program, and return the answer to the URL; one that a browser reads as another is
+    declined unasked."""
     page = allowed_url(request.url)
     if isinstance(page, RefusedUrl):
         logger.error("a page of the agent was declined: the URL was refused: %s", page.reason)

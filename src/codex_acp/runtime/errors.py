@@ -1,4 +1,4 @@
-"""What can go wrong with an agent, beyond the exceptions of `codex_acp.errors`.
+"""Exceptions of the agents of a runtime, beyond the exceptions of `codex_acp.errors`.
 
 ::
 

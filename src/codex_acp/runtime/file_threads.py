@@ -44,8 +44,8 @@ class FileThreads:
         self._slots = asyncio.Semaphore(count)
 
     async def run(self, work: Callable[[Callable[[], None]], T]) -> T:
-        """What ``work`` gives. It is handed a function to call as often as it can, which raises
-        when nobody waits any more. Raises RpcError if it takes too long.
+        """Run ``work`` in a thread and return its value. It is handed a function to call as often
+        as it can, which raises when nobody waits any more. Raises RpcError if it takes too long.
         """
         loop = asyncio.get_running_loop()
         given_up = threading.Event()

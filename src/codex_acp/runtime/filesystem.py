@@ -41,7 +41,7 @@ _PERMISSIONS: Final = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """What an agent may do with files; each is advertised only if it is allowed."""
+    """Rights of an agent to files; each is advertised only if it is allowed."""
 
     read: bool = True
     """``fs/read_text_file``."""
@@ -134,7 +134,7 @@ def _virtual_devices() -> set[int]:
 
 
 def _chunks(fd: int, size: int, go_on: Callable[[], None]) -> Iterator[bytes]:
-    """What was in the file when it was opened: one that grows as it is read has no end."""
+    """Yield what was in the file when it was opened: one that grows as it is read has no end."""
     while size > 0 and (data := os.read(fd, min(READ_SIZE, size))):
         size -= len(data)
         yield data

@@ -35,7 +35,7 @@ class SessionSink(Protocol):
 
     @property
     def answers(self) -> Answers:
-        """What it answers when the agent asks."""
+        """Answers to what the agent asks."""
 
     def take_update(self, update: Update) -> None:
         """An update of this session, in order."""
@@ -81,7 +81,7 @@ class Handlers:
         }
 
     def notifications(self) -> ClientNotificationHandlers:
-        """What the agent may tell."""
+        """Handlers of what the agent tells."""
         return {
             "session/update": self._on_update,
             "elicitation/complete": self._url_done if self._services.on_url_done else None,

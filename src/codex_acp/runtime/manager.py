@@ -52,7 +52,7 @@ MAX_PAGES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class AgentDescription:
-    """What an agent said of itself at ``initialize``."""
+    """Answer of an agent at ``initialize``."""
 
     info: Implementation | None
     features: AgentFeatures
@@ -151,7 +151,7 @@ class AgentRuntime:
         return _Opening(partial(self._open, self._spec(agent, token), wanted, key))
 
     async def describe(self, agent: str | AgentSpec = "codex") -> AgentDescription:
-        """What the agent says of itself. Starts it if it does not run."""
+        """Return what the agent says of itself; start it if it does not run."""
         async with self._borrowed(self._spec(agent)) as process:
             return AgentDescription(
                 process.response.agent_info, process.features, process.auth_methods
@@ -378,7 +378,7 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 
 
 class _Opening:
-    """What `AgentRuntime.open` gives: awaited it is a session, in ``async with`` it closes it."""
+    """The result of `AgentRuntime.open`: a session, awaited; ``async with`` closes it."""
 
     def __init__(self, make: Callable[[], Coroutine[Any, Any, Session]]) -> None:
         self._make = make

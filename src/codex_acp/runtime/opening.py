@@ -43,7 +43,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be opened. ``session_id`` is that of an earlier session, or None."""
+    """Request to open a session. ``session_id`` is that of an earlier session, or None."""
 
     cwd: str
     session_id: str | None = None

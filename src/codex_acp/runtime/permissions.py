@@ -1,4 +1,4 @@
-"""Who answers the agent's permission requests: a policy, which is a function of the question.
+"""Answers the agent's permission requests: a policy, which is a function of the question.
 
 Owns what is answered where nobody decides: the option of kind ``reject_once``, else "cancelled".
 Nothing here ever accepts by itself. Must not know how a request arrives.
@@ -82,7 +82,7 @@ def allow_kinds(
 async def decide(
     policy: PermissionPolicy, permission: Permission
 ) -> types.RequestPermissionOutcome:
-    """What the request is answered with; never raises, unless it is cancelled."""
+    """Return the answer to the request; never raise, unless it is cancelled."""
     try:
         answer = policy(permission)
         chosen = await answer if inspect.isawaitable(answer) else answer

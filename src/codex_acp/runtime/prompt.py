@@ -174,7 +174,7 @@ class Prompt:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """What the agent has said so far."""
+        """Return the agent's messages so far."""
         return self._run.record.messages
 
     def cancel(self) -> None:

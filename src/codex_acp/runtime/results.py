@@ -1,4 +1,4 @@
-"""What a prompt has come to so far: text, tool calls and plan, put together from its updates.
+"""Collects the result of a prompt: text, tool calls and plan, put together from its updates.
 
 Pure. Owns how a tool call is patched and what one message is. Must not know how updates arrive.
 """

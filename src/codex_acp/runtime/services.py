@@ -1,4 +1,4 @@
-"""What this program does for its agents, and so which capabilities it advertises: exactly these.
+"""Services of this program for its agents; it advertises exactly their capabilities.
 
 Must not know how a request is answered.
 """
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from codex_acp.runtime.terminals import TerminalAccess
 
 NAME: Final = "codex-acp-sdk"
-"""Who this client is."""
+"""Name of this client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """See `AgentRuntime`, which takes these as arguments."""
+    """Arguments of `AgentRuntime` that say what is done for agents."""
 
     permissions: PermissionPolicy = reject_all
     on_form: FormCallback | None = None
@@ -35,7 +35,7 @@ class Services:
     terminals: TerminalAccess | None = None
 
     def introduction(self) -> types.InitializeRequest:
-        """What ``initialize`` tells an agent, in the words of version 1."""
+        """Return the ``initialize`` of this program, in the words of version 1."""
         return types.InitializeRequest(
             protocol_version=PROTOCOL_VERSION,
             client_capabilities=self.capabilities(),
@@ -43,8 +43,8 @@ class Services:
         )
 
     def capabilities(self) -> types.ClientCapabilities:
-        """What ``initialize`` tells the agent. Boolean options, notices and compaction are always
-        understood: they are updates and options like others."""
+        """Return the capabilities that ``initialize`` names. Boolean options, notices and
+        compaction are always understood: they are updates and options like others."""
         capabilities = types.ClientCapabilities(
             session=types.ClientSessionCapabilities(
                 config_options=types.SessionConfigOptionsCapabilities(

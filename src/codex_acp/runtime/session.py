@@ -65,7 +65,7 @@ class Session:
 
     @property
     def agent(self) -> str:
-        """What stands for the agent in messages and in the session store."""
+        """Return the agent's name in messages and in the session store."""
         return self._process.agent
 
     @property
@@ -75,12 +75,13 @@ class Session:
 
     @property
     def features(self) -> AgentFeatures:
-        """What the agent can do."""
+        """Return the agent's capabilities."""
         return self._process.features
 
     @property
     def history(self) -> tuple[Update, ...]:
-        """What the agent replayed when the session was loaded; never a live update."""
+        """Return the updates that the agent replayed when the session was loaded; never a live
+        update."""
         return tuple(self._state.history)
 
     @property

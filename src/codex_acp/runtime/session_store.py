@@ -35,7 +35,7 @@ LOCK_POLL_SECONDS: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """What is remembered of a session. Times are ISO 8601, in UTC."""
+    """Record of one session in the store. Times are ISO 8601, in UTC."""
 
     agent: str
     session_id: str

@@ -33,7 +33,7 @@ MAX_TERMINALS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class TerminalAccess:
-    """What an agent may do with terminals. It runs commands as this user, unasked.
+    """Rights of an agent to terminals. It runs commands as this user, unasked.
 
     ``approve`` is asked before each command; without it every command runs.
     """
@@ -90,7 +90,7 @@ class Terminals:
         return types.CreateTerminalResponse(terminal_id=terminal_id)
 
     def output(self, terminal_id: str) -> types.TerminalOutputResponse:
-        """What it wrote so far, and how it ended if it has."""
+        """Return its output so far, and how it ended if it has."""
         process = self._find(terminal_id)
         text, truncated = process.output()
         response = types.TerminalOutputResponse(output=text, truncated=truncated)

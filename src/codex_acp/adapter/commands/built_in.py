@@ -1,4 +1,4 @@
-"""What each slash command of a session asks of Codex. Loaded when one was typed, not before.
+"""Carries out the slash commands of a session. Loaded when one was typed, not before.
 
 Owns the turns and the texts that they come to. Which commands there are is `commands`'.
 """

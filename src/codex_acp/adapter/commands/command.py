@@ -1,4 +1,4 @@
-"""What a slash command of the client comes to: a turn of another kind, or a text.
+"""Describes the two results of a slash command: a turn of another kind, or a text.
 
 Owns the two shapes. Which commands there are is `commands`'; running them is `Session`'s.
 """
@@ -31,8 +31,7 @@ class StartsTurn(NamedTuple):
     turn runs, ``turn/steer``. None: it waits for that turn's end.
     """
     first: Callable[[], Awaitable[object]] | None = None
-    """What is done before that message is sent. Raises as every call to Codex, or
-    RpcError."""
+    """Called before that message is sent. Raises as every call to Codex, or RpcError."""
 
 
 class Says(NamedTuple):
@@ -45,15 +44,15 @@ class Says(NamedTuple):
 
 
 Command: TypeAlias = StartsTurn | Says
-"""What a prompt that is a command does."""
+"""Result of a prompt that is a command."""
 
 
 @record
 class SessionAccess:
-    """What the commands of a session need of the adapter, besides its Codex."""
+    """Access of a session's commands to the adapter, besides its Codex."""
 
     settings: Callable[[], Sequence[Fact]]
-    """What its status shows of its own configuration."""
+    """Settings that its status shows."""
     plan_mode: Callable[[bool | None], Awaitable[bool]]
     """Turns plan mode on or off, None: to the other; whether it is on. Raises RpcError."""
     mcp_started: Callable[[Callable[[], Awaitable[None]], Sequence[str]], Awaitable[Sequence[str]]]

@@ -34,7 +34,7 @@ LIST_SECONDS: Final = 3.0
 
 
 class SessionCommands:
-    """See `Commands`. ``codex`` gives the connection that the session is on now."""
+    """The commands of one session. ``codex`` gives the connection that the session is on now."""
 
     def __init__(
         self,

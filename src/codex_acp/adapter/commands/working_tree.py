@@ -1,4 +1,4 @@
-"""What git says of the uncommitted changes of a folder.
+"""Asks git for the uncommitted changes of a folder.
 
 git runs inside Codex's sandbox, read-only: the folder's own configuration can name programs that
 git would start.

@@ -1,1 +1,1 @@
-"""What a person sets: options and modes, told to Codex and shown as Codex reports them."""
+"""Options and modes that a person sets, told to Codex and shown as Codex reports them."""

@@ -1,4 +1,4 @@
-"""What there is to choose, asked of one connection to Codex while something else is waited for.
+"""Asks one connection to Codex for the choices of options, while something else is waited for.
 
 Models and collaboration modes are asked for once; permission profiles and the configuration for
 each working directory anew, because a project has its own. Must not know a session.
@@ -43,7 +43,8 @@ MAX_PAGES: Final = 100
 
 
 class Place:
-    """What depends on a working directory; `done` is set when all of it is known, or refused."""
+    """Choices that depend on a working directory; `done` is set when all of it is known, or
+    refused."""
 
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd
@@ -54,7 +55,8 @@ class Place:
         self.read: JsonValue = None
         """The whole answer that it is from, with its layers."""
         self.untrusted: str | None = None
-        """What a person could decide to trust here; None: that was decided, or is not known."""
+        """Directory that a person could decide to trust; None: that was decided, or is not known.
+        """
         self.trusted = False
         """Whether that was decided since."""
         self.done: asyncio.Event = asyncio.Event()
@@ -101,7 +103,7 @@ class Catalogues:
         spawn(self._ask_collaborations)
 
     def catalogue(self, place: Place) -> Catalogue:
-        """What is known so far of what there is to choose in a working directory."""
+        """Return the choices known so far in a working directory."""
         return Catalogue(self._models, self._collaborations, place.profiles)
 
     def place(self, cwd: str, *, with_config: bool, read: JsonValue = None) -> Place:

@@ -63,7 +63,7 @@ MAX_LEFT: Final = 1000
 
 
 class _Kept(NamedTuple):
-    """What Codex does not restore when a closed session is loaded."""
+    """Settings that Codex does not restore when a closed session is loaded."""
 
     tier: str | None
     chosen: tuple[str, Access] | None
@@ -183,7 +183,7 @@ class Config:
         return None if session is None else session.unrestored
 
     def began(self, session_id: str) -> tuple[str, ...]:
-        """What the person is to know of the mode that a session was put into by itself."""
+        """Return the lines about the mode that a session was put into by itself."""
         session = self._sessions.get(session_id)
         return () if session is None or session.began is None else (session.began,)
 

@@ -82,7 +82,7 @@ class ConfigSession(NotificationSink):
         self.unrestored: str | None = None
         """Why the thread has not the access that is configured; None: it has it."""
         self.began: str | None = None
-        """What is to be said of the mode that it was put into by itself."""
+        """Line about the mode that it was put into by itself."""
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and what Codex made of it."""
         self._preset_effort = False
@@ -108,7 +108,7 @@ class ConfigSession(NotificationSink):
         self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
 
     def view(self, *, booleans: bool) -> ConfigView:
-        """What the options are made of, as of now."""
+        """Return the present values of the options."""
         return ConfigView(
             self.settings,
             self._catalogues.catalogue(self.place),
@@ -123,7 +123,7 @@ class ConfigSession(NotificationSink):
 
     @property
     def configured(self) -> Access | None:
-        """What the configuration gives, remembered of the thread's start or read."""
+        """Return the configured access, remembered of the thread's start or read."""
         config = self.place.config
         if self._configured is None and config is not None:
             place = self.place

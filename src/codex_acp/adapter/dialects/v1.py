@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AsksInV1:
-    """See `Asks`."""
+    """Asks a client of ACP v1, as `Asks` says."""
 
     def __init__(self, side: EitherAgentSide) -> None:
         self._side = side
@@ -32,13 +32,13 @@ class AsksInV1:
 
     @property
     def next_request_id(self) -> int | None:
-        """See `Asks`."""
+        """Return the id of the next request, as `Asks` does."""
         return self._side.next_request_id
 
     async def request_permission(
         self, question: PermissionQuestion, asked: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
-        """See `Asks`. Asked once, by `next_request_id`."""
+        """Ask for a permission, as `Asks` does. Asked once, by `next_request_id`."""
         del asked
         response = await self._calls.session_request_permission(permission_request(question))
         outcome = response.outcome
@@ -53,23 +53,23 @@ class AsksInV1:
     async def elicitation_create(
         self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
-        """See `Asks`."""
+        """Ask for input, as `Asks` does."""
         del asked
         request = MODELS.decode("CreateElicitationRequest", params, "an elicitation")
         return cast("dict[str, Any]", plain(await self._calls.elicitation_create(request)))
 
     def withdraw(self, request_id: RequestId | None) -> None:
-        """See `Asks`."""
+        """Withdraw a request, as `Asks` does."""
         if isinstance(request_id, int):  # as are all of this side's
             self._side.connection.abandon(request_id)
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """See `Asks`."""
+        """Tell that a page was dealt with, as `Asks` does."""
         complete = CompleteElicitationNotification(elicitation_id=elicitation_id)
         self._calls.elicitation_complete(complete)
 
     def auth_status(self, status: dict[str, Any]) -> None:
-        """Who is logged in now; the client has asked before (the method is unstable)."""
+        """Tell who is logged in now; the client has asked before (the method is unstable)."""
         self._calls.auth_status_update(
             MODELS.decode("AuthStatusUpdateNotification", status, "a status")
         )

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class AsksInV2:
-    """See `Asks`."""
+    """Asks a client of ACP v2, as `Asks` says."""
 
     def __init__(self, side: EitherAgentSide) -> None:
         self._side = side
@@ -38,13 +38,14 @@ class AsksInV2:
 
     @property
     def next_request_id(self) -> int | None:
-        """See `Asks`."""
+        """Return the id of the next request, as `Asks` does."""
         return self._side.next_request_id
 
     async def request_permission(
         self, question: PermissionQuestion, asked: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
-        """See `Asks`. Raises InvalidPayload for an outcome that is not known: it is no consent."""
+        """Ask for a permission, as `Asks` does. Raises InvalidPayload for an outcome that is not
+        known: it is no consent."""
         del asked
         response = await self._calls.session_request_permission(permission_request(question))
         outcome = response.outcome
@@ -60,7 +61,7 @@ class AsksInV2:
     async def elicitation_create(
         self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
-        """See `Asks`."""
+        """Ask for input, as `Asks` does."""
         del asked
         request = MODELS.decode("CreateElicitationRequest", params, "an elicitation")
         response = await self._calls.elicitation_create(request)
@@ -71,17 +72,17 @@ class AsksInV2:
         return cast("dict[str, Any]", plain(response))
 
     def withdraw(self, request_id: RequestId | None) -> None:
-        """See `Asks`."""
+        """Withdraw a request, as `Asks` does."""
         if isinstance(request_id, int):  # as are all of this side's
             self._side.connection.abandon(request_id)
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """See `Asks`."""
+        """Tell that a page was dealt with, as `Asks` does."""
         complete = CompleteElicitationNotification(elicitation_id=elicitation_id)
         self._calls.elicitation_complete(complete)
 
     def auth_status(self, status: dict[str, Any]) -> None:
-        """Who is logged in now; the client has asked before (the method is unstable)."""
+        """Tell who is logged in now; the client has asked before (the method is unstable)."""
         self._calls.auth_status_update(
             MODELS.decode("AuthStatusUpdateNotification", status, "a status")
         )

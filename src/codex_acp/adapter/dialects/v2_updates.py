@@ -1,4 +1,4 @@
-"""What a client that speaks ACP v2 is told; what it is asked is apart: most turns ask nothing."""
+"""Tells a client that speaks ACP v2; asking it is apart: most turns ask nothing."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class LoginCheck(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`: somebody has logged in or out, here or elsewhere."""
+        """Note that somebody has logged in or out, here or elsewhere."""
         del params
         if method == ACCOUNT_UPDATED:
             self._passed = None

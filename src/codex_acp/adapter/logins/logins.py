@@ -1,4 +1,4 @@
-"""What a client asks and hears of the login: in, out, how it stands, and when that has changed.
+"""Answers a client about the login: in, out, how it stands, and when that has changed.
 
 Loaded with the first request: most clients ask nothing of it.
 """
@@ -50,7 +50,7 @@ class Logins:
         """As the client has it; None: it has not asked, and is told nothing."""
 
     async def authenticate(self, method: str, meta: dict[str, Any] | None) -> None:
-        """See `Authentication.authenticate`."""
+        """Log in, as `Authentication.authenticate` does."""
         if method == GATEWAY:
             await self._providers.log_in(meta)
         else:

@@ -59,7 +59,7 @@ class Ends(NotificationSink):
             self.of(name).set_result(None if value_at(params, "success") is True else why)
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`: nothing can succeed any more."""
+        """Give up every login: nothing can succeed any more."""
         why = "Codex has ended" if error is None else str(error)
         for end in self._ends.values():
             if not end.done():

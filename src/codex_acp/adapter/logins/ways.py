@@ -1,4 +1,4 @@
-"""What this process can do for a login: open a browser, and say how it is started again."""
+"""Opens a browser for a login, and says how this process is started again."""
 
 from __future__ import annotations
 

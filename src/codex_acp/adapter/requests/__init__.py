@@ -1,1 +1,1 @@
-"""What Codex asks: given to the routing, asked of the person, answered once."""
+"""Server requests of Codex: given to the routing, asked of the person, answered once."""

@@ -1,4 +1,4 @@
-"""What the running of server requests may do with the session that a request belongs to."""
+"""Describes the session of a server request to whoever runs the request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SessionProtocol(Protocol):
-    """What a runner may do with the session that a request belongs to."""
+    """The session of a server request, as the runner of the request uses it."""
 
     def may_ask(self, thread_id: str, turn_id: str | None) -> bool:
         """Whether its person may be asked something for a turn; see `SessionMachine.may_ask`."""

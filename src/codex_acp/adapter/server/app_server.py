@@ -212,7 +212,7 @@ class _End(NotificationSink):
         self.reason = "it ended by itself"
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
+        """Take a notification, as `NotificationSink` says."""
 
     def on_closed(self, error: TransportError | None) -> None:
         self.reason = "it ended by itself" if error is None else str(error)

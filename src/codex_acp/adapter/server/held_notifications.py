@@ -1,4 +1,4 @@
-"""What Codex reports before somebody can read it: kept, in order, and handed over.
+"""Keeps the notifications that come before somebody can read them, in order, and hands them over.
 
 That is until the modules that read it are loaded, which takes milliseconds, or until the history
 of a session has been replayed, before which nothing new may be shown. Owns nothing but the order.

@@ -36,7 +36,7 @@ _STARTING: Final = "starting"
 
 
 class McpStartups:
-    """What one connection to Codex has said of its threads' MCP servers."""
+    """Notes what one connection to Codex says of its threads' MCP servers."""
 
     def __init__(self) -> None:
         self._statuses: dict[str, dict[str, str]] = {}

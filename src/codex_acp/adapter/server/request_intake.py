@@ -1,4 +1,4 @@
-"""What one app-server connection reports about its items, turns and requests, for the routing.
+"""Follows the items, turns and requests of one app-server connection, for the routing.
 
 A sink of all threads, sub-agents' included. The runner of server requests is made when the first
 request comes: most turns ask nothing, and its models take their time to load.

@@ -66,11 +66,12 @@ class ThreadlessNotifications(NotificationSink):
                 self._kept = [kept for kept in self._kept if kept.thread_id is None]
 
     def take_of(self, thread_id: str) -> list[tuple[str, JsonValue]]:
-        """What came for a sub-agent's thread before anybody heard it, in order."""
+        """Return what came for a sub-agent's thread before anybody heard it, in order."""
         return self._taken(thread_id)
 
     def take(self, thread_id: str) -> list[tuple[str, JsonValue]]:
-        """What came for a thread that has just been opened, and what has no thread, in order."""
+        """Return what came for a thread that has just been opened, and what has no thread, in
+        order."""
         return self._taken(None, thread_id)
 
     def _taken(self, *of: str | None) -> list[tuple[str, JsonValue]]:
@@ -99,6 +100,6 @@ class ThreadlessNotifications(NotificationSink):
         del self._kept[:-MAX_KEPT]
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`: each session hears that itself."""
+        """Do nothing: each session hears that itself."""
         del error
         self._kept = []

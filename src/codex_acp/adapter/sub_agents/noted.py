@@ -77,20 +77,20 @@ class NotedSubAgent(NotificationSink):
         self._ended = ended
 
     def announce(self) -> None:
-        """See `SubAgentSink`: the tool call does that."""
+        """Announce the sub-agent, as `SubAgentSink` does: the tool call does that."""
 
     def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
-        """See `SubAgentSink`."""
+        """Follow the thread, as `SubAgentSink` does."""
         hand_over(earlier, self)
         self._codex.subscribe(self._agent.thread_id, self)
 
     def waiting(self) -> AbstractContextManager[None]:
-        """See `SubAgentSink`: the session at the top says so."""
+        """Count a question that waits, as `SubAgentSink` does: the session at the top says so."""
         return nullcontext()
 
     @property
     def now(self) -> Activity:
-        """See `SubAgentSink`."""
+        """Return its activity, as `SubAgentSink` does."""
         return "idle" if self._agent.turn_id is None else "running"
 
     def detach(self) -> None:
@@ -100,7 +100,7 @@ class NotedSubAgent(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`: only what is over is worth a line."""
+        """Note what is over: only that is worth a line."""
         self._names(self._agent.thread_id, method, params)
         if method == "turn/started":
             self._agent.began(turn_of(params))
@@ -114,7 +114,7 @@ class NotedSubAgent(NotificationSink):
                     self._outlet.added()
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`: the session at the top says it."""
+        """Do nothing: the session at the top says it."""
         del error
         self._over()
 

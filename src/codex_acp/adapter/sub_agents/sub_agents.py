@@ -83,7 +83,7 @@ class SubAgents:
         return agent is not None and agent.started
 
     def state(self, thread_id: str) -> StateChanged:
-        """What one of them is doing."""
+        """Return the activity of a sub-agent."""
         return StateChanged(self._sinks[thread_id].now)
 
     def forget(self, thread_id: str) -> None:

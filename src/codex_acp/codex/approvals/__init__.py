@@ -1,1 +1,1 @@
-"""What a server request really is, and what may answer an approval without a person."""
+"""Classifies server requests, and answers an approval without a person."""

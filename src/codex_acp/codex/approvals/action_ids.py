@@ -53,7 +53,7 @@ ALLOWED_IN_DOUBT: Final = (
 
 
 class Collision(NamedTuple, Generic[K]):
-    """What fails closed together."""
+    """Requests that fail closed together."""
 
     pending: tuple[K, ...]
     """To be declined."""

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.running_items import Items
 
 REDACTED: Final = "[REDACTED_SECRET]"
-"""What an item has for each secret that Codex recognizes in a command; an approval is exact."""
+"""Text that an item has in place of each secret that Codex recognizes in a command; an approval is
+exact."""
 
 _GLOB_SIGN: Final = re.compile(r"[*?\[{]")
 

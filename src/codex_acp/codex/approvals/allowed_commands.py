@@ -41,7 +41,7 @@ _TOKEN: Final = re.compile(rf" +|(?P<word>(?:{_PIECE.pattern})+)|(?P<joint>[();<
 """
 
 _JOINTS: Final = frozenset({"&&", "||", "|", ";"})
-"""What may stand between two simple commands."""
+"""Signs that may stand between two simple commands."""
 
 _EXPANSIONS: Final = frozenset("$`\\")
 """With one of these a word is not what it looks like."""
@@ -171,7 +171,8 @@ def _without_quotes(piece: re.Match[str]) -> str:
 
 
 def _is_told(params: CommandExecutionRequestApprovalParams, found: list[Words]) -> bool:
-    """What Codex parsed of the command, which it may have seen otherwise, is among ``found``."""
+    """Return whether all that Codex parsed of the command, which it may have seen otherwise, is
+    among ``found``."""
     for action in params.command_actions or ():
         if isinstance(action, UnknownVariant):
             return False

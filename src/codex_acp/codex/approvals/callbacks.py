@@ -36,7 +36,8 @@ async def answer_of(
     argument: _Argument,
     seconds: float | None,
 ) -> _Value | CallbackFailed:
-    """What the callback returns, within ``seconds`` (None: no limit). Never its exception.
+    """Call the callback; return its value within ``seconds`` (None: no limit), never raise its
+    exception.
 
     A coroutine function runs on this loop, anything else in a thread of its own. Cancelling this
     cancels the callback, and is never held up by one that does not end.
@@ -79,7 +80,8 @@ def as_async(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
 
 
 async def called(callback: Callable[[Any], Any], argument: object) -> Any:
-    """What a function returns, sync (in a thread of its own) or async. Raises what it raises."""
+    """Call a function, async or sync (in a thread of its own); return its value, raise its
+    exception."""
     if is_async(callback):
         result = callback(argument)
     else:

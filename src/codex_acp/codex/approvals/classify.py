@@ -150,7 +150,7 @@ Classified: TypeAlias = ApprovalRequest | ElicitationRequest | ProgramOnly | Ref
 
 
 def classify(request: ServerRequest, items: Items) -> Classified:
-    """What ``request`` is, given the running items. Never raises for what Codex sent."""
+    """Return the class of ``request``, given the running items. Never raise for what Codex sent."""
     match request:
         case ItemCommandExecutionRequestApproval():
             return _command(request, items)

@@ -87,7 +87,7 @@ def allows(grant: Grant) -> bool:
 
 
 class OfferedGrants(NamedTuple):
-    """What may be chosen, in Codex's order, and what Codex listed that cannot be offered."""
+    """Decisions that may be chosen, in Codex's order, and those that cannot be offered."""
 
     grants: tuple[Grant, ...]
     unknown: tuple[str, ...] = ()
@@ -222,7 +222,7 @@ def _of_tool(meta: Any, call: models.McpToolCallThreadItem) -> OfferedGrants:
 
 
 def arguments_of(approval: ApprovalRequest) -> dict[str, JsonValue]:
-    """What is approved, as JSON: shown to the person, and digested (contract 3.2)."""
+    """Return the approved action as JSON: shown to the person, and digested (contract 3.2)."""
     match approval:
         case CommandApproval(request=command):
             return _object(command.params)

@@ -52,7 +52,8 @@ class HandlerGuard(PolicyRunner):
         withdraws it; None for what was allowed. Until the thread's turn is over."""
 
     async def guarded(self, request: ServerRequest, handler: _Handler) -> WireModel:
-        """What the program's own handler replies, unless Codex could take it for another action's.
+        """Return the reply of the program's own handler, unless Codex could take it for another
+        action's.
 
         Only that is checked (contract 3.7): whatever the handler replies is sent as it is. It is
         not asked about a URL that a browser reads as another (contract 2.4).
@@ -127,7 +128,7 @@ class HandlerGuard(PolicyRunner):
     async def _reply_of(
         self, handler: _Handler, request: ServerRequest, withdrawn: asyncio.Future[Deny]
     ) -> WireModel:
-        """What the handler replies; its refusal if another request turned out to share its id."""
+        """Return the handler's reply, or its refusal if another request shares its id."""
         task, waits = asyncio.current_task(), True
 
         def withdraw(done: asyncio.Future[Deny]) -> None:

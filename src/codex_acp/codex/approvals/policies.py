@@ -47,7 +47,7 @@ class ApprovalQuestion:
     """One pending action that Codex wants to run, as a policy sees it."""
 
     approval: ApprovalRequest
-    """What it is, with Codex's request: match on its class, such as `CommandApproval`."""
+    """The approval with Codex's request: match on its class, such as `CommandApproval`."""
     arguments: Mapping[str, JsonValue]
     """A copy of what would run, as plain JSON; a name that is absent was not sent.
 
@@ -96,7 +96,8 @@ Decision: TypeAlias = Allow | Deny
 
 
 class Interest(NamedTuple):
-    """What a policy could ever grant: used to warn when Codex will never ask (contract 6.2)."""
+    """Decisions that a policy could ever grant: used to warn when Codex will never ask (contract
+    6.2)."""
 
     anything: bool = False
     servers: frozenset[str] = frozenset()
@@ -117,11 +118,11 @@ class Policy(ABC):
 
     @property
     def interest(self) -> Interest:
-        """What it could ever grant."""
+        """Return the decisions that this policy could ever grant."""
         return Interest(anything=True)
 
     def __or__(self, other: Policy) -> Policy:
-        """See `first_of`."""
+        """Combine two policies as `first_of` does."""
         return first_of(self, other)
 
 

@@ -215,7 +215,8 @@ class PolicyRunner(NotificationSink):
         )
 
     async def _decided(self, open_: _Open) -> Decision:
-        """What the policy says, or why that does not matter any more; never waits for the hung."""
+        """Return the policy's decision, or why none matters any more; never wait for a policy that
+        hangs."""
         task = asyncio.get_running_loop().create_task(
             _decision(self._policy_of(open_.question), open_.question), name="a policy"
         )

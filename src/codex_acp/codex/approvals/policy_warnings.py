@@ -32,7 +32,7 @@ class StartedThread(Protocol):
 
     @property
     def sandbox(self) -> SandboxPolicy:
-        """What runs without asking."""
+        """The sandbox that commands run in unasked."""
 
     @property
     def approvals_reviewer(self) -> ApprovalsReviewer:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
     Source: TypeAlias = Literal["argument", "CODEX_PATH", "wheel", "PATH"]
-    """What named the binary."""
+    """Place that named the binary."""
 
 CODEX_PATH_VARIABLE = "CODEX_PATH"
 """Environment variable that names the binary."""
@@ -42,7 +42,7 @@ class CodexBinary:
         self.path: str = path
         """Absolute path of the binary."""
         self.source: Source = source
-        """What named it."""
+        """Place that named the binary."""
         self.path_dir: str | None = path_dir
         """Directory of helper programs (ripgrep) to put first on the child's PATH; wheel only."""
 
@@ -123,7 +123,7 @@ def _from_wheel() -> tuple[CodexBinary | None, str]:
 
 
 def _from_wheel_module() -> tuple[CodexBinary | None, str]:
-    """What the wheel itself says, for a layout that is new to us."""
+    """Ask the wheel itself for the binary, for a layout that is new to us."""
     from importlib import import_module
 
     try:

@@ -1,4 +1,4 @@
-"""What is said at the handshake with an app-server, as JSON: it must not wait for any model.
+"""Makes and reads the handshake with an app-server, as JSON: it must not wait for any model.
 
 Source: the app-server's README, "Initialization"; ``InitializeParams``, ``InitializeResponse``.
 """
@@ -79,7 +79,7 @@ def initialize_params(
 
 
 def user_agent_of(answer: JsonValue) -> str | None:
-    """What the server calls itself in its answer, read without a model; None: it does not say."""
+    """Return the server's name from its answer, read without a model; None: it has none."""
     return text_at(answer, "userAgent")
 
 

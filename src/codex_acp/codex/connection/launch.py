@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
 
 PROCESS_NAME = "codex app-server"
-"""What stands for the process in errors and logs."""
+"""Name of the process in errors and logs."""
 
 UNLOAD_AT_ONCE = ("-c", "thread_unload_delay_secs=0")
 """A thread that this side lets go of is free for another process at once, see `unloading`; what

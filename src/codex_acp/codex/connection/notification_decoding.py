@@ -79,13 +79,14 @@ class NotificationDecoder:
         """How often each kind came; the key is the method, with the problem if there is one."""
         self._unknown = unknown
         self.last: tuple[str, JsonValue, ServerNotification] | None = None
-        """What was read last, until `forget`."""
+        """The notification that was decoded last, until `forget`."""
 
     def __repr__(self) -> str:
         return f"NotificationDecoder(unreadable={self.unreadable.total()})"
 
     def decode(self, method: str, params: JsonValue) -> ServerNotification:
-        """See `decode_notification`. Several sinks may ask for one notification: it is read once.
+        """Decode as `decode_notification` does. Several sinks may ask for one notification: it is
+        read once.
 
         They get the same event, and must not change it.
         """

@@ -1,4 +1,4 @@
-"""What an app-server of another version sends that the schema does not know: counted, logged once.
+"""Counts what an app-server of another version sends outside of the schema, and logs each once.
 
 Unknown fields, enum values and union members are kept by the models; here they are found in a
 message that was read, and counted. Owns the counts and their bounds. Must not know what anything

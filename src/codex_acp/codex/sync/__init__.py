@@ -78,9 +78,9 @@ class Codex(LoopCalls, WaitingCalls):
         )
         """The client on the event loop; `call` runs its coroutines."""
         self.handle = self.client.handle
-        """See `CodexClient.handle`."""
+        """`CodexClient.handle`."""
         self.tool = self.client.tool
-        """See `CodexClient.tool`."""
+        """`CodexClient.tool`."""
         self._entered = False
 
     def __enter__(self) -> Self:
@@ -99,7 +99,7 @@ class Codex(LoopCalls, WaitingCalls):
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """See `close`."""
+        """Close, as `close` does."""
         self.close()
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class Codex(LoopCalls, WaitingCalls):
 
 
 class Threads:
-    """See `codex_acp.codex.Threads`."""
+    """The threads, as `codex_acp.codex.Threads` has them."""
 
     def __init__(self, codex: Codex) -> None:
         self._codex = codex
@@ -145,7 +145,7 @@ class Threads:
         policy: Policy | None = None,
         **options: Unpack[StartOptions],
     ) -> Thread:
-        """See `codex_acp.codex.Threads.start`."""
+        """Start a thread, as `codex_acp.codex.Threads.start` does."""
         return self._made(
             partial(self._threads.start, trust=trust, tools=tools, policy=policy, **options)
         )
@@ -159,7 +159,7 @@ class Threads:
         policy: Policy | None = None,
         **options: Unpack[ResumeOptions],
     ) -> Thread:
-        """See `codex_acp.codex.Threads.resume`."""
+        """Resume a thread, as `codex_acp.codex.Threads.resume` does."""
         return self._made(
             partial(
                 self._threads.resume, thread_id, trust=trust, tools=tools, policy=policy, **options
@@ -175,7 +175,7 @@ class Threads:
         policy: Policy | None = None,
         **options: Unpack[ForkOptions],
     ) -> Thread:
-        """See `codex_acp.codex.Threads.fork`."""
+        """Fork a thread, as `codex_acp.codex.Threads.fork` does."""
         return self._made(
             partial(
                 self._threads.fork, thread_id, trust=trust, tools=tools, policy=policy, **options
@@ -183,11 +183,11 @@ class Threads:
         )
 
     def get(self, thread_id: str) -> Thread:
-        """See `codex_acp.codex.Threads.get`."""
+        """Return a thread by its id, as `codex_acp.codex.Threads.get` does."""
         return Thread(self._codex, self._threads.get(thread_id))
 
     def list(self, **options: Unpack[ListOptions]) -> Iterator[Thread]:
-        """See `codex_acp.codex.Threads.list`."""
+        """List the stored threads, as `codex_acp.codex.Threads.list` does."""
         return self._listed(self._threads.list(**options))
 
     def _listed(self, threads: AsyncIterator[one_thread.Thread]) -> Iterator[Thread]:
@@ -199,7 +199,7 @@ class Threads:
 
 
 class Thread:
-    """See `codex_acp.codex.Thread`, which is this one's ``thread``."""
+    """A thread; its ``thread`` is the `codex_acp.codex.Thread`."""
 
     def __init__(self, codex: Codex, thread: one_thread.Thread) -> None:
         self._codex = codex
@@ -213,12 +213,12 @@ class Thread:
 
     @property
     def info(self) -> ThreadInfo:
-        """See `codex_acp.codex.Thread.info`."""
+        """Return what Codex last told of the thread, as `codex_acp.codex.Thread.info` does."""
         return self.thread.info
 
     @property
     def settings(self) -> Settings:
-        """See `codex_acp.codex.Thread.settings`."""
+        """Return the settings of the thread, as `codex_acp.codex.Thread.settings` does."""
         return self.thread.settings
 
     @overload
@@ -247,7 +247,7 @@ class Thread:
         silent_after: float | None = None,
         **options: Unpack[TurnOptions],
     ) -> RunResult[T]:
-        """See `codex_acp.codex.Thread.run`. Ctrl-C interrupts the turn."""
+        """Run a turn, as `codex_acp.codex.Thread.run` does. Ctrl-C interrupts the turn."""
         run: Callable[..., Awaitable[RunResult[T]]] = self.thread.run
         given = partial(run, prompt, output_type=output_type, silent_after=silent_after)
         return self._codex.call(partial(given, **options))
@@ -260,7 +260,7 @@ class Thread:
         silent_after: float | None = None,
         **options: Unpack[TurnOptions],
     ) -> Turn[T]:
-        """See `codex_acp.codex.Thread.turn`."""
+        """Start a turn, as `codex_acp.codex.Thread.turn` does."""
         turn = self.thread.turn(
             prompt, output_type=output_type, silent_after=silent_after, **options
         )
@@ -274,7 +274,7 @@ class Thread:
         policy: Policy | None = None,
         **options: Unpack[ResumeOptions],
     ) -> Thread:
-        """See `codex_acp.codex.Thread.resume`."""
+        """Resume a thread, as `codex_acp.codex.Thread.resume` does."""
         return self._codex.threads.resume(
             self.id, trust=trust, tools=tools, policy=policy, **options
         )
@@ -287,33 +287,33 @@ class Thread:
         policy: Policy | None = None,
         **options: Unpack[ForkOptions],
     ) -> Thread:
-        """See `codex_acp.codex.Thread.fork`."""
+        """Fork a thread, as `codex_acp.codex.Thread.fork` does."""
         return self._codex.threads.fork(self.id, trust=trust, tools=tools, policy=policy, **options)
 
     def read(self, *, include_turns: bool = True) -> ThreadInfo:
-        """See `codex_acp.codex.Thread.read`."""
+        """Read the stored thread, as `codex_acp.codex.Thread.read` does."""
         return self._codex.call(partial(self.thread.read, include_turns=include_turns))
 
     def compact(self) -> None:
-        """See `codex_acp.codex.Thread.compact`."""
+        """Compact the history, as `codex_acp.codex.Thread.compact` does."""
         self._codex.call(self.thread.compact)
 
     def rename(self, name: str) -> None:
-        """See `codex_acp.codex.Thread.rename`."""
+        """Rename the thread, as `codex_acp.codex.Thread.rename` does."""
         self._codex.call(self.thread.rename, name)
 
     def archive(self) -> None:
-        """See `codex_acp.codex.Thread.archive`."""
+        """Archive the thread, as `codex_acp.codex.Thread.archive` does."""
         self._codex.call(self.thread.archive)
 
     def unarchive(self) -> None:
-        """See `codex_acp.codex.Thread.unarchive`."""
+        """Take the thread out of the archive, as `codex_acp.codex.Thread.unarchive` does."""
         self._codex.call(self.thread.unarchive)
 
     def delete(self) -> None:
-        """See `codex_acp.codex.Thread.delete`."""
+        """Delete the thread, as `codex_acp.codex.Thread.delete` does."""
         self._codex.call(self.thread.delete)
 
     def unsubscribe(self) -> None:
-        """See `codex_acp.codex.Thread.unsubscribe`."""
+        """Stop following the thread, as `codex_acp.codex.Thread.unsubscribe` does."""
         self._codex.call(self.thread.unsubscribe)

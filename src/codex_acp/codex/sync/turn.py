@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 class Turn(Generic[T]):
-    """See `codex_acp.codex.Turn`: ``with thread.turn(...) as turn: for event in turn: ...``.
+    """A running turn, as `codex_acp.codex.Turn`: ``with thread.turn(...) as turn: for event in
+    turn: ...``.
 
     Iterating one that was not entered enters it, and leaves it when the loop is left.
     """
@@ -35,12 +36,12 @@ class Turn(Generic[T]):
 
     @property
     def id(self) -> str:
-        """See `codex_acp.codex.Turn.id`."""
+        """Return the id of the turn, as `codex_acp.codex.Turn.id` does."""
         return self.turn.id
 
     @property
     def so_far(self) -> RunResult[None]:
-        """See `codex_acp.codex.Turn.so_far`."""
+        """Return the result so far, as `codex_acp.codex.Turn.so_far` does."""
         return self.turn.so_far
 
     def __enter__(self) -> Self:
@@ -62,19 +63,19 @@ class Turn(Generic[T]):
             yield from self._events()
 
     def result(self) -> RunResult[T]:
-        """See `codex_acp.codex.Turn.result`."""
+        """Wait for the result, as `codex_acp.codex.Turn.result` does."""
         return self._codex.call(self.turn.result)
 
     def steer(self, more: Input) -> None:
-        """See `codex_acp.codex.Turn.steer`."""
+        """Add input to the running turn, as `codex_acp.codex.Turn.steer` does."""
         self._codex.call(self.turn.steer, more)
 
     def interrupt(self) -> None:
-        """See `codex_acp.codex.Turn.interrupt`."""
+        """Interrupt the turn, as `codex_acp.codex.Turn.interrupt` does."""
         self._codex.call(self.turn.interrupt)
 
     def detach(self) -> None:
-        """See `codex_acp.codex.Turn.detach`."""
+        """Leave the turn running, as `codex_acp.codex.Turn.detach` does."""
         self._codex.call(self.turn.detach)
 
     def _events(self) -> Iterator[ServerNotification]:

@@ -33,7 +33,7 @@ class GitProgram(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What it is, in one line in which nothing is invisible."""
+        """Describe the program in one line in which nothing is invisible."""
         if not self.key:
             return f"{self.file!r} can name any: {self.value}"
         return f"{self.key!r} names {self.value!r} in {self.file!r}"
@@ -87,7 +87,7 @@ _ALLOWS_HELPERS: Final = frozenset({"protocol.allow", "protocol.ext.allow"})
 _LFS: Final = re.compile(
     r"git[- ]lfs (?:clean(?: --)? %f|smudge(?: --skip)?(?: --)? %f|filter-process(?: --skip)?)\Z"
 )
-"""What ``git lfs install`` writes, in all of its versions."""
+"""Values that ``git lfs install`` writes, in all of its versions."""
 
 _NETWORK: Final = re.compile(r"(?:https?|ssh|git|git\+ssh|ssh\+git|ftps?)://|[^/:]+:(?!:|//)")
 """A URL of which git itself knows how to fetch, and which is no path of this machine."""

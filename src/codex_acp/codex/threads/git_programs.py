@@ -56,17 +56,17 @@ MAX_INCLUDES: Final = 10
 
 _HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
 _ELSEWHERE: Final = ("/proc", "/dev/fd")
-"""What a path there leads to depends on the process that opens it."""
+"""Directories whose paths lead elsewhere in each process."""
 
 Stamp: TypeAlias = "tuple[int, ...] | None"
 
 
 class Look(NamedTuple):
-    """What was found for one directory, and of which files."""
+    """Programs that were found for one directory, and the files that were read."""
 
     programs: tuple[GitProgram, ...]
     stamps: tuple[tuple[str, Stamp], ...]
-    """What was looked at, also what was not there, and how each looked to the file system."""
+    """Files that were looked at, missing ones too, and each one's state in the file system."""
 
     @property
     def holds(self) -> bool:

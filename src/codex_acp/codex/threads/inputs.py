@@ -1,4 +1,4 @@
-"""What is said to a turn: text, images, and whatever else Codex takes.
+"""Makes the input of a turn: text, images, and whatever else Codex takes.
 
 Owns the short forms. The long ones are the members of `UserInput` in `codex_acp.codex.types`:
 audio, files that were uploaded.

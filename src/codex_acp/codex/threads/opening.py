@@ -39,7 +39,7 @@ class Opening(NamedTuple):
     params: JsonObject
     """Those of ``thread/start``."""
     restore: JsonObject | None
-    """What ``thread/settings/update`` gives it before its first turn; None: it has it already."""
+    """Settings for ``thread/settings/update`` before its first turn; None: it has them already."""
 
 
 def read_params(cwd: str) -> JsonObject:
@@ -151,7 +151,7 @@ def left_out(read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
 
 
 def brought(config: JsonObject, files: Collection[str]) -> list[str]:
-    """What a ``.codex`` folder brings, in words; ``files`` are the names in it."""
+    """Describe what a ``.codex`` folder brings; ``files`` are the names in it."""
     servers = len(object_at(config, "mcp_servers"))
     found = [f"{servers} MCP server{'s' * (servers > 1)}"] if servers else []
     if "hooks" in config or "hooks.json" in files:
@@ -164,7 +164,7 @@ def brought(config: JsonObject, files: Collection[str]) -> list[str]:
 
 
 def _layers(read: JsonValue) -> Iterator[JsonObject]:
-    """What each layer of the configuration sets, the highest first, without those left out."""
+    """Yield each layer of the configuration, the highest first, without those left out."""
     for layer in list_at(read, "layers"):
         entry = object_at(layer)
         if not entry.get("disabledReason"):

@@ -37,7 +37,7 @@ SANDBOXES: Final = ("read-only", "workspace-write", "danger-full-access")
 
 
 class _ThreadOptions(TypedDict, total=False):
-    """What a thread may be given whenever it is loaded."""
+    """Options that a thread may be given whenever it is loaded."""
 
     cwd: str | os.PathLike[str]
     """The directory it works in; a relative one is made absolute here."""

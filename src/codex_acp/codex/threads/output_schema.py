@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DROPPED: Final = ("default", "title", "discriminator", "examples")
-"""What says nothing about the answer, or is refused."""
+"""Keywords that say nothing about the answer, or that the model's service refuses."""
 
 
 class OutputType(Generic[T]):

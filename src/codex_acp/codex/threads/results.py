@@ -1,4 +1,4 @@
-"""What a turn has come to: its items, its text, its usage, its end.
+"""Collects the result of a turn: its items, its text, its usage, its end.
 
 Owns the collecting of one turn's notifications into that. Must not know how they come.
 """
@@ -48,7 +48,7 @@ class RunResult(Generic[T]):
     usage: ThreadTokenUsage | None
     """Tokens, as last reported: of the whole thread, and of its last request to the model."""
     error: TurnError | None
-    """What went wrong, if the turn failed."""
+    """Error of a turn that failed, else None."""
     turn: TurnInfo | None
     """The turn as Codex reported its end: times and the like."""
 
@@ -76,7 +76,7 @@ class TurnRecord:
                 self.ended = end.turn
 
     def result(self, turn_id: str) -> RunResult[None]:
-        """What there is so far."""
+        """Return the result so far."""
         ended = self.ended
         return RunResult(
             thread_id=self._thread_id,
@@ -92,7 +92,8 @@ class TurnRecord:
 
     @property
     def text(self) -> str:
-        """See `RunResult.text`. Messages that are marked as comments on the work do not count."""
+        """Return the text as `RunResult.text` has it. Messages that are marked as comments on the
+        work do not count."""
         last = ""
         for item in reversed(self._items.values()):
             if not isinstance(item, models.AgentMessageThreadItem):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Settings: TypeAlias = ThreadStartResponse | ThreadResumeResponse | ThreadForkResponse
 
     T = TypeVar("T", default=None)
-    """What an answer is read as: nothing, where no type is asked for."""
+    """Type that the answer is read as; None where no type is asked for."""
 
 
 class Thread:
@@ -65,7 +65,7 @@ class Thread:
 
     @property
     def info(self) -> ThreadInfo:
-        """What Codex last told this object of the thread: preview, name, times, directory.
+        """Return what Codex last told this object of the thread: preview, name, times, directory.
 
         Raises MisuseError if that is nothing: `read` it first.
         """
@@ -78,7 +78,7 @@ class Thread:
 
     @property
     def settings(self) -> Settings:
-        """What it was loaded with: model, directory, sandbox, approval policy.
+        """Return the settings that it was loaded with: model, directory, sandbox, approval policy.
 
         Raises MisuseError if this object did not start, resume or fork it.
         """
@@ -220,7 +220,7 @@ class Thread:
         return Thread(self._services, *opened)
 
     async def read(self, *, include_turns: bool = True) -> ThreadInfo:
-        """What Codex has stored of it, with its turns and their items; loads nothing.
+        """Read what Codex has stored of it, with its turns and their items; load nothing.
 
         `info` has the same from then on.
         """

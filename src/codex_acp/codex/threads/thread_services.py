@@ -1,4 +1,4 @@
-"""What the threads of one client share: how one opens, its tools, the watches of its turns.
+"""Opens the threads of one client, and has their tools and the watches of their turns.
 
 Owns what is sent to open a thread and what is remembered of the answer, which stays JSON: a
 program has its thread before a model is loaded.
@@ -91,14 +91,14 @@ class ThreadServices(NotificationSink):
         client.subscribe_all(self, MAY_UNLOAD)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
+        """Take one notification, as `NotificationSink` says."""
         thread_id = thread_of(params)
         if thread_id is not None and is_unloaded(method, params):
             self._closed[thread_id] = None
 
     @property
     def watches(self) -> Watches:
-        """What watches running turns for silence."""
+        """Return the watchdogs of running turns."""
         if self._watches is None:
             from codex_acp.codex.threads.silence import Watches
 
@@ -114,7 +114,7 @@ class ThreadServices(NotificationSink):
         tools: Iterable[Tool | Callable[..., object]],
         policy: Policy | None,
     ) -> OpenThread:
-        """See `Threads.resume`."""
+        """Resume a stored thread, as `Threads.resume` says."""
         params = trusted(params_of(options, ResumeOptions), trust=trust)
         params["threadId"] = thread_id
         return await self.open("thread/resume", params, tools, policy)
@@ -128,7 +128,7 @@ class ThreadServices(NotificationSink):
         tools: Iterable[Tool | Callable[..., object]],
         policy: Policy | None,
     ) -> OpenThread:
-        """See `Threads.fork`."""
+        """Fork a stored thread, as `Threads.fork` says."""
         if options.get("ephemeral"):
             options.setdefault("exclude_turns", True)  # Codex forks no other way without a file
         params = trusted(params_of(options, ForkOptions), trust=trust)
@@ -268,7 +268,7 @@ class _Report(NotificationSink):
             self.came.set()
 
     def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - of the protocol
-        """See `NotificationSink`: whoever uses the thread finds out."""
+        """Do nothing: whoever uses the thread finds out."""
         self.came.set()
 
 

@@ -49,7 +49,7 @@ class ToolCalls(NotificationSink):
         self._tools[thread_id] = known | _by_name(tools, known)
 
     def offered(self, more: Iterable[Tool | Callable[..., object]]) -> list[JsonValue]:
-        """What ``thread/start`` is told: the tools of every thread, and these. Raises as `add`."""
+        """Return the tools for ``thread/start``: every thread's, and these. Raises as `add`."""
         every = self._tools[EVERY_THREAD]
         return [t.spec() for t in (every | _by_name(more, every)).values()]
 
@@ -84,7 +84,7 @@ class ToolCalls(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`. A call that Codex waits for no more is ended.
+        """End a call that Codex waits for no more.
 
         Codex settles a call itself in some ends of a turn, and says nothing of it in others.
         """

@@ -54,9 +54,9 @@ class Tool:
     ) -> None:
         given = getattr(function, "__name__", type(function).__name__)
         self.function = function
-        """What is called, by keywords."""
+        """Function that is called, by keywords."""
         self.name: str = given if name is None else name
-        """What the model calls it."""
+        """Name that the model calls it by."""
         if not _NAME.fullmatch(self.name):
             message = f"{self.name!r} is no name for a tool: letters, digits, _ and -, at most 64"
             raise MisuseError(message)
@@ -67,7 +67,7 @@ class Tool:
         self.description: str = (
             inspect.getdoc(function) or "" if description is None else description
         )
-        """What the model is told of it."""
+        """Description that the model reads."""
         self._arguments = _arguments_of(function, self.name)
         self.input_schema: dict[str, Any] = _schema_of(self._arguments, self.name)
         """The JSON Schema of its arguments, an object."""
@@ -135,7 +135,7 @@ def tool(
 
 
 def _arguments_of(function: Callable[..., object], name: str) -> TypeAdapter[Any]:
-    """What reads the arguments and gives them as a dict; the function itself is not called."""
+    """Return an adapter that reads the arguments into a dict; it does not call the function."""
     named = function if inspect.isroutine(function) else type(function).__call__.__get__(function)
     for parameter in inspect.signature(named).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -178,7 +178,7 @@ def _told(result: object) -> DynamicToolCallResponse:
 
 
 def _parts() -> tuple[type, ...]:
-    """What is a part of a result by itself."""
+    """Return the types that are a part of a result by themselves."""
     return (
         models.InputTextDynamicToolCallOutputContentItem,
         models.InputImageDynamicToolCallOutputContentItem,

@@ -23,7 +23,7 @@ LONGEST_LINE: Final = 8192
 
 
 def trust_root(directory: str) -> str:
-    """What has to be trusted so that ``directory`` is: its repository, else itself.
+    """Return the directory to trust so that ``directory`` is trusted: its repository, else itself.
 
     The nearest directory with a ``.git`` that Codex takes for one; what a file of that name says
     is not followed.
@@ -118,7 +118,7 @@ def is_false_worktree(root: str) -> bool:
 
 
 def _line(path: str) -> str:
-    """What a small file says; nothing if it is none, such as a pipe, which would not end."""
+    """Read a small file; return nothing of what is no file, such as a pipe, which would not end."""
     if not os.path.isfile(path):  # noqa: PTH113
         return ""
     try:

@@ -100,7 +100,7 @@ class Turn(Generic[T]):
 
     @property
     def so_far(self) -> RunResult[None]:
-        """What has come of it up to the last notification that was taken."""
+        """Return its result up to the last notification that was taken."""
         return self._record.result(self.id)
 
     async def __aenter__(self) -> Self:
@@ -119,7 +119,7 @@ class Turn(Generic[T]):
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        """See `aclose`."""
+        """Close, as `aclose` does."""
         await self.aclose()
 
     def __aiter__(self) -> Self:

@@ -147,7 +147,7 @@ class TurnWatchdog(NotificationSink):
             self._forget(*[turn for turn in self._heard if turn.thread_id == thread_id])
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`: the end is an event of its own, no silence."""
+        """Do nothing: the end is an event of its own, no silence."""
         del error
         self._heard.clear()
 
