@@ -70,6 +70,19 @@ def test_a_catch_all_arm_only_asserts_that_it_is_never_reached() -> None:
     assert offenders == []
 
 
+def test_a_docstring_begins_with_a_verb_or_a_noun_and_not_with_a_clause() -> None:
+    offenders = [
+        f"{_name(path)}:{node.lineno}: {node.value.value[:40]!r}"
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and re.match(r"\s*(What|Who|Whose|See)\b", node.value.value)
+    ]
+    assert offenders == []
+
+
 def test_every_module_says_what_it_owns() -> None:
     assert [_name(p) for p in SOURCES if not ast.get_docstring(_tree(p))] == []
 

@@ -60,7 +60,7 @@ _PRIVATE: Final = re.compile(
 """A key whose value no command line may show: other users of the machine can read that."""
 
 _ARGUMENTS: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
-"""What a server is called with, or a table of servers: a secret of it may look like anything."""
+"""Arguments of a server, or a table of servers: a secret in them may look like anything."""
 
 _SERVER: Final = re.compile(r"mcp_servers\.[^.]+\.")
 """All of a server goes one way: Codex does not start where it is told of one without its command or
@@ -74,7 +74,7 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class AdapterVariables(NamedTuple):
-    """What they come to."""
+    """Settings that the variables come to."""
 
     arguments: tuple[str, ...]
     """For ``codex app-server``, with those of the command line."""
@@ -178,7 +178,7 @@ def _names_private(value: Any) -> bool:
 
 
 def _secrets_under(key: str, value: Any) -> Iterator[str]:
-    """What of a setting whose name says so is a secret."""
+    """Yield the secrets of a setting whose name says that it has one."""
     from codex_acp.transcript.given import secrets_in
 
     return secrets_in(value, key.rpartition(".")[2], given=True)

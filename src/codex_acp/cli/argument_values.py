@@ -1,4 +1,4 @@
-"""What the arguments of a command come to: a number, a directory, or all of them as a dataclass."""
+"""Reads the arguments of a command: as a number, a directory, or all of them as a dataclass."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def demo_parser() -> argparse.ArgumentParser:
 
 
 def login_parser() -> argparse.ArgumentParser:
-    """What is told of ``login``; Codex itself reads what follows it."""
+    """Return the parser that describes ``login``; Codex itself reads what follows it."""
     parser = parser_of(
         "login",
         usage="%(prog)s [arguments of `codex login`]",

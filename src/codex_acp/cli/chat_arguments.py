@@ -24,12 +24,12 @@ exit codes: 0 left by the person, 1 the agent failed, 2 usage,
 """
 
 CHOOSE: Final = ""
-"""What ``--resume`` without an id stands for."""
+"""Value of ``--resume`` without an id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions(AgentOptions):
-    """What ``chat`` is to do."""
+    """Options of ``chat``."""
 
     prompt: str | None = None
     """The first prompt."""

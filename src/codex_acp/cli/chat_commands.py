@@ -30,7 +30,7 @@ OURS: Final = {
 }
 
 ALWAYS_OURS: Final = ("help", "exit", "quit")
-"""What no agent can take away."""
+"""Commands that no agent can take away."""
 
 ON_OFF: Final = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 
@@ -43,7 +43,7 @@ class Leave(Exception):
 
 
 class ChatCommands:
-    """What is typed in one session."""
+    """Commands that are typed in one session."""
 
     def __init__(self, screen: TextOutput, session: Session) -> None:
         self._screen = screen
@@ -113,7 +113,7 @@ class ChatCommands:
 
 
 def values_of(session: Session, name: str) -> list[str]:
-    """What may follow one of our commands, to be completed."""
+    """Return the words that may follow one of our commands, to be completed."""
     if name == "options":
         return [option.id for option in session.options.all]
     setting = _settings(session).get(name)

@@ -1,4 +1,4 @@
-"""What a person types into ``codex-acp-sdk chat``: with line editing, history and completion.
+"""Reads what a person types into ``codex-acp-sdk chat``: with line editing, history and completion.
 
 Owns the history's file, which is the user's alone. The only module that uses prompt_toolkit.
 """
@@ -57,8 +57,7 @@ class ChatInput:
         )
 
     async def line(self, session: Session) -> str:
-        """What the person wants, when no question is open. Raises Leave for Ctrl-D, and for Ctrl-C
-        twice."""
+        """Read a line, when no question is open. Raises Leave for Ctrl-D, and for Ctrl-C twice."""
         warned = False
         await self._screen.free.wait()
         with self._screen.held():

@@ -48,7 +48,7 @@ class Command(NamedTuple):
     summary: str
     """One line of the program's help."""
     usage: str
-    """What may follow the word, for the program's usage."""
+    """Arguments that may follow the word, for the program's usage."""
     parser: Callable[[], argparse.ArgumentParser]
     run: Callable[[argparse.Namespace], int]
 

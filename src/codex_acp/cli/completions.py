@@ -1,4 +1,4 @@
-"""What completes the command in a shell, made from its parsers.
+"""Makes the completions of the command for a shell, from its parsers.
 
 Each script is static text: completing starts no program, so it is as fast as the shell. Must not
 know which commands and options there are.
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     """Command → what it does, and its parser; the first is the one whose word may be left out."""
 
 Value: TypeAlias = "Literal['files', 'directories', 'free'] | tuple[str, ...]"
-"""What an argument is: a path, something that nobody can list, or one of some words."""
+"""Kind of an argument: a path, something that nobody can list, or one of some words."""
 
 _VALUES: Final[Mapping[str, Value]] = {
     "FILE": "files", "PATH": "files", "OUT": "files", "DIR": "directories", "LEVEL": LEVELS,
 }  # fmt: skip
-"""What the placeholder of an argument stands for; all others are free."""
+"""Kinds of arguments by their placeholders; all others are free."""
 
 _HELP_LENGTH: Final = 70
 

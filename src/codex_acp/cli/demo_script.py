@@ -1,4 +1,4 @@
-"""What the scripted model of ``codex-acp-sdk demo`` does, and the MCP server that it calls.
+"""Scripts the model of ``codex-acp-sdk demo``, and the MCP server that it calls.
 
 It goes by words of the prompt, so that any prompt gets a sensible answer: from the tour, from an
 editor. Pure data. Must not know how it travels.

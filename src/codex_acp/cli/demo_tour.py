@@ -39,7 +39,7 @@ ANSWERS: Final = (
     "answer it", "1", "Ann", "y", "send it",
     "open it",
 )  # fmt: skip
-"""What is typed: the key of the choice that begins so, else the words themselves."""
+"""Answers that are typed: the key of the choice that begins so, else the words themselves."""
 
 PACE: Final = 0.7
 """Seconds for a person who watches to read a question."""
@@ -89,7 +89,7 @@ class Tour:
         return 0 if all_right else FAILED
 
     def _checked(self, result: PromptResult) -> Iterator[tuple[bool, str]]:
-        """What must have come of it, whether it has, in words."""
+        """Yield what must have come of it, with whether it has, in words."""
         ran = {call.title: call.status for call in result.tool_calls}
         answers = [answer.get("result") for answer in self.server.answers()]
         text = " ".join(result.messages)

@@ -1,4 +1,5 @@
-"""What sessions do, as lines of the log: their events from INFO on, every message's name at DEBUG.
+"""Writes the events of sessions as lines of the log: their events from INFO on, every message's
+name at DEBUG.
 
 The words are those of ``codex-acp-sdk transcript``; what a message holds is not logged.
 """

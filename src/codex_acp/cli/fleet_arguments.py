@@ -37,7 +37,7 @@ with --json, standard output has one object a line: {"type": "result", "id",
 
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
-    """What ``fleet run`` is to do."""
+    """Options of ``fleet run``."""
 
     tasks: str
     out: str

@@ -1,4 +1,4 @@
-"""What a running fleet shows on stderr: a live table in a terminal, elsewhere a line a change.
+"""Shows a running fleet on stderr: a live table in a terminal, elsewhere a line a change.
 
 Owns what of an event a person wants to see. Words of others are made visible first.
 """

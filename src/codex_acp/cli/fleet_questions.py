@@ -36,7 +36,7 @@ class FleetQuestions:
             return await questions.permission(permission)
 
     async def form(self, task_id: str, form: Form) -> FormAnswer:
-        """What the person filled in."""
+        """Ask the person to fill in a form."""
         async with self._turn(task_id) as questions:
             return await questions.form(form)
 

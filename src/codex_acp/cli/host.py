@@ -1,4 +1,4 @@
-"""What ``run`` and ``chat`` share: the agent, who answers its questions, and how both end.
+"""Hosts the agent of ``run`` and ``chat``: who answers its questions, and how both end.
 
 Owns the policy for permissions, the login in place, and what signals do. Must not know how many
 prompts there are.

@@ -20,7 +20,7 @@ class EndSignals:
 
     def __init__(self) -> None:
         self.number: int = signal.SIGINT
-        """What the KeyboardInterrupt stands for."""
+        """Signal that the KeyboardInterrupt stands for."""
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Self:

@@ -60,7 +60,7 @@ class _Shown:
         self._show(_encoded(line).decode())
 
     def close(self, seconds: float) -> None:
-        """What was handed over is shown already."""
+        """Do nothing: what was handed over is shown already."""
 
 
 class LogHandler(logging.Handler):

@@ -14,7 +14,7 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
 
 _NOT_TAKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""What writing to a file that takes no more ends with."""
+"""Errors of writing to a file that takes no more."""
 
 BAD_DIRECTORY = 2
 """Exit code where a path is given from a directory that is not there any more."""

@@ -115,7 +115,7 @@ class AgentOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(AgentOptions):
-    """What ``run`` is to do."""
+    """Options of ``run``."""
 
     prompt: str
     session: str | None = None
@@ -148,7 +148,7 @@ def prompt_text(argument: str) -> str:
 
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `AgentOptions` has."""
+    """Add the arguments of `AgentOptions`."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--agent", metavar="NAME", help="codex (default) or claude (by npx)")
     which.add_argument(

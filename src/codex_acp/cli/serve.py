@@ -47,10 +47,10 @@ ADAPTER_VARIABLES = frozenset(
         "MODEL_PROVIDER",
     }
 )
-"""See `codex_acp.cli.adapter_variables`, which is loaded if one of them is set."""
+"""Variables of `codex_acp.cli.adapter_variables`, which is loaded if one of them is set."""
 
 TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
-"""See `transcript_path`; looked for here, since without one nothing of a transcript is loaded."""
+"""Variable of `transcript_path`, looked for here: without it nothing of a transcript is loaded."""
 
 TERMINAL_HINT = (
     "codex-acp-sdk: this is an ACP agent, which an editor starts and speaks with.\n"

@@ -1,4 +1,4 @@
-"""What ``codex-acp-sdk --version`` prints: ours, the schemas' and the binary's version."""
+"""Prints ``codex-acp-sdk --version``: ours, the schemas' and the binary's version."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
         "denied": Sent(decline=("refusal",), why="It says no, with the reason, to the older turn."),
     },
 }
-"""What changes the meaning inside a request, or answers it → what becomes of each value."""
+"""Values that change the meaning inside a request, or answer it → what becomes of each."""
 
 TABLES: Final[Mapping[str, Mapping[str, AnyRow]]] = cast(
     "Mapping[str, Mapping[str, AnyRow]]",

@@ -34,9 +34,9 @@ class EarlyTurn:
         self._codex = codex
         self.message = message
         self.when_inserted = when_inserted
-        """See `Session.prompt`."""
+        """Called with the message's id when Codex has taken it."""
         self.message_id: str = os.urandom(16).hex()
-        """What Codex calls the message."""
+        """Id of the message."""
         self.written: int | None = (
             codex.link.offered if isinstance(codex.link, ChildProcess) else None
         )

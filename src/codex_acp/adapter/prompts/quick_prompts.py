@@ -28,7 +28,7 @@ called with is called with the message's id when Codex has taken it."""
 
 
 class RunPrompt(Protocol):
-    """See `CodexAgent.run_prompt`."""
+    """Runs a prompt, as `CodexAgent.run_prompt` does."""
 
     async def __call__(
         self, session_id: str, blocks: Sequence[Block], *, early: EarlyTurn | None
@@ -59,7 +59,7 @@ def at_its_end(run_prompt: RunPrompt) -> AnswerPrompt:
 
 
 class QuickPrompts:
-    """See `Side`, ``quick``: called with the params of each ``session/prompt``."""
+    """Begins plain prompts early: called with the params of each ``session/prompt``."""
 
     def __init__(self, ahead: LoadAhead | None, sessions: Sessions, answer: AnswerPrompt) -> None:
         self._ahead = ahead
@@ -67,7 +67,7 @@ class QuickPrompts:
         self._answer = answer
 
     def __call__(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        """What answers it; None: it is read by the models."""
+        """Return what answers it; None: it is read by the models."""
         if self._ahead is None or not self._ahead.loading:
             return None
         from codex_acp.mapping.prompt.simple import simple_prompt

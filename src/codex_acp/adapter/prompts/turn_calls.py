@@ -1,4 +1,4 @@
-"""What is asked of Codex about the turns of one thread, and what each refusal comes to.
+"""Makes the calls about the turns of one thread, and reads each refusal.
 
 Owns the calls and their bounds; must not know of prompts. Sources: Codex schema ``turn/*``,
 ``thread/turns/list``, ``thread/backgroundTerminals/*``.

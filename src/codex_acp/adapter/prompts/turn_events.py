@@ -1,4 +1,4 @@
-"""What a thread's notifications say of its turns, read from their raw params.
+"""Reads what a thread's notifications say of its turns, from their raw params.
 
 These count also where the rest of a notification does not fit the schema: a prompt must return.
 """

@@ -318,7 +318,7 @@ class ServerRequestRunner:
             self._follow(routed)
 
     def _follow(self, routed: Approval) -> None:
-        """See to the end of an accepted tool call that is not an item of the session's thread."""
+        """Follow to its end an accepted tool call that is not an item of the session's thread."""
         if isinstance(routed.approval, PermissionsApproval):
             self._call_ended(routed, ended_well=True)  # there is no item: to grant is all
         elif routed.shown.id != tool_call_id(routed.item_id):

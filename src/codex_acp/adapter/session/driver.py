@@ -243,7 +243,7 @@ class Prompts:
 
     @property
     def turn(self) -> object | None:
-        """What runs: an equal object from its beginning to its end, None for nothing."""
+        """Return what runs: an equal object from its beginning to its end, None for nothing."""
         run = self.machine.run
         return run.number if run is not None else self.machine.active or self.reviewing
 

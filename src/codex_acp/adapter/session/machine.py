@@ -81,7 +81,7 @@ class SessionMachine:
         self.questions: tuple[Question, ...] = ()
         """Questions that the person has not answered, oldest first."""
         self.told: Activity = "idle"
-        """What the client was told last that the session does."""
+        """Activity that the client was told last."""
         self.rest: PromptEnd | None = None
         """Why nothing runs, as soon as nothing does."""
         self.of_turn: bool = False
@@ -133,7 +133,8 @@ class SessionMachine:
 
     @property
     def activity(self) -> Activity:
-        """What the session does: Codex asks from within its turn, and waits for the answer."""
+        """Return the activity of the session: Codex asks from within its turn, and waits for the
+        answer."""
         run, asked = (
             self.run,
             self.questions

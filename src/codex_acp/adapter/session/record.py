@@ -283,7 +283,7 @@ class Difference(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What came of a record."""
+    """Result of a record that was played."""
 
     events: int
     sessions: int

@@ -1,4 +1,4 @@
-"""What a session is doing, as a client is told that is told of it: running, waiting, idle."""
+"""Tells a client the activity of a session: running, waiting, idle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SessionActivity:
 
     @property
     def now(self) -> Activity:
-        """What it is doing: Codex asks from within its turn, and waits for the answer."""
+        """Return its activity: Codex asks from within its turn, and waits for the answer."""
         if not self._works:
             return "idle"
         return "requires_action" if self._questions else "running"

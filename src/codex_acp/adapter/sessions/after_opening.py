@@ -1,4 +1,4 @@
-"""What there is to do behind the answer that has opened a session: the client knows it now."""
+"""Does what follows the answer that has opened a session: the client knows it now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.opener import OpeningResult
 
 LOAD_AFTER_SECONDS: Final = 0.002
-"""What is said is written first, then what a prompt needs is loaded."""
+"""The answer is written first, then the modules of a prompt are loaded."""
 
 
 class AfterOpening:

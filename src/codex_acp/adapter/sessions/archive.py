@@ -80,7 +80,7 @@ class SessionArchive:
                 lock.release()
 
     async def status(self, session_id: str) -> StateChanged | None:
-        """What an open session is doing, None for one that is only stored; changes nothing.
+        """Return the activity of an open session, None for one that is only stored; change nothing.
 
         A sub-agent's session is open as long as the one above it. Raises RpcError: -32002, -32603.
         """

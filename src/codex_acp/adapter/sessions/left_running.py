@@ -29,7 +29,7 @@ async def left_running(
     *,
     told: bool,
 ) -> SessionState | None:
-    """What the mapping remembers, with these commands. ``told``: the client hears of them now."""
+    """Return the mapping's state with these commands. ``told``: the client hears of them now."""
     try:
         terminals = await TurnCalls(codex, session_id).background_terminals()
     except CodexAcpError as error:

@@ -84,7 +84,7 @@ class SessionMethods:
     # Opening.
 
     async def setup(self, request: NewSession, audience: Audience | None = None) -> Setup:
-        """What a new session is given. Raises RpcError -32602."""
+        """Return the setup of a new session. Raises RpcError -32602."""
         return await self._setup(request, audience, stored=False)
 
     async def load(self, request: ResumeSession, audience: Audience | None = None) -> OpeningResult:

@@ -80,7 +80,7 @@ class ModelRoute:
 
 
 async def configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
-    """What Codex is configured with in a directory; None if it does not tell."""
+    """Return Codex's configuration in a directory; None if it does not tell."""
     try:
         return await codex.call_raw("config/read", read_params(cwd))
     except ErrorReply as error:  # a broken one is told by what needs it

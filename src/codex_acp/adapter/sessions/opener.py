@@ -57,7 +57,7 @@ KEEP_SECONDS: Final = 0.25
 
 
 class Setup(NamedTuple):
-    """What a client gave a session: see `mapping.session.setup`."""
+    """Arguments of a client for a session, read by `mapping.session.setup`."""
 
     params: dict[str, JsonValue]
     servers: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class Setup(NamedTuple):
     said: tuple[str, ...] = ()
     """Lines for the person, to be said when the session is open."""
     audience: Audience | None = None
-    """Who shall hear of the session, if it has an audience of its own."""
+    """Audience of the session, if it has one of its own."""
     cancels: bool = False
     """Whether what runs in it in another process shall be cancelled, to have it here."""
 
@@ -76,7 +76,7 @@ class Setup(NamedTuple):
 
 
 class TakesOver(Protocol):
-    """See `HandOver`."""
+    """Takes sessions over, as `HandOver` does."""
 
     async def take(
         self,

@@ -34,7 +34,7 @@ async def prompt_message(
 
 
 def refused(error: CodexAcpError) -> RpcError:
-    """What the client is answered when Codex did not take a call for it."""
+    """Return the answer to the client when Codex did not take a call for it."""
     failure = start_refused(error)
     return RpcError(failure.code, failure.message, failure.data)
 

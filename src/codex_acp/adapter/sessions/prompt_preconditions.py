@@ -1,4 +1,4 @@
-"""What has to be true before a prompt goes to its session, and how long that may take.
+"""Waits for what a prompt needs before it goes to its session, and bounds the wait.
 
 Codex has the session's thread loaded (again, if it was lost), and the MCP servers that the client
 gave the session have started. A ``session/cancel`` ends the waiting, as it would end the turn.

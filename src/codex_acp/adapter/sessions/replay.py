@@ -40,7 +40,7 @@ class Replay:
         self._state = SessionState(self._client)
         self._below = SubAgentHistories(audience, session_id)
         self.missing: str | None = None
-        """What a person has to know of what could not be shown."""
+        """Line about what could not be shown."""
 
     async def run(
         self,

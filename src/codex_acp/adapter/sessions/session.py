@@ -80,7 +80,7 @@ class Session:
     ) -> None:
         self.id = session_id
         self.commands: Commands | None = None
-        """What a prompt may be instead of a message; None: every prompt is one."""
+        """Commands that a prompt may be instead of a message; None: every prompt is a message."""
         self.ensure_git_consent: Callable[[], Awaitable[None]] | None = None
         """Asks before a turn whether git may run what the directory names. Raises RpcError."""
         self.lost: str | None = None
@@ -94,7 +94,7 @@ class Session:
         self._state = state or SessionState(features or ClientFeatures())
         self._state.roots = tuple(roots)
         self.thread: ShownThread = ShownThread(codex, session_id, self._state, self)
-        """What hears its notifications."""
+        """Shows its notifications."""
         self.sub_agents: SubAgents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs,
             may_have=may_have, earlier=earlier,
@@ -108,7 +108,7 @@ class Session:
         """Asked last."""
         self._stale, self._answered = self.prompts.stale, self.prompts.answered_turns
         self.read_ended = self.prompts.heard
-        """See `ThreadOwner`."""
+        """Called after each read that had something for this thread."""
 
     # What the client asks for.
 
@@ -157,7 +157,7 @@ class Session:
         self.prompts.cancel(closing=closing)
 
     async def stop_command(self, call_id: str) -> bool:
-        """See `stop_command`."""
+        """Stop a command that runs in the background."""
         return await stop_command(self._state, self._calls, call_id)
 
     @property
@@ -167,12 +167,12 @@ class Session:
 
     @property
     def turn(self) -> object | None:
-        """See `Prompts.turn`."""
+        """Return what runs, as `Prompts.turn` does."""
         return self.prompts.turn
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What Codex has said of the machine."""
+        """Return Codex's remarks about the machine."""
         return tuple(self._state.remarks)
 
     def shown_to(self, features: ClientFeatures) -> None:
@@ -219,7 +219,7 @@ class Session:
         self.prompts.moved()
 
     async def _work(self, prompt: Sequence[Block]) -> TurnWork | LocalReply:
-        """What a prompt comes to. Raises RpcError; nothing has happened then."""
+        """Return the work that a prompt asks for. Raises RpcError; nothing has happened then."""
         command = None if self.commands is None else await self.commands.find(prompt)
         message: list[UserInput] | None
         match command:
@@ -263,7 +263,7 @@ class Session:
         return self._outflow.client_gone
 
     def message_named(self, message_id: str) -> None:
-        """What Codex says of it is no news to the client."""
+        """Note a message that the client knows: Codex's echo of it is not shown."""
         self._state.own_messages[message_id] = None
 
     def settle_questions(self, turn_id: str | None) -> None:
@@ -309,7 +309,7 @@ class Session:
 
     @property
     def state(self) -> StateChanged:
-        """What it is doing."""
+        """Return its activity."""
         return StateChanged(self.prompts.machine.activity, background=list(self._state.background))
 
     def tell_state(self) -> None:
@@ -375,7 +375,7 @@ class Session:
     # What Codex reports: see `ThreadOwner`.
 
     def heard_at_once(self, method: str, params: JsonValue) -> None:
-        """What a sub-agent does follows at once."""
+        """Follow a sub-agent at once."""
         self.sub_agents.hear(self.id, method, params)
 
     def heard(self, method: str, params: JsonValue) -> None:

@@ -1,4 +1,4 @@
-"""What a session has besides its thread: its slash commands, and the logins of its MCP servers.
+"""Keeps what a session has besides its thread: slash commands, and logins of MCP servers.
 
 Owns which session has which. Loaded with the sessions, never before.
 """

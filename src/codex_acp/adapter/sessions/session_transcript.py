@@ -1,4 +1,4 @@
-"""What the transcript hears of sessions and prompts: when they began, and how they ended."""
+"""Tells the transcript of sessions and prompts: when they began, and how they ended."""
 
 from __future__ import annotations
 

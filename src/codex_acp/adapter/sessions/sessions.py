@@ -73,7 +73,7 @@ class _Connection:
 
     @property
     def events(self) -> RequestIntake:
-        """What follows items, turns and requests; from now on."""
+        """Return what follows items, turns and requests, from now on."""
         if self._events is None:
             from codex_acp.adapter.server.request_intake import RequestIntake
 
@@ -92,11 +92,11 @@ class OpenSession:
 
     connection: _Connection
     params: dict[str, JsonValue]
-    """What the client gave it, as the params of a thread: see `mapping.session.setup`."""
+    """The client's arguments as the params of a thread, made by `mapping.session.setup`."""
     servers: frozenset[str] = frozenset()
     """Names of the client's MCP servers that the first turn still has to wait for."""
     held: HeldNotifications | None = None
-    """What is said of it until it is known."""
+    """Notifications of it until it is known."""
     state: SessionState | None = None
     """The same: what the mapping remembers."""
     session: Session | None = None
@@ -104,7 +104,7 @@ class OpenSession:
     unloaded: bool = False
     """Whether its thread has to be resumed although its connection lives."""
     audience: Audience | None = None
-    """Who hears of it, if that is not who hears of all."""
+    """Its audience, if it has one of its own."""
     early: EarlyTurn | None = None
     """Of its first prompt, until it is known."""
 
@@ -120,7 +120,7 @@ class OpenSession:
         return [*dict.fromkeys(path for path in given if isinstance(path, str))]
 
     def said_of(self, thread_id: str) -> list[tuple[str, JsonValue]]:
-        """What was said of a thread that nobody followed; once."""
+        """Return the notifications of a thread that nobody followed; once."""
         return self.connection.threadless.take_of(thread_id)
 
     @property
@@ -135,7 +135,7 @@ class OpenSession:
         return self.early is not None or (s is not None and (s.prompts.busy or s.sub_agents.work))
 
     def sinks(self) -> list[NotificationSink]:
-        """Who hears what has no thread."""
+        """Return the sinks of notifications without a thread."""
         hears = self.held if self.session is None else self.session.thread
         return [] if hears is None else [hears]
 
@@ -184,12 +184,12 @@ class Sessions:
         return self._newest().events
 
     def audience(self, session_id: str | None) -> Audience:
-        """Who hears of a session and answers for it; of one that is not open, whoever is there."""
+        """Return the audience of a session; of one that is not open, that of everything else."""
         opened = None if session_id is None else self._open.get(session_id)
         return self._audience if opened is None or opened.audience is None else opened.audience
 
     def features(self, session_id: str) -> ClientFeatures:
-        """What the client of a session can do."""
+        """Return the capabilities of a session's client."""
         return self.audience(session_id).features
 
     def send(self, session_id: str, event: SessionEvent) -> None:
@@ -333,7 +333,7 @@ class Sessions:
         )
 
     def reopen_all(self) -> None:
-        """What threads are opened with has changed: each is resumed before its next turn."""
+        """Have each thread resumed before its next turn: the params of opening have changed."""
         for opened in self._open.values():
             opened.unloaded = True
 

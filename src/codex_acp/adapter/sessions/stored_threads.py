@@ -1,4 +1,4 @@
-"""What Codex has stored: whether a thread is there, and whether it is in the archive."""
+"""Asks Codex whether it has stored a thread, and whether that is in the archive."""
 
 from __future__ import annotations
 

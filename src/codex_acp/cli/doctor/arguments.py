@@ -23,7 +23,7 @@ EPILOG: Final = "exit codes: 0 no problem (warnings are none), 1 at least one, 2
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """What ``doctor`` is to do."""
+    """Options of ``doctor``."""
 
     codex: str | None = None
     turn: bool = False

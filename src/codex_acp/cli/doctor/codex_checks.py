@@ -1,4 +1,4 @@
-"""What the answers of Codex mean: its configuration, login, sandbox and MCP servers. PURE."""
+"""Reads the answers of Codex: its configuration, login, sandbox and MCP servers. PURE."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def values_in(content: bytes | None) -> list[str]:
 
 
 def without_values(text: str, values: Iterable[str]) -> str:
-    """What Codex says of a configuration, without what is configured: it may be a key."""
+    """Return Codex's words about a configuration without its values: one may be a key."""
     text = _NAMED_VALUE.sub(rf"\1 {LEFT_OUT}", text)
     for value in sorted(values, key=len, reverse=True):
         for quote in ('"', "'", "`"):
@@ -186,7 +186,8 @@ def _failed_server(
 
 
 def login_findings(status: int, output: str, store: object) -> list[Finding]:
-    """What ``codex login status`` said; ``store`` is where the configuration keeps logins."""
+    """Return the findings of ``codex login status``; ``store`` is where the configuration keeps
+    logins."""
     log_in = "log in: codex-acp-sdk login"
     if "Logged in using" in output:
         way = "an API key" if "API key" in output else "ChatGPT"

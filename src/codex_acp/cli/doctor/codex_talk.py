@@ -55,7 +55,7 @@ _STARTUP: Final = "mcpServer/startupStatus/updated"
 
 
 class Answers(NotificationSink):
-    """What Codex said. ``failed`` says why it said nothing at all."""
+    """Answers of Codex. ``failed`` says why it said nothing at all."""
 
     def __init__(self) -> None:
         self.failed: str | None = None

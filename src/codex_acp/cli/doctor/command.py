@@ -81,7 +81,7 @@ def doctor(options: DoctorOptions) -> int:
 
 
 class _Seen:
-    """What later checks need of earlier ones, and how long all of them may take."""
+    """Values that later checks need of earlier ones, and the time that all of them may take."""
 
     codex: str | None = None
     home = Home(None, None, usable=False, broken=True)

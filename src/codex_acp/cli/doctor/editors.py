@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
 NAME: Final = "Codex (Python)"
-"""What the agent is called where the person chooses one."""
+"""Name of the agent where the person chooses one."""
 
 
 class Editor(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a check has found, as a line for people and as JSON for programs.
+"""Writes the finding of a check, as a line for people and as JSON for programs.
 
 Owns that no secret and nothing that could steer a terminal is in it. PURE.
 """
@@ -44,7 +44,7 @@ def warning(check: str, text: str, advice: str) -> Finding:
 
 
 def said(text: str) -> str:
-    """What somebody else says, as a line: without secrets, all of it visible, not too long."""
+    """Return a foreign text as a line: without secrets, all of it visible, not too long."""
     line = visible(" ".join(scrub(text).split()))
     return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}\u2026"
 

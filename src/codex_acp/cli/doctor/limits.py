@@ -51,14 +51,14 @@ class Done(NamedTuple):
 
 
 class _Result(Generic[_T]):
-    """What a thread gave or raised."""
+    """Value or error of a thread."""
 
     value: _T
     error: BaseException | None = None
 
 
 def within(seconds: float, check: Callable[[], _T]) -> _T:
-    """What ``check`` gives, from a thread that is left behind if it takes longer.
+    """Run ``check`` in a thread that is left behind if it takes longer; return its value.
 
     Raises TooSlow, or what ``check`` raises.
     """

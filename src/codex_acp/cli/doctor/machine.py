@@ -1,4 +1,5 @@
-"""What can be seen without asking Codex: Python, the packages, the binary, its home and files."""
+"""Checks what can be seen without asking Codex: Python, the packages, the binary, its home and
+files."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class Home(NamedTuple):
 
     path: Path | None
     config: bytes | None
-    """What ``config.toml`` holds; None if there is none, or it cannot be read."""
+    """Content of ``config.toml``; None if there is none, or it cannot be read."""
     usable: bool
     """Whether what is in it can be read."""
     broken: bool
@@ -200,7 +201,7 @@ def _look_at_login_file(findings: list[Finding], path: Path) -> None:
 
 
 def toml_of(content: bytes | None) -> dict[str, object]:
-    """What a configuration says; nothing if it cannot be read."""
+    """Read a configuration; return nothing if it cannot be read."""
     try:
         return tomllib.loads((content or b"").decode())
     except (ValueError, RecursionError):

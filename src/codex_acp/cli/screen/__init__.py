@@ -1,1 +1,1 @@
-"""What ``run``, ``chat`` and ``demo`` write to a terminal, and what they ask there."""
+"""Output of ``run``, ``chat`` and ``demo`` on a terminal, and their questions there."""

@@ -24,7 +24,7 @@ _TEXTS: Final = ("message", "details", "detail", "error", "reason")
 
 
 def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
-    """What happened, in the words that say most. ``ours``: the agent is that of this package."""
+    """Describe an error in the words that say most. ``ours``: the agent is that of this package."""
     if isinstance(error, AuthenticationRequired):
         if ours:
             return f"Codex is not logged in; run `{LOG_IN}`, then try again"

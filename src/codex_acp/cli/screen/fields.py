@@ -9,7 +9,7 @@ from codex_acp.acp.form_answers import choices_of, written
 def heading(
     name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
 ) -> str:
-    """What the field is, in a line."""
+    """Describe the field in a line."""
     assert not isinstance(field, types.UnknownVariant)
     more = f": {field.description}" if field.description else ""
     needed = "" if name in (schema.required or ()) else " (may be left out)"
@@ -20,18 +20,18 @@ def heading(
 
 
 def title_of(name: str, field: types.ElicitationPropertySchema) -> str:
-    """What the field is called."""
+    """Return the title of the field."""
     assert not isinstance(field, types.UnknownVariant)
     return field.title or name
 
 
 def titles_of(field: types.ElicitationPropertySchema) -> list[str]:
-    """What can be chosen, as a person reads it; empty where anything can be typed."""
+    """Return the choices as a person reads them; empty where anything can be typed."""
     return [title for _, title in choices_of(written(field))]
 
 
 def hint(field: types.ElicitationPropertySchema) -> str:
-    """What is to be typed."""
+    """Return a hint of what is to be typed."""
     if isinstance(field, types.BooleanElicitationPropertySchema):
         return "y or n"
     if isinstance(field, types.ArrayElicitationPropertySchema):
@@ -42,7 +42,7 @@ def hint(field: types.ElicitationPropertySchema) -> str:
 
 
 def value_of(field: types.ElicitationPropertySchema, text: str) -> types.ElicitationContentValue:
-    """What was typed, as the field has it; text where it is nothing of the kind."""
+    """Return the typed text as the field's type; as text where it does not fit."""
     values = tuple(value for value, _ in choices_of(written(field)))
     if isinstance(field, types.BooleanElicitationPropertySchema):
         return {"y": True, "yes": True, "n": False, "no": False}.get(text.lower(), text)

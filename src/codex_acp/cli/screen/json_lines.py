@@ -1,4 +1,4 @@
-"""What ``codex-acp-sdk run --json`` writes: one JSON object a line, for programs.
+"""Writes the output of ``codex-acp-sdk run --json``: one JSON object a line, for programs.
 
 Owns the form of the lines, which the command's help documents. ASCII only: safe on any terminal.
 """

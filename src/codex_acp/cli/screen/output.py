@@ -1,4 +1,4 @@
-"""What a person is shown of a prompt: the agent's text on stdout, all else on stderr.
+"""Shows a prompt to a person: the agent's text on stdout, all else on stderr.
 
 Owns the layout, and that nothing is written while a question is open. Everything that is not ours
 is made visible first: it cannot steer the terminal, nor draw the frame of a question.
@@ -46,7 +46,7 @@ LISTED_INDENT: Final = 23
 MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
 
 ENDED: Final[dict[str, tuple[str, Style]]] = {"completed": ("+", "green"), "failed": ("!", "red")}
-"""What a tool call that has ended is marked with."""
+"""Marks of tool calls that have ended."""
 
 
 class TextOutput:
@@ -326,7 +326,8 @@ class TextOutput:
             self.line(line)
 
     def _busy(self) -> str | None:
-        """What the live line says; None while there is a question, or a line of text is open."""
+        """Return the text of the live line; None while there is a question, or a line of text is
+        open."""
         if (
             (self._in_text and not self._has_markdown)
             or not self.free.is_set()

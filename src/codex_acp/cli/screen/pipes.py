@@ -1,4 +1,4 @@
-"""What the streams of the command are, where another program stands between them and the person."""
+"""Tells the streams of the command apart, where a program stands between them and the person."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
 
 KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
-"""What the random part of a question's keys is made of: no words, and no letter like a digit."""
+"""Letters of the random part of a question's keys: no words, and no letter like a digit."""
 
 KEY_LENGTH: Final = 2
 
@@ -43,7 +43,7 @@ _NO_GUESS: Final = Line(
     "yellow",
 )
 _SHORT_ANSWERS: Final = frozenset("ynaq") | {"yes", "no", "ok"} | frozenset("123456789")
-"""What people type who know other programs."""
+"""Answers of people who know other programs."""
 _TOO_LONG: Final = Line("Too long to be shown whole, so it can only be rejected.", "  ", "yellow")
 _TOO_SMALL: Final = (
     f"Too small for a question: make this window at least {LEAST_COLUMNS} columns wide and "
@@ -76,7 +76,7 @@ class Left(Exception):
 
 
 class _Choice(NamedTuple):
-    """What a question offers to choose."""
+    """A choice of a question."""
 
     words: str
     rejects: bool
@@ -132,7 +132,7 @@ class Questions:
         return None if chosen is None else options[chosen]
 
     async def form(self, form: Form) -> FormAnswer:
-        """What the person filled in."""
+        """Ask the person to fill in a form."""
         schema = form.requested_schema
         async with self._open():
             choices = [_Choice("answer it", rejects=False), _DECLINE]

@@ -33,7 +33,7 @@ ASKED: Final = {
     "fetch": "use the network",
     "switch_mode": "switch its mode",
 }
-"""What is asked for, by the tool call's kind."""
+"""Words for the permission, by the tool call's kind."""
 
 THEIRS: Final = "  | "
 """Before each row of what the agent, a model or a server wrote."""
@@ -73,7 +73,7 @@ NOT_ASKED_ABOUT: Final = {
     "commandActions", "environmentId", "kind", "parsed_cmd", "proposedExecpolicyAmendment",
     "source", "type",
 }  # fmt: skip
-"""What agents say of a command that is shown, beside the command itself."""
+"""Members that agents give of a shown command, beside the command itself."""
 
 _SHELL: Final = re.compile(r"(?:(?:/usr)?/bin/)?(?:ba|da|z)?sh -l?c ", re.ASCII)
 """How a command begins that is a script for the system's shell."""
@@ -82,11 +82,11 @@ _SCRIPT_LIMIT: Final = 64 * 1024
 """Characters; `shlex` takes a second and a half for a megabyte."""
 
 _BEFORE: Final = ("", "`", "Run: `", "Run: ")
-"""What agents write before a command in a title."""
+"""Words that agents write before a command in a title."""
 
 _GOES_ON_BEFORE: Final = re.compile(r"[\w/.~-]").match
 _GOES_ON_AFTER: Final = re.compile(r"[\w/~-]|\.\w").match
-"""What makes of a text a part of a longer word or path."""
+"""Signs that make a text a part of a longer word or path."""
 
 _ALIKE: Final = 200
 """Characters by which a title that was cut is known to be the command."""
@@ -95,12 +95,12 @@ _FENCE: Final = re.compile(r"(`{3,})[a-z]{0,12}")
 
 
 def asked_to(call: ToolCall) -> str:
-    """What permission is asked for, in words of ours."""
+    """Return our words for the permission that is asked for."""
     return ASKED.get(call.kind or "", "")
 
 
 def title_of(call: ToolCall) -> str:
-    """What stands for it in a line; not yet visible."""
+    """Return its title for a line; not yet visible."""
     title = call.title or call.tool_call_id
     if title.startswith("Run: `") and title.endswith("`"):
         title = _script_of(_uncoded(title.removeprefix("Run: ")))
@@ -155,7 +155,7 @@ def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
 
 
 def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
-    """What came of it, in few lines unless ``verbose``."""
+    """Yield its outcome, in few lines unless ``verbose``."""
     for content in call.content:
         if isinstance(content, types.DiffToolCallContent):
             added, removed = counted(content.old_text, content.new_text)
@@ -228,7 +228,7 @@ def _command_of(call: ToolCall) -> tuple[str, str | None]:
 
 
 def _script_of(command: str) -> str:
-    """What a shell is given to run; any other command as it is."""
+    """Return the script that a shell is given to run; any other command as it is."""
     shell = _SHELL.match(command)
     if shell is None or len(command) > _SCRIPT_LIMIT:
         return command
@@ -240,7 +240,7 @@ def _script_of(command: str) -> str:
 
 
 def _beside(title: str, command: str) -> str:
-    """What a title says besides its command; nothing if that is no more than a verb."""
+    """Return the words of a title besides its command; none if that is no more than a verb."""
     for shown in (command, visible(command), _script_of(command)):
         before, found, after = title.partition(shown)
         if found and before in _BEFORE and (after.strip("`") == "" or after.startswith("` (")):

@@ -44,7 +44,7 @@ exit codes: 0, 1 where a line could not be read, 2 usage, 130 Ctrl-C
 
 @dataclass(frozen=True, slots=True)
 class TranscriptOptions:
-    """What ``transcript`` is to do."""
+    """Options of ``transcript``."""
 
     file: str
     selection: Selection

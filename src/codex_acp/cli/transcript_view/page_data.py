@@ -1,4 +1,4 @@
-"""What the page of a transcript shows: its rows, how they belong together, and the lines behind.
+"""Makes the page of a transcript: its rows, how they belong together, and the lines behind.
 
 PURE. Owns which question an answer belongs to, and which messages of the wire lie behind an
 event. Must not know how the page looks.

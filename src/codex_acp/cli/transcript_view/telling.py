@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, assert_never, get_args
 from codex_acp.transcript import events
 
 Kind: TypeAlias = Literal["approval", "elicitation", "decline", "prompt", "session", "wire"]
-"""What an event is about; `Told.kind` of each."""
+"""Subject of an event; `Told.kind` of each."""
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
