@@ -358,6 +358,7 @@ PASTED_TESTS = (
     "tests/routing/test_routes.py",
     "tests/routing/test_classify.py",
     "tests/codex/test_refusals.py",
+    "tests/codex/test_server_requests.py",
 )
 
 
