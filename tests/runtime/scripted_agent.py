@@ -17,6 +17,8 @@ from codex_acp.acp.types import (
     CloseSessionResponse,
     DeleteSessionRequest,
     DeleteSessionResponse,
+    ForkSessionRequest,
+    ForkSessionResponse,
     InitializeRequest,
     InitializeResponse,
     ListSessionsRequest,
@@ -72,6 +74,8 @@ class ScriptedAgent:
         self.side: AgentSide
         self.links: list[MemoryLink] = []
         self.tasks: set[asyncio.Task[None]] = set()
+        self.can_fork = "fork" in (session or {})
+        self.forks: list[ForkSessionRequest] = []
         self._sessions = 0
 
     def on(self, **handlers: Callable[..., Any]) -> None:
@@ -99,7 +103,12 @@ class ScriptedAgent:
         set_option = self._noted("session/set_config_option", "on_option")
         requests["session/set_config_option"] = set_option
         notifications["session/cancel"] = self.on_cancel
-        self.side = AgentSide(acp_connection(far, name="the client"), requests, notifications)
+        self.side = AgentSide(
+            acp_connection(far, name="the client"),
+            requests,
+            notifications,
+            unstable={"session/fork": self._fork} if self.can_fork else None,
+        )
         task = asyncio.get_running_loop().create_task(self.side.run())
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -170,6 +179,10 @@ class ScriptedAgent:
         self.initialized_with.append(request)
         await self.on_initialize()
         return InitializeResponse(protocol_version=1, agent_capabilities=self.capabilities)
+
+    async def _fork(self, request: ForkSessionRequest) -> ForkSessionResponse:
+        self.forks.append(request)
+        return ForkSessionResponse(session_id=f"fork-of-{request.session_id}")
 
     def _noted(self, method: str, name: str) -> Callable[[Any], Awaitable[Any]]:
         async def run(request: Any) -> object:

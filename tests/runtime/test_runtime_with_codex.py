@@ -16,6 +16,7 @@ from codex_acp.runtime import (
     AgentSpec,
     Permission,
     Session,
+    SessionBusy,
     SessionStore,
     allow_kinds,
     kind_of,
@@ -100,6 +101,32 @@ async def test_leaving_a_prompt_cancels_the_turn_and_the_next_one_works(version:
                     break
         assert prompt.stop_reason == "cancelled"
         assert (await session.run("Still there?")).text == "Here again."
+
+
+async def test_a_session_that_another_process_works_in_is_an_error_or_forked() -> None:
+    script = [
+        ModelResponse(Text("First.")),
+        ModelResponse(Text("I work."), Gate("never")),
+        ModelResponse(Text("Copied.")),
+    ]
+    async with (
+        AgentRuntime(busy_seconds=0) as runtime,
+        opened(script) as (session, workspace),
+    ):
+        assert (await session.run("Begin.")).text == "First."
+        known, wanted = session._process.spec, session.session_id
+        async with session.prompt("Work.") as prompt:
+            async for update in prompt:
+                if kind_of(update) == "agent_message_chunk":
+                    break
+            with pytest.raises(SessionBusy, match="something runs in the session"):
+                await runtime.open(known, cwd=workspace, session_id=wanted)
+            async with runtime.open(
+                known, cwd=workspace, session_id=wanted, fork_if_busy=True
+            ) as copy:
+                assert copy.opened.how == "fork"
+                assert copy.session_id != session.session_id
+                assert (await copy.run("Go on.")).text == "Copied."
 
 
 async def test_two_sessions_of_a_shared_agent_do_not_mix() -> None:

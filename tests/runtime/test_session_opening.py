@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from codex_acp.runtime import (
     AnswerTimeout,
     AuthenticationRequired,
     MethodNotOffered,
+    SessionBusy,
     SessionStore,
     Update,
     kind_of,
@@ -113,7 +115,7 @@ async def test_a_way_back_that_fails_gives_a_new_session_and_the_reason(how: str
         assert (await session.run("Go.")).text == "Hello."
 
 
-async def test_a_load_that_is_never_answered_is_given_up_and_the_session_is_new() -> None:
+async def test_a_load_that_is_never_answered_is_an_error_since_the_session_may_be_there() -> None:
     agent = ScriptedAgent(load=True)
 
     async def never(_request: object) -> LoadSessionResponse:
@@ -121,13 +123,137 @@ async def test_a_load_that_is_never_answered_is_given_up_and_the_session_is_new(
         raise AssertionError
 
     agent.on(load=never)
+    async with AgentRuntime(answer_seconds=0.05) as runtime:
+        with pytest.raises(AnswerTimeout, match="session/load"):
+            await runtime.open(agent.spec(), session_id="old")
+    assert "session/new" not in agent.calls
+
+
+@pytest.mark.parametrize("data", [None, {"reason": "agentLost"}])
+async def test_an_agent_that_fails_to_load_a_session_gets_no_new_one_in_its_place(
+    data: Any,
+) -> None:
+    agent = ScriptedAgent(load=True)
+
+    async def fails(_request: object) -> LoadSessionResponse:
+        raise RpcError(-32603, "the disk is full", data)
+
+    agent.on(load=fails)
+    async with AgentRuntime() as runtime:
+        with pytest.raises(ErrorReply, match="the disk is full"):
+            await runtime.open(agent.spec(), session_id="old")
+    assert "session/new" not in agent.calls
+
+
+def busy(times: int | None, reason: str = "session_busy") -> Callable[[object], Any]:
+    """``session/load`` of a session that is busy the first times, or always."""
+    left = iter(range(times)) if times is not None else iter(int, 1)
+
+    async def load(_request: object) -> LoadSessionResponse:
+        for _ in left:
+            data = {"reason": reason, "holder": {"pid": 7, "name": "an editor"}}
+            raise RpcError(-32600, "something runs in the session 'old'", data)
+        return LoadSessionResponse()
+
+    return load
+
+
+@pytest.mark.parametrize("reason", ["session_busy", "thread_active_writer"])
+async def test_a_busy_session_is_waited_for_and_loaded(reason: str) -> None:
+    agent = ScriptedAgent(load=True)
+    agent.on(load=busy(2, reason))
+    async with AgentRuntime() as runtime, runtime.open(agent.spec(), session_id="old") as session:
+        assert (session.opened.how, session.session_id) == ("load", "old")
+        assert (await session.run("Go.")).text == "Hello."
+    assert agent.calls[:4] == ["initialize", *["session/load"] * 3]
+
+
+@pytest.mark.parametrize("or_new", [True, False])
+async def test_a_session_that_stays_busy_is_an_error_and_never_a_new_one(or_new: bool) -> None:
+    agent = ScriptedAgent(load=True)
+    agent.on(load=busy(None))
+    async with AgentRuntime(busy_seconds=0.15) as runtime:
+        with pytest.raises(SessionBusy, match="something runs in") as caught:
+            await runtime.open(agent.spec(), session_id="old", or_new=or_new)
+    assert isinstance(caught.value.data, dict)
+    assert caught.value.data["holder"] == {"pid": 7, "name": "an editor"}
+    assert agent.calls[:3] == ["initialize", "session/load", "session/load"]
+    assert "session/new" not in agent.calls
+
+
+async def test_a_session_that_stays_busy_is_forked_where_the_program_said_so(
+    tmp_path: Path,
+) -> None:
+    agent = ScriptedAgent(load=True, session={"fork": {}})
+    agent.on(load=busy(None))
+    store = SessionStore(tmp_path / "sessions.json")
     async with (
-        AgentRuntime(answer_seconds=0.05) as runtime,
-        runtime.open(agent.spec(), session_id="old") as session,
+        AgentRuntime(busy_seconds=0, store=store) as runtime,
+        runtime.open(
+            agent.spec(), session_id="old", key="chat", fork_if_busy=True, cwd="/"
+        ) as session,
     ):
-        assert session.opened.how == "new"
+        assert (session.opened.how, session.session_id) == ("fork", "fork-of-old")
         assert session.opened.reason is not None
-        assert "did not answer session/load" in session.opened.reason
+        assert "something runs in the session 'old'" in session.opened.reason
+        assert (await session.run("Go.")).text == "Hello."
+    assert [(asked.session_id, asked.cwd) for asked in agent.forks] == [("old", "/")]
+    found = store.find("scripted", "chat")
+    assert found is not None
+    assert found.session_id == "fork-of-old"
+
+
+async def test_an_agent_that_cannot_fork_says_so_where_a_copy_was_wanted() -> None:
+    agent = ScriptedAgent(load=True)
+    agent.on(load=busy(None))
+    async with AgentRuntime(busy_seconds=0) as runtime:
+        with pytest.raises(MethodNotOffered, match="session/fork"):
+            await runtime.open(agent.spec(), session_id="old", fork_if_busy=True, or_new=False)
+
+
+async def test_no_more_sessions_are_opened_at_once_than_the_program_said() -> None:
+    agent = ScriptedAgent()
+    opening: list[object] = []
+    ids = iter("abcdef")
+    most = 0
+
+    async def new(request: NewSessionRequest) -> NewSessionResponse:
+        nonlocal most
+        opening.append(request)
+        most = max(most, len(opening))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        opening.remove(request)
+        return NewSessionResponse(session_id=next(ids))
+
+    agent.on(new=new)
+    async with AgentRuntime(opening_at_once=2) as runtime:
+        spec = agent.spec(shared=True)
+        sessions = await asyncio.gather(*(runtime.open(spec) for _ in range(6)))
+        assert {session.session_id for session in sessions} == set("abcdef")
+    assert most == 2
+    with pytest.raises(MisuseError, match="opening_at_once"):
+        AgentRuntime(opening_at_once=0)
+
+
+async def test_who_waits_for_a_busy_session_holds_up_nobody_else() -> None:
+    agent = ScriptedAgent(load=True)
+    asked = asyncio.Event()
+
+    async def load(_request: object) -> LoadSessionResponse:
+        asked.set()
+        raise RpcError(-32600, "something runs", {"reason": "session_busy"})
+
+    agent.on(load=load)
+    async with AgentRuntime(opening_at_once=1, busy_seconds=WAIT) as runtime:
+        waiting = asyncio.ensure_future(runtime.open(agent.spec(), session_id="old"))
+        with anyio.fail_after(WAIT):
+            await asked.wait()
+            async with runtime.open(agent.spec()) as session:
+                assert session.opened.how == "new"
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
 
 
 async def test_who_wants_that_session_or_none_gets_the_error() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codex_acp._last_ones import LastOnes
 from codex_acp.acp._generated.v1 import models as v1
 from codex_acp.acp._generated.v2 import models as v2
+from codex_acp.acp._generated.v2.methods import STABLE_MODELS
 from codex_acp.acp.as_v1.questions import elicitation, permission
 from codex_acp.acp.as_v1.updates import Updates
 from codex_acp.acp.as_v1.values import (
@@ -28,6 +29,7 @@ from codex_acp.acp.as_v1.values import (
 from codex_acp.acp.turn_of_v2 import Turn
 from codex_acp.acp.v2_handlers import ClientHandlers
 from codex_acp.errors import ErrorReply
+from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND, REQUEST_CANCELLED
 from codex_acp.wire.model import UnknownVariant, WireModel
 
@@ -131,9 +133,19 @@ class AgentOfVersion2:
 
     async def _session_new(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
         """``session/new``; the commands of its answer are an update, as in version 1."""
-        response = await self._side.v2.session_new(
-            v2.NewSessionRequest.model_validate(_where(request))
+        return self._made(
+            await self._side.v2.session_new(v2.NewSessionRequest.model_validate(_where(request)))
         )
+
+    async def fork(self, session_id: str, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
+        """``session/fork``, which the stable schema lacks; it is answered as ``session/new``."""
+        params = encode_json({**_where(request), "sessionId": session_id})
+        result = await self._side.connection.call("session/fork", params)
+        return self._made(
+            STABLE_MODELS.decode("NewSessionResponse", result, "the result of session/fork")
+        )
+
+    def _made(self, response: v2.NewSessionResponse) -> v1.NewSessionResponse:
         said = as_json(response)
         self._tell_commands(response.session_id, said)
         return v1.NewSessionResponse.model_validate(_opened(said))

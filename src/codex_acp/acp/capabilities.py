@@ -97,6 +97,8 @@ class AgentFeatures:
     """``mcpCapabilities.http``."""
     mcp_sse: bool = False
     """``mcpCapabilities.sse``."""
+    fork_session: bool = False
+    """``sessionCapabilities.fork``, which is unstable."""
 
 
 def client_features(capabilities: ClientCapabilities | None) -> ClientFeatures:
@@ -160,6 +162,7 @@ def _agent_features(said: object) -> AgentFeatures:
         delete_session=_has(session, "delete"),
         resume_session=_has(session, "resume"),
         close_session=_has(session, "close"),
+        fork_session=_has(session, "fork"),
         additional_directories=_has(session, "additionalDirectories"),
         logout=_has(object_at(said, "auth"), "logout"),
         prompt_image=prompt.get("image") is True,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from codex_acp._json import value_at
 from codex_acp.acp.client_side import ClientSide
+from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
         ClientNotificationHandlers,
         ClientRequestHandlers,
     )
-    from codex_acp.acp._generated.v1.models import InitializeRequest, InitializeResponse
+    from codex_acp.acp._generated.v1.models import (
+        InitializeRequest,
+        InitializeResponse,
+        NewSessionRequest,
+        NewSessionResponse,
+    )
     from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
     from codex_acp.acp.agent_of_v2 import AgentOfVersion2
     from codex_acp.acp.as_v1.updates import Update
@@ -75,6 +81,14 @@ class ClientOfBothVersions(ClientSide):
         if self._agent is None or self.version == 1:
             return cast("InitializeResponse", response)
         return self._agent.introduced(cast("InitializeResponseV2", response))
+
+    async def fork(self, session_id: str, request: NewSessionRequest) -> NewSessionResponse:
+        """``session/fork``, which the stable schema lacks; it is answered as ``session/new``."""
+        if self._agent is not None and self.version == 2:
+            return await self._agent.fork(session_id, request)
+        params = {**cast("dict[str, JsonValue]", plain(request)), "sessionId": session_id}
+        result = await self.connection.call("session/fork", encode_json(params))
+        return cast("NewSessionResponse", self._speaking(1).result("session/new", result))
 
     def on_closed(self, error: TransportError | None) -> None:
         """End the prompts that wait for their turn's end, and then all else as `Side` does."""

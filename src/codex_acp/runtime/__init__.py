@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime.errors import CrashLoop as CrashLoop
     from codex_acp.runtime.errors import MethodNotOffered as MethodNotOffered
     from codex_acp.runtime.errors import OptionNotOffered as OptionNotOffered
+    from codex_acp.runtime.errors import SessionBusy as SessionBusy
     from codex_acp.runtime.errors import SessionClosed as SessionClosed
     from codex_acp.runtime.errors import StoreError as StoreError
     from codex_acp.runtime.filesystem import FileAccess as FileAccess
@@ -63,7 +64,7 @@ else:
             "elicitations": "Form FormAnswer UrlAnswer UrlRequest problems_of",
             "errors": (
                 "AgentLaunchError AgentStartError AnswerTimeout AuthenticationRequired "
-                "CrashLoop MethodNotOffered OptionNotOffered SessionClosed StoreError"
+                "CrashLoop MethodNotOffered OptionNotOffered SessionBusy SessionClosed StoreError"
             ),
             "filesystem": "FileAccess",
             "manager": "AgentDescription AgentRuntime",

@@ -40,7 +40,7 @@ from codex_acp.transport.shielding import finish, shielded
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from codex_acp.acp import AgentFeatures, ClientSide
+    from codex_acp.acp import AgentFeatures
     from codex_acp.acp.types import AuthMethod, InitializeResponse, SessionNotification
     from codex_acp.runtime.agent_spec import AgentSpec
     from codex_acp.runtime.services import Services
@@ -141,7 +141,7 @@ class AgentProcess:
         return tuple(self.response.auth_methods)
 
     @property
-    def client(self) -> ClientSide:
+    def client(self) -> ClientOfBothVersions:
         """The agent's methods, those of version 1; an agent of version 2 is called by its own."""
         return self._side
 

@@ -9,7 +9,8 @@
     │   ├── AgentStartError          it started, but did not become an agent that can be used
     │   ├── AnswerTimeout            it did not answer a request in time
     │   └── ErrorReply
-    │       └── AuthenticationRequired
+    │       ├── AuthenticationRequired
+    │       └── SessionBusy          another process works in the session
     ├── TransportError
     │   └── CrashLoop                it ended too often; it is not started again for a while
     ├── MisuseError
@@ -77,6 +78,17 @@ class AuthenticationRequired(ErrorReply):
     def __init__(self, reply: ErrorReply, methods: Sequence[AuthMethod]) -> None:
         super().__init__(reply.method, reply.code, reply.message, reply.data)
         self.methods: tuple[AuthMethod, ...] = tuple(methods)
+
+
+class SessionBusy(ErrorReply):
+    """Another process works in the session and did not end within ``seconds``; nothing is lost.
+
+    ``data`` has the ``holder``, with its ``pid`` and ``name``, where the agent knows it.
+    """
+
+    def __init__(self, reply: ErrorReply, seconds: float) -> None:
+        super().__init__(reply.method, reply.code, reply.message, reply.data)
+        self.seconds = seconds
 
 
 class CrashLoop(TransportError):

@@ -46,6 +46,13 @@ logger = logging.getLogger(__name__)
 ANSWER_SECONDS: Final = 120.0
 """For any answer but a prompt's: a session may start MCP servers before it is there."""
 
+BUSY_SECONDS: Final = 10.0
+"""For what runs elsewhere in a session to end: a short turn does; a long one is better said."""
+
+OPENING_AT_ONCE: Final = 8
+"""Sessions that are opened at the same time: each is processes that start, and more of them at once
+only bring all of them nearer to their time-out."""
+
 MAX_PAGES: Final = 1000
 """Pages of ``session/list`` that are read: an agent that never ends must not hold us up."""
 
@@ -73,8 +80,10 @@ class AgentRuntime:
     * ``files`` lets agents read and write files, confined to the session's directories.
     * ``terminals`` lets agents run commands, as this user and unconfined.
 
-    ``store`` remembers the sessions. ``answer_seconds`` bounds every answer but a prompt's.
-    ``restarts`` says how often an agent may end by itself before it is not started again.
+    ``store`` remembers the sessions. ``answer_seconds`` bounds every answer but a prompt's,
+    ``busy_seconds`` the wait for a session in which another process works, and ``opening_at_once``
+    the sessions that are opened at the same time; more wait for their turn. ``restarts`` says how
+    often an agent may end by itself before it is not started again.
     """
 
     def __init__(
@@ -89,15 +98,21 @@ class AgentRuntime:
         terminals: TerminalAccess | None = None,
         store: SessionStore | None = None,
         answer_seconds: float = ANSWER_SECONDS,
+        busy_seconds: float = BUSY_SECONDS,
+        opening_at_once: int = OPENING_AT_ONCE,
         restarts: RestartLimit | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not callable(permissions):
             raise MisuseError(f"permissions is a function of a Permission; {permissions!r} is none")
+        if opening_at_once < 1:
+            raise MisuseError(f"opening_at_once is {opening_at_once}; no session could be opened")
         self.agents: Mapping[str, AgentSpec] = {**BUILT_IN, **(agents or {})}
         self._services = Services(permissions, on_form, on_url, on_url_done, files, terminals)
         self._store = store
         self._answer_seconds = answer_seconds
+        self._busy_seconds = busy_seconds
+        self._openings = asyncio.Semaphore(opening_at_once)
         self._limit = restarts or RestartLimit()
         self._clock = clock
         self._restarts: dict[tuple[object, ...], Restarts] = {}
@@ -120,6 +135,7 @@ class AgentRuntime:
         session_id: str | None = None,
         key: str | None = None,
         or_new: bool = True,
+        fork_if_busy: bool = False,
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str | os.PathLike[str]] = (),
         permissions: PermissionPolicy | None = None,
@@ -130,13 +146,17 @@ class AgentRuntime:
 
         ``agent`` is a name, a spec, or the URL of one that listens: ``ws://``, ``wss://``,
         ``http://`` or ``https://``, which is shown ``token`` as ``Authorization: Bearer``.
-        ``session_id`` names an earlier session: it is loaded if the agent can, else resumed; if
-        neither works a new one is opened, and `Session.opened` says why, unless ``or_new`` is
-        False. ``key`` is the program's own name for the conversation: the session that the store
-        has under it is opened again. ``permissions`` goes before the runtime's for this session.
+        ``session_id`` names an earlier session: it is loaded if the agent can, else resumed. One
+        that is gone, or that the agent can give back in neither way, is replaced by a new one, and
+        `Session.opened` says why, unless ``or_new`` is False. One in which another process works
+        is waited for, for the runtime's ``busy_seconds``; then SessionBusy is raised, or a copy is
+        opened with ``fork_if_busy``. ``key`` is the program's own name for the conversation: the
+        session that the store has under it is opened again. ``permissions`` goes before the
+        runtime's for this session.
 
         Raises AgentLaunchError, AgentStartError, ProcessExited, CrashLoop; ErrorReply if the agent
-        refuses, which may be AuthenticationRequired; AnswerTimeout, MethodNotOffered, StoreError.
+        refuses, which may be AuthenticationRequired or SessionBusy; AnswerTimeout,
+        MethodNotOffered, StoreError.
         """
         if key is not None and self._store is None:
             raise MisuseError("a key needs a store; give the runtime one")
@@ -147,6 +167,8 @@ class AgentRuntime:
             directories=tuple(_absolute(folder) for folder in additional_directories),
             policy=permissions,
             or_new=or_new,
+            fork_if_busy=fork_if_busy,
+            busy_seconds=self._busy_seconds,
         )
         return _Opening(partial(self._open, self._spec(agent, token), wanted, key))
 
@@ -244,9 +266,10 @@ class AgentRuntime:
             record = await to_thread.run_sync(self._store.find, spec.name, key)
             if record is not None:
                 wanted = replace(wanted, session_id=record.session_id)
-        process = await self._process(spec)
+        async with self._openings:
+            process = await self._process(spec)
         try:
-            state, opened = await open_session(process, wanted)
+            state, opened = await open_session(process, wanted, self._openings)
         except BaseException:
             if not spec.shared:
                 await process.aclose()

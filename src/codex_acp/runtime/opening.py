@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import anyio
+
+from codex_acp._json import value_at
 from codex_acp.acp import types
-from codex_acp.errors import CodexAcpError, MisuseError, TransportError
+from codex_acp.errors import CodexAcpError, ErrorReply, MisuseError
+from codex_acp.jsonrpc.message import (
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    SESSION_BUSY,
+    THREAD_ACTIVE_WRITER,
+)
 from codex_acp.runtime.agent_session import AgentSession
-from codex_acp.runtime.errors import AuthenticationRequired, MethodNotOffered
+from codex_acp.runtime.errors import AuthenticationRequired, MethodNotOffered, SessionBusy
 from codex_acp.runtime.given_up import ask_to_open
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable
 
     from codex_acp.acp import AgentFeatures
@@ -29,7 +39,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-How: TypeAlias = Literal["new", "load", "resume"]
+How: TypeAlias = Literal["new", "load", "resume", "fork"]
+
+_FIRST_PAUSE: Final = 0.1
+"""Before a busy session is asked for again; then twice as long each time."""
+_LONGEST_PAUSE: Final = 2.0
+"""Between two attempts, so that what was busy is not missed for long."""
+
+_GONE: Final = (RESOURCE_NOT_FOUND, INVALID_PARAMS)
+"""How agents answer for an id that they do not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +55,7 @@ class Opened:
     """How a session was opened."""
 
     how: How
+    """"fork" is a copy of the session that was wanted, made by the agent."""
     reason: str | None = None
     """Why the session that was wanted is not this one; None if it is, or if none was wanted."""
 
@@ -51,7 +70,11 @@ class Wanted:
     directories: tuple[str, ...] = ()
     policy: PermissionPolicy | None = None
     or_new: bool = True
-    """Whether a new session is opened if the earlier one cannot be had."""
+    """Whether a new session is opened if the earlier one is gone."""
+    fork_if_busy: bool = False
+    """Whether a copy is opened if the earlier one stays busy."""
+    busy_seconds: float = 0.0
+    """How long it may be busy."""
 
 
 def way_back(features: AgentFeatures) -> Literal["load", "resume"] | None:
@@ -61,20 +84,20 @@ def way_back(features: AgentFeatures) -> Literal["load", "resume"] | None:
     return "resume" if features.resume_session else None
 
 
-async def open_session(process: AgentProcess, wanted: Wanted) -> tuple[AgentSession, Opened]:
-    """Open it. Raises as `AgentProcess.ask`, TransportError, MethodNotOffered and MisuseError."""
+async def open_session(
+    process: AgentProcess, wanted: Wanted, turns: asyncio.Semaphore
+) -> tuple[AgentSession, Opened]:
+    """Open it, by one of the ``turns`` while the agent works at that.
+
+    Raises as `AgentProcess.ask`, TransportError, SessionBusy, MethodNotOffered and MisuseError.
+    """
     _check(process, wanted)
     reason: str | None = None
     if wanted.session_id is not None:
-        back = way_back(process.features)
         try:
-            if back is None:
-                raise MethodNotOffered(process.agent, "session/load or session/resume")
-            return await _reopen(process, wanted, wanted.session_id, back), Opened(back)
-        except (TransportError, AuthenticationRequired, MisuseError):
-            raise
+            return await _earlier(process, wanted, wanted.session_id, turns)
         except CodexAcpError as error:
-            if not wanted.or_new:
+            if not wanted.or_new or not _is_gone(error):
                 raise
             reason = str(error)
             logger.warning(
@@ -83,7 +106,45 @@ async def open_session(process: AgentProcess, wanted: Wanted) -> tuple[AgentSess
                 process.agent,
                 reason,
             )
-    return await _new(process, wanted), Opened("new", reason)
+    async with turns:
+        return await _new(process, wanted), Opened("new", reason)
+
+
+def _is_gone(error: CodexAcpError) -> bool:
+    """Return whether the agent will never give the session back: waiting would not help."""
+    if isinstance(error, ErrorReply):
+        return error.code in _GONE
+    return isinstance(error, MethodNotOffered)
+
+
+async def _earlier(
+    process: AgentProcess, wanted: Wanted, session_id: str, turns: asyncio.Semaphore
+) -> tuple[AgentSession, Opened]:
+    """Load or resume it as soon as it is not busy; after ``busy_seconds`` fork it, or give up."""
+    how = way_back(process.features)
+    if how is None:
+        raise MethodNotOffered(process.agent, "session/load or session/resume")
+    end = anyio.current_time() + wanted.busy_seconds
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            async with turns:
+                return await _reopen(process, wanted, session_id, how), Opened(how)
+        except ErrorReply as error:
+            if value_at(error.data, "reason") not in (SESSION_BUSY, THREAD_ACTIVE_WRITER):
+                raise
+            busy = error
+        left = end - anyio.current_time()
+        if left <= 0:
+            break
+        await anyio.sleep(min(pause, left))
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    if not wanted.fork_if_busy:
+        raise SessionBusy(busy, wanted.busy_seconds) from busy
+    if not process.features.fork_session:
+        raise MethodNotOffered(process.agent, "session/fork") from busy
+    async with turns:
+        return await _new(process, wanted, fork_of=session_id), Opened("fork", str(busy))
 
 
 def _check(process: AgentProcess, wanted: Wanted) -> None:
@@ -126,25 +187,29 @@ async def _reopen(
     return session
 
 
-async def _new(process: AgentProcess, wanted: Wanted) -> AgentSession:
+async def _new(process: AgentProcess, wanted: Wanted, fork_of: str | None = None) -> AgentSession:
     with process.opening():
         try:
-            response = await _ask_new(process, wanted)
+            response = await _ask_new(process, wanted, fork_of)
         except AuthenticationRequired:
             method = process.spec.auth_method
             if method is None:
                 raise
             login = types.AuthenticateRequest(method_id=method)
             await process.ask("authenticate", process.client.authenticate(login))
-            response = await _ask_new(process, wanted)
+            response = await _ask_new(process, wanted, fork_of)
         session = _session(process, wanted, response.session_id, replaying=False)
         _is_open(session, response)
         process.open(response.session_id, session)
     return session
 
 
-async def _ask_new(process: AgentProcess, wanted: Wanted) -> types.NewSessionResponse:
+async def _ask_new(
+    process: AgentProcess, wanted: Wanted, fork_of: str | None
+) -> types.NewSessionResponse:
     request = types.NewSessionRequest(**_where(wanted))
+    if fork_of is not None:
+        return await ask_to_open(process, "session/fork", process.client.fork(fork_of, request))
     return await ask_to_open(process, "session/new", process.client.session_new(request))
 
 

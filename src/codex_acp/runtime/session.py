@@ -47,8 +47,8 @@ class Session:
         self.deleted: bool = False
         """Whether it was deleted at the agent, by `delete`."""
         self.opened = opened
-        """How it was opened: ``how`` is "new", "load" or "resume"; ``reason`` is why not the way
-        that was wanted, if it was not."""
+        """How it was opened: ``how`` is "new", "load", "resume" or "fork"; ``reason`` is why not
+        the way that was wanted, if it was not."""
 
     def __repr__(self) -> str:
         return f"Session({self.session_id!r}, agent={self.agent!r}, cwd={self.cwd!r})"

@@ -87,9 +87,8 @@ def agent_capabilities(said: Json, *, has_logins: bool) -> Json:
     if not isinstance(session, dict):
         return made
     prompt, mcp = session.get("prompt") or {}, session.get("mcp") or {}
-    offered = [
-        name for name in ("delete", "additionalDirectories") if session.get(name) is not None
-    ]
+    may_be = ("delete", "fork", "additionalDirectories")
+    offered = [name for name in may_be if session.get(name) is not None]
     return {
         **made,
         "loadSession": True,

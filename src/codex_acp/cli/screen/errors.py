@@ -8,7 +8,7 @@ from typing import Final
 from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.routing.display import shortened
-from codex_acp.runtime import AuthenticationRequired
+from codex_acp.runtime import AuthenticationRequired, SessionBusy
 
 LOG_IN: Final = "codex-acp-sdk login"
 """The command that logs in to the agent of this package."""
@@ -33,7 +33,8 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
         return f"{agent} needs a login first: log in with its own command{offers}"
     if isinstance(error, ErrorReply):
         said = error.message.strip() or "an error without words"
-        if ours and error.code == INVALID_PARAMS:  # what its data has is for programs
+        for_programs = error.code == INVALID_PARAMS or isinstance(error, SessionBusy)
+        if ours and for_programs:  # what its data has
             return said
         said = _with_detail(said, error.data)
         if ours:
