@@ -111,6 +111,32 @@ class ServerOverloaded(ErrorReply):
         self.attempts = attempts
 
 
+class ThreadOpenElsewhere(ErrorReply):
+    """Another process has the thread open, and Codex lets one process write it.
+
+    ``holder`` names it, ``pid`` is its process where that is known. A process of this package hands
+    over what is at rest; with ``busy`` it is one, and something runs in the thread.
+    """
+
+    def __init__(
+        self, error: ErrorReply, thread_id: str, holder: str, pid: int | None, *, busy: bool
+    ) -> None:
+        if busy:
+            why = f"something runs in the thread {thread_id!r} in {holder} (process {pid})"
+            cure = "wait for its end, cancel it there"
+        else:
+            why = (
+                f"the thread {thread_id!r} is open in {holder}, and Codex lets one process write it"
+            )
+            cure = "close it there and try again"
+        message = f"{why}; {cure}, or go on with a fork of it"
+        super().__init__(error.method, error.code, message, error.data)
+        self.thread_id = thread_id
+        self.holder = holder
+        self.pid = pid
+        self.busy = busy
+
+
 class NotAnswered(PeerError):
     """Codex did not answer ``method`` within ``seconds``; whether it took the call is not known."""
 

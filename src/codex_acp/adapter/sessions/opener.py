@@ -20,6 +20,7 @@ from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
+from codex_acp.codex.connection.unloading import is_open_elsewhere, let_go
 from codex_acp.codex.threads.opening import opening
 from codex_acp.codex.threads.trust import left_out_here, linked_instructions, without_false_worktree
 from codex_acp.errors import (
@@ -324,8 +325,6 @@ class SessionOpener:
 
     async def let_go(self, codex: AppServerConnection, session_id: str) -> None:
         """Have Codex unload the thread, so that any process may open it; bounded, never fails."""
-        from codex_acp.codex.connection.unloading import let_go
-
         with suppress(CodexAcpError, TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
                 await let_go(codex, session_id)
@@ -438,7 +437,7 @@ class SessionOpener:
         try:
             return await again()
         except ErrorReply as error:
-            if self.hand_over is None or not opening_errors.is_open_elsewhere(error):
+            if self.hand_over is None or not is_open_elsewhere(error):
                 raise
             return await self.hand_over().take(
                 codex, session_id, setup.cancels, setup.audience, again, error

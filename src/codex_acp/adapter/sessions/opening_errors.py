@@ -60,11 +60,6 @@ def never_stored(session_id: str, error: RpcError) -> RpcError:
     return RpcError(RESOURCE_NOT_FOUND, message, object_at(error.data) | {"reason": AGENT_LOST})
 
 
-def is_open_elsewhere(error: CodexAcpError) -> bool:
-    """Return whether Codex refused a thread that another process writes: it has no code for it."""
-    return isinstance(error, ErrorReply) and error.message.endswith("already has an active writer")
-
-
 def open_elsewhere(session_id: str, writer: Writer | None) -> RpcError:
     """Answer a request for a session that a program has open which does not hand it over."""
     whose = "another program" if writer is None else str(writer)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from codex_acp._json import object_at
 from codex_acp.adapter.sessions.opening_errors import (
     archived_session,
-    is_open_elsewhere,
     open_elsewhere,
     unknown_session,
 )
+from codex_acp.codex.connection.unloading import is_open_elsewhere
 from codex_acp.errors import CodexAcpError, ErrorReply, NotAnswered, RpcError, TransportError
 
 if TYPE_CHECKING:

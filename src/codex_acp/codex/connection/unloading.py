@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import text_at
 from codex_acp.codex.connection.notification_router import NotificationSink
+from codex_acp.errors import CodexAcpError, ErrorReply
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -21,6 +22,11 @@ UNLOAD_SECONDS: Final = 1.0
 """How long a thread may take to be unloaded: it takes milliseconds, unless something runs in it."""
 
 CLOSED: Final = "thread/closed"
+
+
+def is_open_elsewhere(error: CodexAcpError) -> bool:
+    """Return whether Codex refused a thread that another process writes: it has no code for it."""
+    return isinstance(error, ErrorReply) and error.message.endswith("already has an active writer")
 
 
 async def let_go(codex: AppServerConnection, thread_id: str) -> None:

@@ -1,0 +1,175 @@
+"""Threads that go from one process of this package to another: Codex lets one write a thread.
+
+Owns what is asked and answered on the sockets, and how long that takes. Whether a thread may go,
+who has it decides: the agent for its sessions, the client of a program for its threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from itertools import count
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, assert_never
+
+from codex_acp._json import text_at, value_at
+from codex_acp.codex.connection.unloading import is_open_elsewhere
+from codex_acp.errors import ErrorReply, ThreadOpenElsewhere
+from codex_acp.transport.child import ChildProcess
+from codex_acp.transport.local_peers import ASK_SECONDS, PeerSocket, ask_all, private_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.jsonrpc.message import JsonValue
+
+State: TypeAlias = Literal["unknown", "busy", "free"]
+"""Of a thread in the process that is asked; free: it has let go of it."""
+
+logger = logging.getLogger(__name__)
+
+TAKE_SECONDS: Final = 2.5
+"""For a thread to be handed over, from the first question to the last try."""
+
+SETTLE_SECONDS: Final = 1.0
+"""For the holder to be done with what it is doing: opening it, or ending what is cancelled."""
+
+TRY_AGAIN_SECONDS: Final = 0.05
+"""Between two tries: a process that has ended lets go of its threads within milliseconds."""
+
+MAX_NAME: Final = 60
+"""Characters of the name of another process's client."""
+
+_numbers = count()
+
+
+class Asker(NamedTuple):
+    """On whose behalf a thread is wanted."""
+
+    client: str
+    owner: str | None
+    """Of a network server's session; None: whoever has this user's files."""
+    cancels: bool
+    """Whether what runs in it there shall be cancelled."""
+
+
+class ThreadPeers:
+    """Of one connection to Codex after the other. ``client`` names whom it serves.
+
+    ``let_go`` is asked for a thread that another process wants, and lets it go if it may.
+    """
+
+    def __init__(
+        self, client: Callable[[], str], let_go: Callable[[str, Asker], Awaitable[State]]
+    ) -> None:
+        self._client = client
+        self._let_go = let_go
+        self._socket: PeerSocket | None = None
+        self._left = False
+
+    async def listen(self, codex: AppServerConnection) -> None:
+        """Let others ask from now on; where that cannot be, they are told who has what."""
+        if self._left or self._socket is not None or not isinstance(codex.link, ChildProcess):
+            return
+        try:
+            name = f"{os.getpid()}-{next(_numbers)}.sock"
+            listening = PeerSocket(private_folder(codex.server.codex_home) / name, self._answer)
+            self._socket = listening
+            await listening.open()
+        except OSError as error:
+            logger.info("threads cannot be handed to other processes: %s", error)
+
+    def leave(self) -> None:
+        """Nobody is answered any more; again is fine."""
+        self._left = True
+        if self._socket is not None:
+            self._socket.close()
+
+    async def _answer(self, question: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        asker = Asker(
+            text_at(question, "client") or "another window",
+            text_at(question, "owner"),
+            question.get("cancel") is True,
+        )
+        state = await self._let_go(text_at(question, "thread") or "", asker)
+        return {"state": state, "pid": os.getpid(), "client": self._client()}
+
+    async def take(
+        self,
+        codex: AppServerConnection,
+        thread_id: str,
+        again: Callable[[], Awaitable[JsonValue]],
+        refused: ErrorReply,
+        *,
+        owner: str | None = None,
+        cancels: bool = False,
+    ) -> JsonValue:
+        """Have a thread handed over; give what ``again`` gives, which opens it.
+
+        ``owner`` and ``cancels`` as in `Asker`. Raises ThreadOpenElsewhere where something runs in
+        it, ErrorReply as ``refused`` where nobody hands it over. Takes less than three seconds.
+        """
+        deadline, moving, tries = monotonic() + TAKE_SECONDS, True, 0
+        question: dict[str, JsonValue] = {
+            "thread": thread_id,
+            "client": f"{self._client()} (process {os.getpid()})",
+            "owner": owner,
+            "cancel": cancels,
+        }
+        while True:
+            if moving:
+                left = max(0.0, deadline - monotonic())
+                moving = await self._ask(codex, question, refused, left)
+            try:
+                return await again()
+            except ErrorReply as error:
+                if not is_open_elsewhere(error):
+                    raise
+            tries += 1
+            if monotonic() > deadline or (tries > 1 and not moving):
+                raise refused
+            await asyncio.sleep(TRY_AGAIN_SECONDS)
+
+    async def _ask(
+        self,
+        codex: AppServerConnection,
+        question: dict[str, JsonValue],
+        refused: ErrorReply,
+        seconds: float,
+    ) -> bool:
+        """Ask everybody to let it go; whether somebody has, or has ended meanwhile."""
+        own: Path | None = None if self._socket is None else self._socket.path
+        try:
+            folder = private_folder(codex.server.codex_home)
+            asked = await ask_all(folder, question, own, min(seconds, ASK_SECONDS))
+        except OSError as error:
+            logger.info("no other process can be asked for a thread: %s", error)
+            return False
+        moving = asked.ended
+        for answer in asked.answers:
+            match _state_of(answer):
+                case "busy":
+                    raise _busy(refused, text_at(question, "thread") or "", answer)
+                case "free":
+                    moving = True
+                case "unknown":
+                    pass
+                case other:
+                    assert_never(other)
+        return moving
+
+
+def _state_of(answer: dict[str, JsonValue]) -> State:
+    state = answer.get("state")
+    return "free" if state == "free" else "busy" if state == "busy" else "unknown"
+
+
+def _busy(refused: ErrorReply, thread_id: str, answer: dict[str, JsonValue]) -> ThreadOpenElsewhere:
+    name = "".join(char for char in text_at(answer, "client") or "" if char.isprintable())
+    pid = value_at(answer, "pid")
+    return ThreadOpenElsewhere(
+        refused, thread_id, name[:MAX_NAME], pid if type(pid) is int else None, busy=True
+    )
