@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp._json import object_at, text_at, value_at
 from codex_acp._last_ones import LastOnes
 from codex_acp.codex.connection.login_check import login_is_missing
 from codex_acp.codex.connection.notification_router import NotificationSink, is_unloaded, thread_of
+from codex_acp.codex.connection.unloading import is_open_elsewhere
+from codex_acp.codex.threads.handed_threads import HandedThreads
 from codex_acp.codex.threads.opening import read_params, trusting, with_settings
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
 from codex_acp.codex.threads.trust import (
@@ -26,6 +29,7 @@ from codex_acp.codex.threads.trust import (
 )
 from codex_acp.errors import (
     CodexAcpError,
+    ErrorReply,
     InvalidPayload,
     MisuseError,
     NotLoggedIn,
@@ -34,7 +38,7 @@ from codex_acp.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.request_api import RequestApi
@@ -52,7 +56,7 @@ REPORT_SECONDS: Final = 1.0
 OPENAI: Final = "openai"
 """The model provider where none is configured."""
 
-MAY_UNLOAD: Final = frozenset({"thread/closed", "thread/status/changed"})
+HEARD: Final = frozenset({"thread/closed", "thread/status/changed", "thread/settings/updated"})
 
 MAX_PLACES: Final = 10_000
 """Threads of which it is remembered where they work."""
@@ -88,13 +92,23 @@ class ThreadServices(NotificationSink):
         self._watches: Watches | None = None
         self._closed: LastOnes[str, None] = LastOnes(MAX_PLACES)
         """Threads that Codex has closed, and nobody has opened again."""
-        client.subscribe_all(self, MAY_UNLOAD)
+        self.handed = HandedThreads(client)
+        client.subscribe_all(self, HEARD)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Take one notification, as `NotificationSink` says."""
         thread_id = thread_of(params)
-        if thread_id is not None and is_unloaded(method, params):
+        if thread_id is None:
+            return
+        if method == "thread/settings/updated":
+            self.handed.changed(thread_id, object_at(params).get("threadSettings"))
+        elif is_unloaded(method, params):
             self._closed[thread_id] = None
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`."""
+        del error
+        self.handed.leave()
 
     @property
     def watches(self) -> Watches:
@@ -117,7 +131,8 @@ class ThreadServices(NotificationSink):
         """Resume a stored thread, as `Threads.resume` says."""
         params = trusted(params_of(options, ResumeOptions), trust=trust)
         params["threadId"] = thread_id
-        return await self.open("thread/resume", params, tools, policy)
+        async with self.handed.lock(thread_id):
+            return await self.open("thread/resume", params, tools, policy)
 
     async def fork(
         self,
@@ -151,7 +166,7 @@ class ThreadServices(NotificationSink):
             params = await self._without_false_worktree(dict(params))
         if "threadId" in params:  # Codex runs git when it resumes or forks one
             await self._must_be_harmless(await self._cwd(params), dict(params))
-        answer = await self.client.call_raw(method, dict(params), settled=False)
+        answer = await self._answer(method, dict(params))
         info, thread_id = value_at(answer, "thread"), text_at(answer, "thread", "id")
         self._closed.pop(thread_id or "", None)
         if thread_id is None:
@@ -166,16 +181,39 @@ class ThreadServices(NotificationSink):
         if policy is not None:
             self.client.use_policy(policy, thread_id)
         self.client.thread_settled(method, answer)
+        self.handed.opened(method, thread_id, params, restore)
         if tools:
             self.client.tool_calls.add(tools, thread_id)
         return OpenThread(thread_id, info, (method, answer))
 
-    async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
-        """Check that a turn can reach its model, and has git run nothing of where it works.
+    async def _answer(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
+        """The answer of Codex, once another process of ours has handed the thread over."""
+        again = partial(self.client.call_raw, method, params, settled=False)
+        try:
+            return await again()
+        except ErrorReply as error:
+            if method != "thread/resume" or not is_open_elsewhere(error):
+                raise
+            return await self.handed.take(str(params["threadId"]), again, error)
 
-        That is ``cwd``, or where the thread works. Raises NotLoggedIn, UntrustedGitPrograms, and
-        ThreadClosed if Codex has closed the thread.
+    @asynccontextmanager
+    async def turn_begins(self, thread_id: str, cwd: str | None = None) -> AsyncIterator[None]:
+        """Begin a turn inside: the thread is here, and goes nowhere until then.
+
+        One that was handed over is taken back, which raises as `resume`. Checks that the turn can
+        reach its model, and has git run nothing of where it works: ``cwd``, or where the thread
+        does. Raises NotLoggedIn, UntrustedGitPrograms, and ThreadClosed if Codex has closed it.
         """
+        async with self.handed.lock(thread_id):
+            gone = self.handed.gone(thread_id)
+            if gone is not None:
+                params, settings = gone
+                await self.open("thread/resume", params, (), None, settings or None)
+            await self._before_turn(thread_id, cwd)
+            yield
+            self.handed.begun(thread_id)
+
+    async def _before_turn(self, thread_id: str, cwd: str | None) -> None:
         if thread_id in self._closed:
             from codex_acp.codex.threads.results import TurnRecord
             from codex_acp.codex.threads.turn_errors import ThreadClosed

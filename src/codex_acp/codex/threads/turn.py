@@ -109,8 +109,9 @@ class Turn(Generic[T]):
             raise MisuseError("a Turn can be used only once; make a new one")
         self._stream = NotificationStream(self._client, self.thread_id)
         self._marks = TurnMarks(self._client, self.thread_id)
+        self._services.handed.turns.add(self._marks)
         try:
-            self._id = await self._started()
+            self._id = self._marks.turn_id = await self._started()
             after = self._silent_after or WARN_AFTER_SECONDS
             self._watch = self._services.watches.watch(after, self.thread_id, self._id)
         except BaseException:
@@ -239,6 +240,7 @@ class Turn(Generic[T]):
         if self._stream is not None:
             await self._stream.aclose()
         if self._marks is not None:
+            self._services.handed.turns.discard(self._marks)
             self._marks.close()
 
     async def _started(self) -> str:

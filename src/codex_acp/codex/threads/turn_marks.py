@@ -27,7 +27,9 @@ class TurnMarks(NotificationSink):
 
     def __init__(self, client: AppServerConnection, thread_id: str) -> None:
         self._client = client
-        self._thread_id = thread_id
+        self.thread_id = thread_id
+        self.turn_id: str | None = None
+        """Of the turn that is followed, once it has begun."""
         self._changed = anyio.Event()
         self.begun: list[str] = []
         """Ids of turns in the order in which they began."""
@@ -38,15 +40,24 @@ class TurnMarks(NotificationSink):
         """Whether Codex has closed the thread."""
         client.subscribe(thread_id, self)
 
+    @property
+    def runs(self) -> bool:
+        """Whether the turn that is followed may run: from before it begins to its end."""
+        return not (self.lost or self.closed or self.turn_id in self.ended)
+
     def close(self) -> None:
         """Hear no more."""
-        self._client.unsubscribe(self._thread_id, self)
+        self._client.unsubscribe(self.thread_id, self)
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait until the condition holds, or nothing of the thread comes any more."""
         while not (self.lost or self.closed or condition()):
             changed = self._changed
             await changed.wait()
+
+    async def wait_for_its_end(self) -> None:
+        """Wait until the turn that is followed has ended, or nothing of the thread comes."""
+        await self.wait_for(lambda: not self.runs)
 
     # NotificationSink
 
