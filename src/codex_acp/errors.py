@@ -8,7 +8,8 @@
     │   └── IncompleteTable      a handwritten table does not match the schema
     ├── PeerError                the other side broke its protocol
     │   ├── ErrorReply           it answered a request with a JSON-RPC error
-    │   │   └── ServerOverloaded the app-server did so each time, because it has too much to do
+    │   │   ├── ServerOverloaded the app-server did so each time, because it has too much to do
+    │   │   └── ThreadOpenElsewhere  another process has the thread open
     │   ├── NotAnswered          Codex, stopped or hung, left a call of the agent without a reply
     │   ├── InvalidPayload       its params or result do not fit the schema
     │   ├── UnsupportedVersion   an agent answered a version of ACP that was not offered
@@ -44,6 +45,7 @@ __all__ = [
     "PeerError",
     "ErrorReply",
     "ServerOverloaded",
+    "ThreadOpenElsewhere",
     "NotAnswered",
     "InvalidPayload",
     "UnsupportedVersion",

@@ -22,6 +22,8 @@ WHEEL = "openai-codex-cli-bin"
 
 NO_ASIDE = "has no questions that do not wait"
 
+KEEPS_LOADED = "keeps a thread loaded for half an hour after the last one has left it"
+
 DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
     "0.163.0": {
         "e2e_contract/test_contract_async_questions.py": {
@@ -99,9 +101,18 @@ DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
             )
         },
         "e2e/test_sessions_elsewhere.py": {
-            "test_what_is_closed_here_is_opened_elsewhere_at_once": (
-                "keeps a thread loaded for half an hour after the last one has left it"
-            )
+            "test_what_is_closed_here_is_opened_elsewhere_at_once": KEEPS_LOADED,
+            "test_a_session_at_rest_follows_the_person_and_comes_back": KEEPS_LOADED,
+            "test_what_works_is_not_handed_over_unless_it_shall_be_cancelled": KEEPS_LOADED,
+            "test_two_that_ask_or_prompt_at_once_lose_nothing": KEEPS_LOADED,
+        },
+        "e2e/test_sessions_follow.py": {
+            "test_a_session_goes_wherever_it_is_asked_for_and_comes_back": KEEPS_LOADED
+        },
+        "codex/test_handed_threads_with_codex.py": {
+            "test_a_thread_at_rest_is_handed_over_and_comes_back_as_it_was": KEEPS_LOADED,
+            "test_what_runs_stays_and_is_named_or_is_interrupted_where_that_is_asked": KEEPS_LOADED,
+            "test_what_a_turn_left_running_or_never_began_stays": KEEPS_LOADED,
         },
         "e2e/test_shutdown.py": {
             "test_an_idle_adapter_exits_at_once_and_leaves_nothing": (

@@ -56,16 +56,17 @@ class Asked(NamedTuple):
 def private_folder(key: str) -> Path:
     """Return this user's folder for ``key``, made if need be.
 
-    It is below ``XDG_RUNTIME_DIR``, else below the temporary directory. Raises OSError where it
-    is a link, another user's, or open to others.
+    It is below ``XDG_RUNTIME_DIR``, which what cron starts does not know, else below the temporary
+    directory. Raises OSError where it is a link, another user's, or open to others.
     """
     if not hasattr(socket, "AF_UNIX"):
         raise OSError("this system has no unix sockets")
-    given = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(given) and _is_private(Path(given)):  # noqa: PTH117 - may be empty
-        above = Path(given) / "codex-acp-sdk"
+    user = os.geteuid()
+    given = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}")
+    if given.is_absolute() and _is_private(given):
+        above = given / "codex-acp-sdk"
     else:
-        above = Path(tempfile.gettempdir()) / f"codex-acp-sdk-{os.geteuid()}"
+        above = Path(tempfile.gettempdir()) / f"codex-acp-sdk-{user}"
     folder = above / sha256(os.path.realpath(key).encode()).hexdigest()[:16]
     for each in (above, folder):
         with contextlib.suppress(FileExistsError):

@@ -74,6 +74,8 @@ class ThreadPeers:
         """Let others ask from now on; where that cannot be, they are told who has what."""
         if self._left or self._socket is not None or not isinstance(codex.link, ChildProcess):
             return
+        if not codex.unloads_at_once:  # nothing that it has loaded can be handed over
+            return
         try:
             name = f"{os.getpid()}-{next(_numbers)}.sock"
             listening = PeerSocket(private_folder(codex.server.codex_home) / name, self._answer)

@@ -189,9 +189,7 @@ class HandedThreads:
 
     async def _interrupted(self, thread_id: str) -> None:
         for turn in [each for each in self.turns if each.thread_id == thread_id and each.runs]:
-            with suppress(ErrorReply):  # it has just ended
-                params: JsonObject = {"threadId": thread_id, "turnId": turn.turn_id}
-                await self._client.call_raw("turn/interrupt", params)
+            await turn.interrupt()
             await turn.wait_for_its_end()
 
     async def _at_rest_below(self, thread_id: str) -> list[str] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 import anyio
 
-from codex_acp.codex._generated.models import TurnInterruptParams, TurnSteerParams
+from codex_acp.codex._generated.models import TurnSteerParams
 from codex_acp.codex._generated.notifications import (
     ErrorEvent,
     ThreadClosedEvent,
@@ -31,7 +31,7 @@ from codex_acp.codex.threads.turn_errors import (
     TurnSilent,
 )
 from codex_acp.codex.threads.turn_marks import TurnMarks
-from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, MisuseError
+from codex_acp.errors import CodexAcpError, ConnectionClosed, MisuseError
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
@@ -185,21 +185,8 @@ class Turn(Generic[T]):
 
         That it has just ended is no error. Raises as every call.
         """
-        turn_id, marks = self.id, self._marks
-        if marks is None:
-            return
-        while turn_id not in marks.ended:
-            had_begun = turn_id in marks.begun
-            try:
-                params = TurnInterruptParams(thread_id=self.thread_id, turn_id=turn_id)
-                await self._client.turn_interrupt(params)
-            except ErrorReply:
-                if had_begun:
-                    return  # it has just ended
-                # Codex knows a turn to interrupt only when it has said that it started.
-                await marks.wait_for(lambda: turn_id in marks.ended or turn_id in marks.begun)
-            else:
-                return
+        if self.id and self._marks is not None:
+            await self._marks.interrupt()
 
     async def detach(self) -> None:
         """Let the turn run on, and hear no more of it: leaving will not interrupt it."""

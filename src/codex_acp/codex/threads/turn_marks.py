@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codex_acp._json import text_at
+from codex_acp.codex._generated.models import TurnInterruptParams
 from codex_acp.codex.connection.notification_router import NotificationSink, is_unloaded
+from codex_acp.errors import ErrorReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +56,22 @@ class TurnMarks(NotificationSink):
         while not (self.lost or self.closed or condition()):
             changed = self._changed
             await changed.wait()
+
+    async def interrupt(self) -> None:
+        """End the turn that is followed; that it has just ended is no error. Raises as a call."""
+        turn_id = self.turn_id or ""
+        while turn_id not in self.ended:
+            had_begun = turn_id in self.begun
+            try:
+                params = TurnInterruptParams(thread_id=self.thread_id, turn_id=turn_id)
+                await self._client.turn_interrupt(params)
+            except ErrorReply:
+                if had_begun:
+                    return  # it has just ended
+                # Codex knows a turn to interrupt only when it has said that it started.
+                await self.wait_for(lambda: turn_id in self.ended or turn_id in self.begun)
+            else:
+                return
 
     async def wait_for_its_end(self) -> None:
         """Wait until the turn that is followed has ended, or nothing of the thread comes."""
