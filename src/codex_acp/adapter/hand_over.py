@@ -52,7 +52,7 @@ class HandOver:
     # The one who has it.
 
     async def listen(self) -> None:
-        """See `ThreadPeers.listen`."""
+        """Let other processes ask from now on, as `ThreadPeers.listen`."""
         await self._peers.listen(await self._opener.codex())
 
     def leave(self) -> None:

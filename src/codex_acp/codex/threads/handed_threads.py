@@ -39,7 +39,7 @@ _SETTINGS: Final = (
     "approvalPolicy", "approvalsReviewer", "collaborationMode", "effort", "model", "serviceTier",
     "summary",
 )  # fmt: skip
-"""What Codex tells of a thread's settings, and takes as it is; the sandbox has two names."""
+"""Settings of a thread that Codex tells and takes alike; the sandbox has two names."""
 
 
 class _Opened:
@@ -49,7 +49,7 @@ class _Opened:
         self.params: JsonObject = {}
         """Those of ``thread/resume``."""
         self.settings: JsonObject = {}
-        """What it is given then, before its next turn."""
+        """Given to it then, before its next turn."""
         self.stored = False
         """Whether Codex has it on disk, which it has from the first turn on."""
         self.elsewhere = False
@@ -125,7 +125,7 @@ class HandedThreads:
     async def take(
         self, thread_id: str, again: Callable[[], Awaitable[JsonValue]], refused: ErrorReply
     ) -> JsonValue:
-        """See `ThreadPeers.take`; raises ThreadOpenElsewhere that names who has it."""
+        """Have it handed over, as `ThreadPeers.take`; a ThreadOpenElsewhere names who has it."""
         try:
             return await self._asking().take(self._client, thread_id, again, refused)
         except ErrorReply as error:

@@ -106,7 +106,7 @@ class ThreadServices(NotificationSink):
             self._closed[thread_id] = None
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`."""
+        """Let nobody ask for threads any more."""
         del error
         self.handed.leave()
 
