@@ -83,7 +83,7 @@ def _older(world: World) -> None:
 
 
 def _version(world: World, asked: int) -> int:
-    agent = world.agent()
+    agent = world.own()
     info = {"name": "tck", "version": "1"}
     params: Json = {"protocolVersion": asked, "clientCapabilities": {}, "info": info}
     try:
@@ -378,7 +378,7 @@ def _updates(world: World) -> None:
         told = [
             m["params"]["sessionId"] for m in agent.messages if m.get("method") == "session/update"
         ]
-        assert set(told) <= {session}
+        assert set(told) <= agent.sessions
         assert not agent.problems, agent.problems[0]
         for update in agent.updates(session):
             if world.version == 2 and update["sessionUpdate"].removesuffix("_chunk") in MESSAGES:
@@ -525,7 +525,7 @@ def _unknown(world: World) -> None:
 
 @row("the agent ends when its input does", "SHUTDOWN-001", "SHUTDOWN-001")
 def _shutdown(world: World) -> None:
-    with world.agent() as agent:
+    with world.own() as agent:
         agent.new()
     assert agent.process.returncode is not None
     assert agent.process.returncode >= 0, "it had to be killed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,19 +16,26 @@ NOT_OFFERED = "PROMPTCAP-002"
 ROWS = [(version, each) for each in REQUIREMENTS for version in each.ids]
 
 
+@pytest.fixture(scope="module")
+def worlds() -> Iterator[dict[int, World]]:
+    with World([COMMAND], 1) as first, World([COMMAND], 2) as second:
+        yield {1: first, 2: second}
+
+
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("version", "requirement"),
     ROWS,
     ids=[f"v{version}-{'-'.join(each.ids[version])}" for version, each in ROWS],
 )
-def test_the_requirement_is_met(version: int, requirement: Requirement) -> None:
-    with World([COMMAND], version) as world:
-        if NOT_OFFERED in requirement.ids[version]:
-            with pytest.raises(Skipped):
-                requirement.check(world)
-        else:
-            requirement.check(world)
+def test_the_requirement_is_met(
+    worlds: dict[int, World], version: int, requirement: Requirement
+) -> None:
+    if NOT_OFFERED in requirement.ids[version]:
+        with pytest.raises(Skipped):
+            requirement.check(worlds[version])
+    else:
+        requirement.check(worlds[version])
 
 
 def test_the_page_has_each_requirement_and_each_that_is_left_out() -> None:

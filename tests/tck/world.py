@@ -8,8 +8,8 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO, Any, Final, Self
 
 from codex_acp.testing import CodexHome, Gate, ModelRequest, ModelResponse, ScriptedModel, Text
@@ -19,9 +19,6 @@ Json = dict[str, Any]
 
 ANSWER_SECONDS: Final = 60.0
 """For one answer, on a machine that does other things too."""
-
-QUIET_SECONDS: Final = 1.0
-"""How long nothing comes before that counts as nothing: what the kit has no better way for."""
 
 HELLO: Final[dict[int, Json]] = {
     1: {"protocolVersion": 1, "clientCapabilities": {}},
@@ -64,6 +61,8 @@ class Agent:
         self._reader.start()
         self._next = 0
         self.introduction: Json = {}
+        self.sessions: set[str] = set()
+        """All that were opened."""
 
     def __enter__(self) -> Self:
         self.introduction = self.result("initialize", HELLO[self.version])
@@ -145,12 +144,17 @@ class Agent:
             self._take(deadline - time.monotonic())
 
     def quiet(self) -> list[Json]:
-        """What comes until nothing has come for a while."""
+        """What comes before the answer to a request that is sent now, and goes through Codex."""
         before = len(self.messages)
-        with suppress(queue.Empty):
-            while True:
-                self._take(QUIET_SECONDS)
-        return self.messages[before:]
+        marker = self.start("session/list", {})
+        self.answer(marker)
+        return [each for each in self.messages[before:] if each.get("id") != marker]
+
+    def turn_the_page(self) -> None:
+        """Forget what was heard, when all that is under way has come."""
+        self.quiet()
+        for heard in (self.lines, self.messages, self.problems):
+            heard.clear()
 
     def _take(self, seconds: float) -> None:
         message = self._news.get(timeout=max(seconds, 0.001))
@@ -180,7 +184,9 @@ class Agent:
     def opened(self, **more: object) -> Json:
         """The answer of ``session/new``."""
         servers: Json = {"mcpServers": []} if self.version == 1 else {}
-        return self.result("session/new", {"cwd": self.cwd, **servers, **more})
+        opened = self.result("session/new", {"cwd": self.cwd, **servers, **more})
+        self.sessions.add(opened["sessionId"])
+        return opened
 
     def reopen(self, session: str, *, history: bool = False) -> Json:
         """The answer that opens it again: with its history ``session/load`` of v1."""
@@ -222,7 +228,7 @@ class Agent:
 
 
 class World:
-    """One home and one model for the requirements of one version; each has agents of its own."""
+    """One home, one model and one agent for the requirements of one version."""
 
     def __init__(self, command: Sequence[str], version: int) -> None:
         self.command = command
@@ -233,6 +239,7 @@ class World:
                 ModelResponse(Text("Hello."), repeat=True),
             ]
         )
+        self._shared: Agent | None = None
 
     def __enter__(self) -> Self:
         self.model.__enter__()
@@ -240,12 +247,31 @@ class World:
         return self
 
     def __exit__(self, *ended: Any) -> None:
+        self._end()
         self.home.__exit__(*ended)
         self.model.__exit__(*ended)
 
-    def agent(self) -> Agent:
-        """One more process of the agent."""
+    @contextmanager
+    def agent(self) -> Iterator[Agent]:
+        """The agent of all requirements, with nothing heard yet; another one after a failure."""
+        self._shared = agent = self._shared or self.own().__enter__()
+        try:
+            yield agent
+            agent.turn_the_page()
+        except Skipped:
+            raise
+        except BaseException:
+            self._end()
+            raise
+
+    def own(self) -> Agent:
+        """One more process of the agent, which is not initialized."""
         return Agent(self.command, self.home, self.version)
+
+    def _end(self) -> None:
+        agent, self._shared = self._shared, None
+        if agent is not None:
+            agent.__exit__()
 
 
 def _waits(request: ModelRequest) -> bool:
