@@ -13,8 +13,8 @@ from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, 
 from codex_acp.codex._generated.models import CollabAgentToolCallThreadItem, Turn
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.events.session_events import Notice, StateChanged, SubAgentChanged
-from codex_acp.mapping.session.sub_agents import SubAgent, named_by
-from codex_acp.mapping.state import SessionState
+from codex_acp.mapping.session.sub_agents import named_by
+from codex_acp.mapping.state import SessionState, SubAgent
 from codex_acp.testing.app_server_defaults import turn_object
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from codex_acp.codex.connection import agent_guard
 from codex_acp.codex.connection.agent_guard import REFUSED, hook_arguments, refusal
-from codex_acp.mapping.messages.hooks import OWN_REFUSAL
+from codex_acp.mapping.messages import OWN_REFUSAL
 
 ROOT, CHILD, GRANDCHILD, SIBLING, OTHER, OF_OTHER, FORGED, CIRCLE = (
     f"01a208ce-0386-7250-92f8-4b48b44a8f{n:02x}" for n in range(8)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.mapping.calls.output import (
+from codex_acp.mapping.calls.call import (
     EARNED_PER_BYTE,
     FIRST_CREDIT,
     INTERVAL,

@@ -6,7 +6,7 @@ import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex.types import ContextCompactionThreadItem
-from codex_acp.mapping.messages.compaction import compaction_completed, compaction_started
+from codex_acp.mapping.messages import compaction_completed, compaction_started
 from codex_acp.mapping.state import SessionState
 from tests.support.updates import ALL, NONE, Json, step, wired
 

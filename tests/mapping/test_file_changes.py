@@ -8,9 +8,8 @@ import pytest
 
 from codex_acp.codex._generated.methods import MODELS
 from codex_acp.codex.approvals.actions import PathLook
-from codex_acp.mapping.calls.file_changes import wanted_looks
-from codex_acp.mapping.calls.running_calls import due, flush_due
-from codex_acp.mapping.calls.tool_calls import announce
+from codex_acp.mapping.calls.item_calls import wanted_looks
+from codex_acp.mapping.calls.running_calls import announce, due, flush_due
 from codex_acp.mapping.events.session_events import ToolCallAnnounced
 from codex_acp.mapping.state import SessionState
 from codex_acp.routing.changes import WHOLE_TEXT_LIMIT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.codex.types import HookPromptFragment, HookPromptThreadItem
-from codex_acp.mapping.messages.hooks import hook_prompt
+from codex_acp.mapping.messages import hook_prompt
 from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import hook
 from tests.support.updates import ALL, Json, said, step, wired

@@ -17,8 +17,8 @@ from codex_acp.codex.types import (
 )
 from codex_acp.mapping.events.session_events import SessionEvents, TextChunk
 from codex_acp.mapping.items import item_completed
-from codex_acp.mapping.messages.message_chunks import agent_message_completed, agent_message_delta
-from codex_acp.mapping.session.turns import turn_completed
+from codex_acp.mapping.messages import agent_message_completed, agent_message_delta
+from codex_acp.mapping.session.states import turn_completed
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.streamed_text import MAX_PIECES
 

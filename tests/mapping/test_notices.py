@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.mapping.messages.lines import said
+from codex_acp.mapping.messages import said
 from codex_acp.mapping.state import MAX_SAID, SessionState
 from tests.support import updates
 from tests.support.notification_samples import SAMPLES, Sample

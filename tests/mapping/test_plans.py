@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codex_acp.codex.types import PlanThreadItem
-from codex_acp.mapping.messages.plans import plan_completed
+from codex_acp.mapping.messages import plan_completed
 from codex_acp.mapping.state import SessionState
 from tests.support.updates import Json, chunks, said, step, wired
 

@@ -13,7 +13,7 @@ from codex_acp.codex.types import (
     ReasoningThreadItem,
 )
 from codex_acp.mapping.events.session_events import SessionEvents, ThoughtChunk
-from codex_acp.mapping.messages.reasoning import reasoning_completed, summary_text_delta, text_delta
+from codex_acp.mapping.messages import reasoning_completed, reasoning_text_delta, summary_text_delta
 from codex_acp.mapping.state import SessionState
 
 
@@ -28,7 +28,7 @@ def raw(state: SessionState, text: str, part: int = 0, item: str = "r1") -> str:
     params = ReasoningTextDeltaNotification(
         delta=text, item_id=item, content_index=part, thread_id="t", turn_id="u"
     )
-    return said(text_delta(state, params), item)
+    return said(reasoning_text_delta(state, params), item)
 
 
 def completed(

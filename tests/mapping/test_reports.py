@@ -14,7 +14,7 @@ from codex_acp.codex.types import (
     ThreadBackgroundTerminal,
     ThreadGoal,
 )
-from codex_acp.mapping.prompt.reports import (
+from codex_acp.mapping.prompt.commands import (
     DIFF_LIMIT,
     Fact,
     account_fact,

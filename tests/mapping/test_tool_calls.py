@@ -8,8 +8,8 @@ import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.models import SleepThreadItem
-from codex_acp.mapping.calls.output import INTERVAL
-from codex_acp.mapping.calls.tool_calls import (
+from codex_acp.mapping.calls.call import INTERVAL
+from codex_acp.mapping.calls.running_calls import (
     announce,
     approval_settled,
     call_completed,

@@ -25,7 +25,7 @@ from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.mapping.agent.handshake import codex_client_info
-from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.mapping.session.setup import canonical_id
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:

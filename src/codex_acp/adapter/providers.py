@@ -13,7 +13,7 @@ from codex_acp._json import object_at
 from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
-from codex_acp.mapping.session.gateway import API_TYPE, PROVIDER, gateway_of, native_base_url
+from codex_acp.mapping.session.setup import API_TYPE, PROVIDER, gateway_of, native_base_url
 from codex_acp.transcript.given import secrets_in
 from codex_acp.transcript.secrets import remember_secrets
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.session.gateway import Gateway
+    from codex_acp.mapping.session.setup import Gateway
 
 logger = logging.getLogger(__name__)
 

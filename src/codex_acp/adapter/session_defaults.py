@@ -84,7 +84,7 @@ def known_mode(text: str) -> str | None:
 def gateway_problem(meta: dict[str, Any] | None) -> str | None:
     """Return what is wrong with ``_meta.gateway`` of a login; None: nothing."""
     from codex_acp.errors import RpcError
-    from codex_acp.mapping.session.gateway import gateway_of
+    from codex_acp.mapping.session.setup import gateway_of
 
     settings = object_at(meta, "gateway")
     try:

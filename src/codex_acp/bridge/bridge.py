@@ -36,13 +36,12 @@ from codex_acp.codex.approvals.actions import named_paths, refreshed
 from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsApproval, classify
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import InvalidPayload
-from codex_acp.mapping.calls.running_calls import flush_due
-from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_ended
+from codex_acp.mapping.calls.running_calls import announce, approval_settled, call_ended, flush_due
 from codex_acp.mapping.events.permissions import PermissionQuestion
 from codex_acp.mapping.events.session_events import StateChanged, tool_call_id
-from codex_acp.mapping.messages.lines import said
+from codex_acp.mapping.messages import said
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, WITHOUT_SECRETS
-from codex_acp.mapping.session.stop_reasons import end_of_turn
+from codex_acp.mapping.session.states import end_of_turn
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
 from codex_acp.routing import elicitations

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.mapping.events.permissions import PermissionQuestion
-    from codex_acp.mapping.events.session_events import SessionEvent
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
+    from codex_acp.mapping.events.session_events import PromptEnd, SessionEvent
     from codex_acp.routing import route as routes
     from codex_acp.routing.ledger import LedgerEntry
     from codex_acp.wire.model import WireModel

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING
 
 from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.item_calls import status_of
-from codex_acp.mapping.calls.tool_calls import call_completed, call_started, whole_call
+from codex_acp.mapping.calls.running_calls import call_completed, call_started, whole_call
 from codex_acp.mapping.events.session_events import (
     MessageAnew,
     TextChunk,
     ThoughtChunk,
     ThoughtLine,
 )
-from codex_acp.mapping.messages.compaction import compaction_completed, compaction_started
-from codex_acp.mapping.messages.hooks import hook_prompt
-from codex_acp.mapping.messages.message_chunks import agent_message_completed, user_message
-from codex_acp.mapping.messages.plans import plan_completed
-from codex_acp.mapping.messages.reasoning import reasoning_completed
-from codex_acp.mapping.messages.reviews import review_mode
+from codex_acp.mapping.messages import (
+    agent_message_completed,
+    compaction_completed,
+    compaction_started,
+    hook_prompt,
+    plan_completed,
+    reasoning_completed,
+    user_message,
+)
+from codex_acp.mapping.reviews import review_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
-from codex_acp.mapping import items
+from codex_acp.mapping import items, messages, reviews
 from codex_acp.mapping.calls import running_calls
-from codex_acp.mapping.messages import hooks, notices, plans, reasoning, reviews
-from codex_acp.mapping.messages import message_chunks as messages
-from codex_acp.mapping.session import info, rate_limits, turns, usage
+from codex_acp.mapping.session import info, states
 from codex_acp.mapping.step import Ignored
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
 from codex_acp.transcript.secrets import scrub_json, without_told
@@ -38,7 +36,7 @@ _NEVER_SENT = Ignored("deprecated: the diffs of a file change hold all of it")
 _UNWANTED = Ignored("Codex is asked not to send it: see mapping/unwanted.py")
 
 NOTIFICATION_HANDLERS: NotificationHandlers = {
-    "error": turns.error,
+    "error": states.error,
     "thread/started": _SESSION,
     "thread/status/changed": _STATUS,
     "thread/readState/changed": _UNWANTED,
@@ -60,20 +58,20 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "thread/environment/connected": _UNWANTED,
     "thread/environment/disconnected": _UNWANTED,
     "thread/settings/updated": _OPTIONS,
-    "thread/tokenUsage/updated": usage.token_usage_updated,
+    "thread/tokenUsage/updated": states.token_usage_updated,
     "turn/started": _SESSION,
     "hook/started": _UNWANTED,
-    "turn/completed": turns.turn_completed,
-    "hook/completed": hooks.hook_completed,
+    "turn/completed": states.turn_completed,
+    "hook/completed": messages.hook_completed,
     "turn/diff/updated": _UNWANTED,
-    "turn/plan/updated": plans.plan_updated,
+    "turn/plan/updated": messages.plan_updated,
     "item/started": items.item_started,
     "item/autoApprovalReview/started": reviews.approval_review_started,
     "item/autoApprovalReview/completed": reviews.approval_review_completed,
-    "autoApprovalReview/strictReviewRequired": notices.strict_review_required,
+    "autoApprovalReview/strictReviewRequired": messages.strict_review_required,
     "item/completed": items.item_completed,
     "item/agentMessage/delta": messages.agent_message_delta,
-    "item/plan/delta": plans.plan_delta,
+    "item/plan/delta": messages.plan_delta,
     "command/exec/outputDelta": _UNWANTED,
     "process/outputDelta": _UNWANTED,
     "process/exited": _UNWANTED,
@@ -84,30 +82,30 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "serverRequest/resolved": _SESSION,
     "item/mcpToolCall/progress": running_calls.mcp_progress,
     "mcpServer/oauthLogin/completed": _LOGIN,
-    "mcpServer/startupStatus/updated": notices.mcp_startup_updated,
+    "mcpServer/startupStatus/updated": messages.mcp_startup_updated,
     "mcpServer/event/stream/notification": _UNWANTED,
     "account/updated": _LOGIN,
     "account/gatewayOAuth/changed": _UNWANTED,
-    "account/rateLimits/updated": rate_limits.rate_limits_updated,
+    "account/rateLimits/updated": states.rate_limits_updated,
     "app/list/updated": _UNWANTED,
     "remoteControl/status/changed": _UNWANTED,
     "externalAgentConfig/import/progress": _UNWANTED,
     "externalAgentConfig/import/completed": _UNWANTED,
     "fs/changed": _UNWANTED,
-    "item/reasoning/summaryTextDelta": reasoning.summary_text_delta,
+    "item/reasoning/summaryTextDelta": messages.summary_text_delta,
     "item/reasoning/summaryPartAdded": _UNWANTED,
-    "item/reasoning/textDelta": reasoning.text_delta,
+    "item/reasoning/textDelta": messages.reasoning_text_delta,
     "thread/compacted": _UNWANTED,
-    "model/rerouted": notices.model_rerouted,
-    "model/verification": notices.model_verification,
-    "modelProvider/authRecoveryStarted": notices.auth_recovery,
-    "modelProvider/authRecoveryCompleted": notices.auth_recovery,
+    "model/rerouted": messages.model_rerouted,
+    "model/verification": messages.model_verification,
+    "modelProvider/authRecoveryStarted": messages.auth_recovery,
+    "modelProvider/authRecoveryCompleted": messages.auth_recovery,
     "turn/moderationMetadata": _UNWANTED,
-    "model/safetyBuffering/updated": notices.safety_buffering_updated,
-    "warning": notices.warning,
-    "guardianWarning": notices.guardian_warning,
-    "deprecationNotice": notices.deprecation_notice,
-    "configWarning": notices.config_warning,
+    "model/safetyBuffering/updated": messages.safety_buffering_updated,
+    "warning": messages.warning,
+    "guardianWarning": messages.guardian_warning,
+    "deprecationNotice": messages.deprecation_notice,
+    "configWarning": messages.config_warning,
     "fuzzyFileSearch/sessionUpdated": _UNWANTED,
     "fuzzyFileSearch/sessionCompleted": _UNWANTED,
     "thread/realtime/started": _UNWANTED,

@@ -16,9 +16,8 @@ from codex_acp.acp.capabilities import ClientFeatures
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
-    from codex_acp.mapping.calls.open_calls import OpenCall
+    from codex_acp.mapping.calls.call import OpenCall
     from codex_acp.mapping.events.session_events import RateLimit
-    from codex_acp.mapping.session.sub_agents import SubAgent
     from codex_acp.mapping.streamed_text import SentThought
     from codex_acp.routing.changes import Looks
 
@@ -72,13 +71,13 @@ class SessionState:
     said: LastOnes[tuple[str | None, ...], None] = field(
         default_factory=partial(LastOnes, MAX_SAID)
     )
-    """Lines that `mapping.messages.lines` does not repeat, oldest first."""
+    """Lines that `mapping.messages` does not repeat, oldest first."""
 
     review_text: str | None = None
     """The review that was shown last in this turn; Codex sends it as a message, too."""
 
     total_usage: models.TokenUsageBreakdown | None = None
-    """Tokens of the whole thread, as Codex counted them last; see `mapping.session.usage`."""
+    """Tokens of the whole thread, as Codex counted them last; see `mapping.session.states`."""
 
     context_usage: tuple[int, int] | None = None
     """Tokens in the context and its size, as they were sent last."""
@@ -112,3 +111,34 @@ class SessionState:
 
     announced: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_ANNOUNCED))
     """Tool calls that the client knows, also ended ones, oldest first."""
+
+
+@record
+class SubAgent:
+    """A thread that another one has started, and what is known of it."""
+
+    thread_id: str
+    parent_id: str
+    call_id: str
+    """The item that started it, or was first to name it."""
+    title: str | None = None
+    description: str | None = None
+    turn_id: str | None = None
+    """Turn that runs in the sub-agent's thread."""
+    last_turn: str | None = None
+    """Turn that ended last."""
+    started: bool = False
+    """Whether Codex says that it was started there; else a model may have named any thread."""
+    replayed: frozenset[str] = frozenset()
+    """The items of its history that were shown already."""
+
+    def began(self, turn_id: str | None) -> bool:
+        """Note that a turn runs; False for one that has ended: it comes behind its own end."""
+        if turn_id is not None and turn_id == self.last_turn:
+            return False
+        self.turn_id = turn_id
+        return True
+
+    def ended(self, turn_id: str | None) -> None:
+        """Note that nothing runs."""
+        self.turn_id, self.last_turn = None, turn_id

@@ -16,7 +16,7 @@ from codex_acp.codex._generated import models
 from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
-from codex_acp.mapping.prompt import reports
+from codex_acp.mapping.prompt import commands
 from codex_acp.mapping.prompt.commands import INIT_PROMPT, RECONNECT, Typed, reserved
 from codex_acp.routing.display import inline
 from codex_acp.transcript.secrets import scrub
@@ -115,7 +115,7 @@ class CommandRuns:
             found = await self._codex().thread_goal_get(
                 models.ThreadGoalGetParams(thread_id=thread_id)
             )
-            return reports.goal_report(found.goal)
+            return commands.goal_report(found.goal)
 
         async def clear() -> str:
             params = models.ThreadGoalClearParams(thread_id=thread_id)
@@ -124,7 +124,7 @@ class CommandRuns:
 
         async def pause() -> str:
             params = models.ThreadGoalSetParams(thread_id=thread_id, status="paused", origin="user")
-            return reports.goal_report((await self._codex().thread_goal_set(params)).goal)
+            return commands.goal_report((await self._codex().thread_goal_set(params)).goal)
 
         async def work() -> str:
             params = models.ThreadGoalSetParams(thread_id=thread_id, status="active", origin="user")
@@ -154,27 +154,27 @@ class CommandRuns:
 
     async def _status(self) -> str:
         codex = self._codex()
-        facts = [reports.Fact("Session", self._session_id), reports.Fact("Folder", self._cwd)]
+        facts = [commands.Fact("Session", self._session_id), commands.Fact("Folder", self._cwd)]
         facts += self._access.settings()
         account = await codex.account_read(models.GetAccountParams(refresh_token=False))
-        facts.append(reports.account_fact(account))
+        facts.append(commands.account_fact(account))
         if account.account is not None:
             try:
                 limits = await codex.account_rate_limits_read()
-                facts += reports.limit_facts(limits.rate_limits)
+                facts += commands.limit_facts(limits.rate_limits)
             except ErrorReply as error:  # an API key has no such limits
                 logger.info("the account's limits are not known: %s", error)
-        facts.append(reports.Fact("Codex", codex.server.user_agent))
-        return reports.status_report(facts)
+        facts.append(commands.Fact("Codex", codex.server.user_agent))
+        return commands.status_report(facts)
 
     def _mcp(self, what: str) -> Says:
         async def show() -> str:
-            return reports.mcp_report(await self._servers())
+            return commands.mcp_report(await self._servers())
 
         async def reconnect() -> str:
             names = [server.name for server in await self._servers()]
             slow = await self._access.mcp_started(self._reload, names)
-            return reports.mcp_report(await self._servers(), slow)
+            return commands.mcp_report(await self._servers(), slow)
 
         if what.casefold() == RECONNECT:
             self._must_be_alone("/mcp reconnect")
@@ -188,7 +188,7 @@ class CommandRuns:
 
     async def _background(self) -> str:
         terminals = await self._turn_calls.background_terminals()
-        return reports.background_report(terminals)
+        return commands.background_report(terminals)
 
     def _stop(self, process: str) -> Says:
         async def stop() -> str:
@@ -199,7 +199,7 @@ class CommandRuns:
                 message = f"/stop: no process {process!r} runs in the background; /ps lists them"
                 raise RpcError(INVALID_PARAMS, message)
             left = [t for t in wanted if not await calls.terminate(t.process_id)]
-            return reports.stopped_report(len(wanted) - len(left), left)
+            return commands.stopped_report(len(wanted) - len(left), left)
 
         return Says(stop)
 
@@ -243,4 +243,4 @@ class CommandRuns:
         return servers
 
     async def _list_skills(self) -> str:
-        return reports.skills_report(await self._skills())
+        return commands.skills_report(await self._skills())

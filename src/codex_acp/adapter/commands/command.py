@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.mapping.events.content import Block
-    from codex_acp.mapping.prompt.reports import Fact
+    from codex_acp.mapping.prompt.commands import Fact
     from codex_acp.wire.model import WireModel
 
 

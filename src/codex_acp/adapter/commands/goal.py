@@ -20,7 +20,7 @@ from codex_acp.codex._generated.models import (
 )
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ConnectionClosed, TransportError
-from codex_acp.mapping.prompt.reports import goal_report
+from codex_acp.mapping.prompt.commands import goal_report
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex._generated import models
-from codex_acp.mapping.prompt.reports import DIFF_LIMIT, diff_report
+from codex_acp.mapping.prompt.commands import DIFF_LIMIT, diff_report
 from codex_acp.routing.display import block
 
 if TYPE_CHECKING:

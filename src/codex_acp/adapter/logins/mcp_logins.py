@@ -1,7 +1,7 @@
 """MCP servers that want a login of their own: the person is shown where, once for each.
 
 Owns which were asked about. Only for clients with URL elicitations; others get the notice that
-`mapping.messages.notices` makes of the same report.
+`mapping.messages` makes of the same report.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.mapping.session.setup import canonical_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

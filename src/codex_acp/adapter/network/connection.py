@@ -21,7 +21,7 @@ from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST, JsonValue
 from codex_acp.mapping.agent.auth_methods import LoginWays
 from codex_acp.mapping.agent.capabilities import META_KEY
-from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.mapping.session.setup import canonical_id
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from codex_acp.errors import ConnectionClosed, RpcError, TransportError
 from codex_acp.mapping.events.session_events import (
     CommandsChanged,
     Notice,
+    PromptStop,
     StateChanged,
     UsageChanged,
 )
-from codex_acp.mapping.session.stop_reasons import PromptStop
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.errors import CodexAcpError
-from codex_acp.mapping.messages.plans import IMPLEMENT, review_ended, review_question
+from codex_acp.mapping.messages import IMPLEMENT, review_ended, review_question
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -13,7 +13,7 @@ from uuid import uuid4
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.side_tasks import SideTasks, guarded
 from codex_acp.codex._generated import models
-from codex_acp.mapping.messages.question_replies import replies_text
+from codex_acp.mapping.prompt.message import replies_text
 from codex_acp.routing.async_questions import async_questions
 
 if TYPE_CHECKING:

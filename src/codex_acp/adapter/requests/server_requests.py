@@ -24,7 +24,7 @@ from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
 from codex_acp.codex.approvals.actions import changes_of, named_paths, refreshed
 from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsApproval, classify
 from codex_acp.errors import CodexAcpError, RpcError
-from codex_acp.mapping.calls.file_changes import wanted_of_changes
+from codex_acp.mapping.calls.item_calls import wanted_of_changes
 from codex_acp.mapping.events.permissions import PermissionQuestion
 from codex_acp.mapping.events.session_events import tool_call_id
 from codex_acp.routing import records

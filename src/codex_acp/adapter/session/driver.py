@@ -22,7 +22,8 @@ from codex_acp.adapter.session.machine import DONE, SessionMachine
 from codex_acp.adapter.session.states import Reviews
 from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST, JsonValue
-from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop, end_of_turn
+from codex_acp.mapping.events.session_events import PromptEnd, PromptFailure, PromptStop
+from codex_acp.mapping.session.states import end_of_turn
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from codex_acp.adapter.sessions.stored_threads import (
 )
 from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.mapping.events.session_events import StateChanged
-from codex_acp.mapping.session.ids import canonical_id
-from codex_acp.mapping.session.list import is_archived
+from codex_acp.mapping.session.info import is_archived
+from codex_acp.mapping.session.setup import canonical_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

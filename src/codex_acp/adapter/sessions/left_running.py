@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.codex._generated.models import CommandExecutionThreadItem
 from codex_acp.errors import CodexAcpError
-from codex_acp.mapping.calls.tool_calls import still_runs
+from codex_acp.mapping.calls.running_calls import still_runs
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:

@@ -21,16 +21,16 @@ from codex_acp.adapter.sessions.stored_threads import exists, raise_if_open_else
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.agent.capabilities import META_KEY
-from codex_acp.mapping.session.list import list_page, list_params, session_info, updated_at
-from codex_acp.mapping.session.mcp_servers import server_config
+from codex_acp.mapping.session.info import list_page, list_params, session_info, updated_at
 from codex_acp.mapping.session.setup import (
     absolute,
     configured_servers,
     given_servers,
+    instructions,
+    server_config,
     thread_params,
     without_clashes,
 )
-from codex_acp.mapping.session.system_prompt import instructions
 from codex_acp.transport.shielding import shielded
 from codex_acp.wire.codec import plain
 

@@ -32,8 +32,7 @@ from codex_acp.errors import (
     TransportError,
 )
 from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND, JsonValue
-from codex_acp.mapping.session.ids import canonical_id
-from codex_acp.mapping.session.setup import started_thread
+from codex_acp.mapping.session.setup import canonical_id, started_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -506,7 +505,7 @@ def _instructed(setup: Setup, read: JsonValue) -> Setup:
     """With the configured instructions before those of the client, if it gave some."""
     if "developerInstructions" not in setup.params:
         return setup
-    from codex_acp.mapping.session.system_prompt import behind_configured
+    from codex_acp.mapping.session.setup import behind_configured
 
     return setup._replace(params=behind_configured(setup.params, read))
 

@@ -9,8 +9,7 @@ from codex_acp.adapter.prompts.turn_calls import start_refused
 from codex_acp.codex._generated import models
 from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import CodexAcpError, RpcError
-from codex_acp.mapping.prompt.media import MAX_MEDIA_BYTES
-from codex_acp.mapping.prompt.message import has_audio, user_input, wanted_images
+from codex_acp.mapping.prompt.message import MAX_MEDIA_BYTES, has_audio, user_input, wanted_images
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from codex_acp.adapter.sessions.loading import HistoryReader
 from codex_acp.adapter.sub_agents.histories import SubAgentHistories
 from codex_acp.mapping.events.session_events import SessionEvent, TitleChanged, UserMessage
 from codex_acp.mapping.items import whole_item
-from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.session.list import title_of
+from codex_acp.mapping.messages import said
+from codex_acp.mapping.session.info import title_of
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:

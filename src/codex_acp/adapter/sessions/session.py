@@ -25,17 +25,19 @@ from codex_acp.adapter.sub_agents.sub_agents import SubAgents
 from codex_acp.codex.connection.notification_router import is_unloaded
 from codex_acp.errors import RpcError, TransportError
 from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
-from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_ended
+from codex_acp.mapping.calls.running_calls import announce, approval_settled, call_ended
 from codex_acp.mapping.events.content import TextBlock
 from codex_acp.mapping.events.session_events import (
+    PromptEnd,
+    PromptFailure,
+    PromptStop,
     PromptTaken,
     StateChanged,
     TextChunk,
     tool_call_id,
 )
-from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop, end_of_turn
-from codex_acp.mapping.session.usage import turn_usage
+from codex_acp.mapping.messages import said
+from codex_acp.mapping.session.states import end_of_turn, turn_usage
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import Command
-    from codex_acp.mapping.prompt.reports import Fact
+    from codex_acp.mapping.prompt.commands import Fact
     from codex_acp.transcript.events import ApprovalSettler
 
 
@@ -211,7 +211,7 @@ class SessionServices(NotificationSink):
             session.say(text)
 
     def _settings(self, session_id: str) -> Sequence[Fact]:
-        from codex_acp.mapping.prompt.reports import Fact, setting_facts
+        from codex_acp.mapping.prompt.commands import Fact, setting_facts
         from codex_acp.routing.display import inline
 
         facts = setting_facts(self._config.options(session_id))

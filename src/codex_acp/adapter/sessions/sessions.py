@@ -18,8 +18,7 @@ from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifica
 from codex_acp.adapter.sessions.git_consent import GitConsent
 from codex_acp.adapter.sessions.opening_errors import sub_agent_session
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
-from codex_acp.mapping.session.ids import canonical_id
-from codex_acp.mapping.session.setup import given_servers
+from codex_acp.mapping.session.setup import canonical_id, given_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

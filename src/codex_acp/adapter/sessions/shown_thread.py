@@ -15,10 +15,9 @@ from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
 from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
-from codex_acp.mapping.calls.file_changes import wanted_looks
-from codex_acp.mapping.calls.running_calls import due, flush_due
-from codex_acp.mapping.calls.tool_calls import close_open_calls
-from codex_acp.mapping.messages.compaction import close_compactions
+from codex_acp.mapping.calls.item_calls import wanted_looks
+from codex_acp.mapping.calls.running_calls import close_open_calls, due, flush_due
+from codex_acp.mapping.messages import close_compactions
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES, WITHOUT_SECRETS
 from codex_acp.mapping.step import Ignored
 

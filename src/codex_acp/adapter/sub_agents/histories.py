@@ -12,10 +12,9 @@ from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN
 from codex_acp.codex._generated import models
 from codex_acp.mapping.events.session_events import SessionEvent, SubAgentChanged
 from codex_acp.mapping.items import whole_item
-from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.session.sub_agent_notes import SubAgentNotes
-from codex_acp.mapping.session.sub_agents import SubAgent, named_by, told_in_child
-from codex_acp.mapping.state import SessionState
+from codex_acp.mapping.messages import said
+from codex_acp.mapping.session.sub_agents import SubAgentNotes, named_by, told_in_child
+from codex_acp.mapping.state import SessionState, SubAgent
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 

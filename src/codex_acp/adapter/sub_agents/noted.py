@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import Activity
-    from codex_acp.mapping.session.sub_agent_notes import SubAgentNotes
-    from codex_acp.mapping.session.sub_agents import SubAgent
-    from codex_acp.mapping.state import SessionState
+    from codex_acp.mapping.session.sub_agents import SubAgentNotes
+    from codex_acp.mapping.state import SessionState, SubAgent
 
 NOTE_SECONDS: Final = 0.25
 """How long lines are gathered before the tool call is sent anew."""

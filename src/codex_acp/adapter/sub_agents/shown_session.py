@@ -12,8 +12,13 @@ from codex_acp.adapter.server.held_notifications import hand_over
 from codex_acp.adapter.sessions.activity import SessionActivity
 from codex_acp.adapter.sessions.shown_thread import ShownThread
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.events.session_events import StateChanged, SubAgentChanged, TitleChanged
-from codex_acp.mapping.session.stop_reasons import PromptFailure, end_of_turn
+from codex_acp.mapping.events.session_events import (
+    PromptFailure,
+    StateChanged,
+    SubAgentChanged,
+    TitleChanged,
+)
+from codex_acp.mapping.session.states import end_of_turn
 from codex_acp.mapping.session.sub_agents import told_in_child
 
 if TYPE_CHECKING:
@@ -25,10 +30,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import Activity, SessionEvents
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
-    from codex_acp.mapping.session.sub_agents import SubAgent
-    from codex_acp.mapping.state import SessionState
+    from codex_acp.mapping.events.session_events import Activity, PromptEnd, SessionEvents
+    from codex_acp.mapping.state import SessionState, SubAgent
 
     Names = Callable[[str, str, JsonValue], None]
     """Is given all that is said of a thread: an item may name another sub-agent."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._json import text_at, value_at
 from codex_acp.adapter.prompts.turn_events import item_of
 from codex_acp.mapping.events.session_events import StateChanged
-from codex_acp.mapping.session.sub_agents import NAMING, SubAgent, named_by
-from codex_acp.mapping.state import SessionState
+from codex_acp.mapping.session.sub_agents import NAMING, named_by
+from codex_acp.mapping.state import SessionState, SubAgent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvent
-    from codex_acp.mapping.session.sub_agent_notes import SubAgentNotes
+    from codex_acp.mapping.session.sub_agents import SubAgentNotes
 
 MAX_SHOWN: Final = 64
 """Of one session: Codex runs a handful at a time; a model that starts hundreds fills no client."""
@@ -212,7 +212,7 @@ class SubAgents:
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
         """Where its lines go: the session's own tool call that started it, or the one above it."""
         from codex_acp.adapter.sub_agents.noted import NotesOutlet
-        from codex_acp.mapping.session.sub_agent_notes import SubAgentNotes
+        from codex_acp.mapping.session.sub_agents import SubAgentNotes
 
         while agent.parent_id in self._state.sub_agents:
             agent = self._state.sub_agents[agent.parent_id]

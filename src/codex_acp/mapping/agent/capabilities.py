@@ -38,7 +38,7 @@ AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
     "providers": {},
 }
-"""Capabilities that ``mapping.prompt.message`` and ``mapping.session.mcp_servers`` can map, no
+"""Capabilities that ``mapping.prompt.message`` and ``mapping.session.setup`` can map, no
 more.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.events.content import Block, CallContent, Location
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 DERIVED: Final = "codex-acp:"
 """How the id of a tool call begins that is more than the id of an item."""
@@ -360,3 +359,27 @@ _FIELDS: Final[tuple[str, ...]] = names_of(ToolCallChanged)
 def given(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
     """The fields that are said of a tool call, by name."""
     return {name: value for name in _FIELDS if (value := getattr(call, name)) is not None}
+
+
+StopReason: TypeAlias = Literal[
+    "end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"
+]
+"""Why a prompt has ended that did not fail; alike in every version of ACP."""
+
+
+class PromptStop(NamedTuple):
+    """The prompt returns a stop reason; ``message`` says why where the reason alone does not."""
+
+    reason: StopReason
+    message: str | None = None
+
+
+class PromptFailure(NamedTuple):
+    """The prompt returns a JSON-RPC error."""
+
+    code: int
+    message: str
+    data: dict[str, object]
+
+
+PromptEnd: TypeAlias = PromptStop | PromptFailure

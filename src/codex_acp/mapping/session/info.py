@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp._json import text_at, value_at
 from codex_acp.mapping.events.session_events import SessionEvents, Severity, TitleChanged
-from codex_acp.mapping.messages.lines import say
+from codex_acp.mapping.messages import say
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.state import SessionState
 
 _GOAL: Final[dict[str, tuple[str, Severity]]] = {
@@ -88,3 +90,102 @@ def thread_reverted(
     del params
     text = "This session was taken back to an earlier point; the model forgets what came after"
     return say(state, text, "warning")
+
+
+# Threads that Codex has stored → the sessions that a client can list.
+
+PAGE: Final = 50
+"""Sessions a page: what a person looks through at once, and read within milliseconds."""
+MAX_TITLE: Final = 120
+"""Characters of a title that is made from the first prompt, which may be a whole file."""
+SOURCES: Final[tuple[JsonValue, ...]] = ("cli", "vscode", "exec", "appServer")
+"""Threads that a person began, in whichever program. Sub-agents' belong to the one above them."""
+
+
+ARCHIVE: Final = "archived:"
+"""Before Codex's cursor, where the archive is listed behind all other sessions."""
+ARCHIVE_FOLDER: Final = "archived_sessions"
+"""The folder of Codex's home that holds the archived threads: nothing else tells them."""
+
+
+class ListPage(NamedTuple):
+    """Codex lists its archive, or everything else, and never both: which page is asked for."""
+
+    archived: bool
+    cursor: str | None
+    """Codex's own."""
+    both: bool
+    """Whether the archive follows behind the last page of all others."""
+
+    def next(self, cursor: str | None) -> str | None:
+        """The cursor of the page that follows, ``cursor`` being Codex's own; None: this is all."""
+        if self.both and self.archived:
+            return None if cursor is None else ARCHIVE + cursor
+        return ARCHIVE if self.both and cursor is None else cursor
+
+
+def list_page(wanted: str | None, cursor: str | None) -> ListPage | None:
+    """Return the page that ``archived`` and ``cursor`` ask for; None: there is no such filter."""
+    if wanted is None or wanted == "exclude":
+        return ListPage(archived=False, cursor=cursor, both=False)
+    if wanted == "only":
+        return ListPage(archived=True, cursor=cursor, both=False)
+    if wanted != "include":
+        return None
+    if cursor is None or not cursor.startswith(ARCHIVE):
+        return ListPage(archived=False, cursor=cursor, both=True)
+    return ListPage(archived=True, cursor=cursor.removeprefix(ARCHIVE) or None, both=True)
+
+
+def list_params(cwd: str | None, page: ListPage) -> dict[str, JsonValue]:
+    """``thread/list``: the newest first, of every model provider."""
+    params: dict[str, JsonValue] = {
+        "limit": PAGE,
+        "sortKey": "updated_at",
+        "sourceKinds": [*SOURCES],
+        "modelProviders": [],
+        "archived": page.archived,
+    }
+    if cwd is not None:
+        params["cwd"] = cwd
+    if page.cursor is not None:
+        params["cursor"] = page.cursor
+    return params
+
+
+def is_archived(thread: JsonValue) -> bool:
+    """Whether a thread, as ``thread/read`` tells of it, is in the archive."""
+    path = text_at(thread, "path") or ""
+    return path.replace("\\", "/").split("/")[-2:-1] == [ARCHIVE_FOLDER]
+
+
+def session_info(
+    thread: JsonValue, updated: str | None, *, archived: bool = False
+) -> dict[str, JsonValue] | None:
+    """A thread as ``SessionInfo``, ``updated`` in ISO 8601; None for one without id or cwd."""
+    thread_id, cwd = text_at(thread, "id"), text_at(thread, "cwd")
+    if thread_id is None or cwd is None:
+        return None
+    info: dict[str, JsonValue] = {"sessionId": thread_id, "cwd": cwd, "archived": archived}
+    title = title_of(thread)
+    if title is not None:
+        info["title"] = title
+    if updated is not None:
+        info["updatedAt"] = updated
+    return info
+
+
+def updated_at(thread: JsonValue) -> float | None:
+    """When something last happened in a thread, in seconds since 1970."""
+    seconds = value_at(thread, "updatedAt")
+    return seconds if type(seconds) in (int, float) else None
+
+
+def title_of(thread: JsonValue) -> str | None:
+    """The name that a person gave, else the first line of the first prompt."""
+    for key in ("name", "preview"):
+        text = text_at(thread, key)
+        if text and text.strip():
+            line = visible(text.strip().splitlines()[0].rstrip())
+            return line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"
+    return None

@@ -5,25 +5,45 @@ Source: schema ``SessionUpdate`` and its ``StateUpdate``, ``SubagentUpdate``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
+from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
 from codex_acp.mapping.agent.capabilities import META_KEY
+from codex_acp.mapping.calls.running_calls import close_open_calls
 from codex_acp.mapping.events.session_events import (
+    PromptEnd,
+    PromptFailure,
+    PromptStop,
+    RateLimit,
+    SessionEvents,
     SessionMessage,
     StateChanged,
+    StopReason,
     SubAgentChanged,
     TitleChanged,
     UsageChanged,
 )
-from codex_acp.mapping.session.rate_limits import usage_update
-from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop
+from codex_acp.mapping.messages import close_compactions, say_once
+from codex_acp.mapping.prompt.commands import span_words
+from codex_acp.routing.display import prose
 from codex_acp.wire.codec import plain
+from codex_acp.wire.model import UnknownValue, WireModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codex_acp.codex._generated import models
+    from codex_acp.codex._generated.models import (
+        CodexErrorInfo,
+        ErrorNotification,
+        Turn,
+        TurnCompletedNotification,
+        TurnError,
+    )
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.content import Block
-    from codex_acp.wire.model import WireModel
+    from codex_acp.mapping.events.session_events import SessionEvents
+    from codex_acp.mapping.state import SessionState
 
 
 def told_alike(
@@ -87,3 +107,262 @@ def _stop(end: PromptEnd) -> dict[str, Any]:
             return {"stopReason": "error", "error": error}
         case _:
             assert_never(end)
+
+
+# How a Codex turn ended → how the prompt ends. A failed turn never reads as ``end_turn``.
+
+_UNAUTHORIZED_STATUS = 401
+
+
+_STOPS: dict[str, StopReason] = {
+    "contextWindowExceeded": "max_tokens",
+    "sessionBudgetExceeded": "max_turn_requests",
+    "tooManyDenials": "max_turn_requests",
+    "cyberPolicy": "refusal",
+    "misalignmentPolicyViolation": "refusal",
+    "inferenceHookDenied": "refusal",  # since Codex 0.169
+}
+"""``codexErrorInfo`` values that ACP has a stop reason for; every other one is an error."""
+
+
+def end_of_turn(turn: Turn, last_error: TurnError | None) -> PromptEnd:
+    """How the prompt ends whose turn is ``turn``, unless the client has cancelled it.
+
+    ``last_error`` is the turn's last ``error`` notification, used when the turn names none.
+    """
+    status = turn.status
+    match status:
+        case "completed":
+            return PromptStop("end_turn")
+        case "interrupted":
+            return PromptStop("cancelled")
+        case "failed":
+            return failure(turn.error or last_error)
+        case "inProgress":
+            return PromptFailure(INTERNAL_ERROR, "Codex ended a turn that is in progress", {})
+        case UnknownValue():
+            message = f"Codex ended the turn with the unknown status {status!r}"
+            return PromptFailure(INTERNAL_ERROR, message, {"status": str(status)})
+        case _:
+            assert_never(status)
+
+
+def failure(error: TurnError | None) -> PromptEnd:
+    """A failed turn: a stop reason that says so, or a JSON-RPC error with Codex's message."""
+    if error is None:
+        return PromptFailure(INTERNAL_ERROR, "Codex failed the turn and gave no reason", {})
+    info = error.codex_error_info
+    if isinstance(info, str) and info in _STOPS:
+        return PromptStop(_STOPS[info], _why(error))
+    code = AUTHENTICATION_REQUIRED if _is_unauthorized(info) else INTERNAL_ERROR
+    message = prose(error.message)
+    data: dict[str, object] = {"message": message}
+    if info is not None:
+        data["codexErrorInfo"] = _wire(info)
+    if error.additional_details is not None:
+        data["additionalDetails"] = prose(error.additional_details)
+    return PromptFailure(code, message, data)
+
+
+def _why(error: TurnError) -> str:
+    """The message, with the explanation that the model server gives of a misalignment."""
+    details = error.misalignment.detailed_explanation if error.misalignment else None
+    return f"{error.message}\n\n{details}" if details else error.message
+
+
+def _wire(info: CodexErrorInfo) -> object:
+    if isinstance(info, WireModel):
+        return plain(info)
+    return str(info)
+
+
+def _is_unauthorized(info: CodexErrorInfo | None) -> bool:
+    if info == "unauthorized":
+        return True
+    if not isinstance(info, WireModel):
+        return False
+    details = _wire(info)
+    values = details.values() if isinstance(details, dict) else ()
+    return any(
+        isinstance(v, dict) and v.get("httpStatusCode") == _UNAUTHORIZED_STATUS for v in values
+    )
+
+
+# A turn's end, as far as the mapping's memory is concerned.
+
+
+def error(state: SessionState, params: ErrorNotification) -> SessionEvents:
+    """``error``: one that is final is kept for the turn's end, in case that names none.
+
+    One that Codex tries again after is said, once for each cause: Codex counts its attempts in
+    the message, and the person learns nothing from the second.
+    """
+    failed = params.error
+    if not params.will_retry:
+        state.turn_errors[params.turn_id] = failed
+        return ()
+    details = failed.additional_details
+    key = (params.turn_id, "retrying", details or failed.message)
+    return say_once(state, f"Retrying: {failed.message}", "warning", details, key=key)
+
+
+def turn_completed(state: SessionState, params: TurnCompletedNotification) -> SessionEvents:
+    """``turn/completed``: what was sent is forgotten, and nothing of it stays open."""
+    state.sent_text.clear()
+    state.thoughts.clear()
+    state.plan_explanation = None
+    state.review_text = None
+    return [
+        *close_compactions(state),
+        *close_open_calls(state, goes_on=params.turn.status == "completed"),
+    ]
+
+
+# Tokens: how full the context is, and what one turn has used.
+
+
+_COUNTED: Final = {
+    "totalTokens": "total_tokens",
+    "inputTokens": "input_tokens",
+    "outputTokens": "output_tokens",
+    "thoughtTokens": "reasoning_output_tokens",
+    "cachedReadTokens": "cached_input_tokens",
+    "cachedWriteTokens": "cache_write_input_tokens",
+}
+"""``Usage`` of ACP's unstable schema → Codex's count: ``input`` holds those read from a cache,
+``output`` the reasoning."""
+
+
+def token_usage_updated(
+    state: SessionState, params: models.ThreadTokenUsageUpdatedNotification
+) -> SessionEvents:
+    """``thread/tokenUsage/updated`` → ``usage_update``, if the size of the context is known.
+
+    The last request's tokens are what the context holds now; none means that the model server
+    has not counted them. The total is kept for `turn_usage`.
+    """
+    usage = params.token_usage
+    state.total_usage = usage.total
+    used, size = usage.last.total_tokens, usage.model_context_window or 0
+    if used <= 0 or size <= 0 or (used, size) == state.context_usage:
+        return ()
+    state.context_usage = (used, size)
+    return (UsageChanged(used, size, tuple(state.rate_limits.values())),)
+
+
+def turn_usage(
+    before: models.TokenUsageBreakdown | None, after: models.TokenUsageBreakdown | None
+) -> dict[str, JsonValue] | None:
+    """Return the tokens used between two values of ``state.total_usage``, as the ``usage`` of a
+    prompt's answer; None if nothing was reported.
+
+    Never negative: a thread that was reverted counts on from less.
+    """
+    if after is None or after is before:
+        return None
+    return {
+        name: max(getattr(after, count) - getattr(before, count, 0), 0)
+        for name, count in _COUNTED.items()
+    }
+
+
+# The account's limits: said when one is reached, each once, and told with the use of tokens.
+
+_NO_CREDITS: Final = "The workspace has no credits left"
+_WORKSPACE_LIMIT: Final = "The usage limit of the workspace is reached"
+_REACHED: Final[dict[str, str]] = {
+    "rate_limit_reached": "The usage limit of this account is reached",
+    "workspace_owner_credits_depleted": f"{_NO_CREDITS}; add some to go on",
+    "workspace_member_credits_depleted": f"{_NO_CREDITS}; ask its owner for more",
+    "workspace_owner_usage_limit_reached": f"{_WORKSPACE_LIMIT}; raise it to go on",
+    "workspace_member_usage_limit_reached": f"{_WORKSPACE_LIMIT}; ask its owner to raise it",
+}
+"""``rateLimitReachedType`` → what it means for the person."""
+
+
+def rate_limits_updated(
+    state: SessionState, params: models.AccountRateLimitsUpdatedNotification
+) -> SessionEvents:
+    """``account/rateLimits/updated`` → the limits that have changed, beside the use of the context,
+    once that is known; and a line when a limit is reached.
+
+    The update is sparse: one that names no limit does not mean that none is reached.
+    """
+    return (*_noted(state, params.rate_limits), *_said(state, params.rate_limits))
+
+
+def _noted(state: SessionState, limits: models.RateLimitSnapshot) -> SessionEvents:
+    limit_id = limits.limit_id or "codex"
+    before = state.rate_limits.get(limit_id)
+    now = _merged(before or RateLimit(limit_id), limits)
+    if now in (before, RateLimit(limit_id)):
+        return ()
+    state.rate_limits[limit_id] = now
+    if state.context_usage is None:
+        return ()  # the update of the context has it
+    return (UsageChanged(*state.context_usage, tuple(state.rate_limits.values())),)
+
+
+def _merged(limit: RateLimit, news: models.RateLimitSnapshot) -> RateLimit:
+    """Merge news into a limit: absent fields stay, but "reached" held only when it was sent."""
+    windows = [w for w in (news.primary, news.secondary) if w is not None]
+    credit = news.credits
+    spans = ((w.used_percent, w.window_duration_mins, w.resets_at) for w in windows)
+    return RateLimit(
+        limit.id,
+        news.limit_name or limit.name,
+        limit.plan if news.plan_type is None else str(news.plan_type),
+        tuple(spans) if windows else limit.windows,
+        limit.balance if credit is None else credit.balance,
+        limit.unlimited if credit is None else credit.unlimited,
+        news.rate_limit_reached_type and str(news.rate_limit_reached_type),
+    )
+
+
+def usage_update(usage: UsageChanged) -> dict[str, JsonValue]:
+    """``usage_update`` of either version; the limits below this agent's key of its ``_meta``.
+
+    What is not known is left out. There is no cost: Codex tells none of a session.
+    """
+    update: dict[str, JsonValue] = {
+        "sessionUpdate": "usage_update", "used": usage.used, "size": usage.size,
+    }  # fmt: skip
+    if usage.limits:
+        update["_meta"] = {META_KEY: {"rateLimits": [_written(limit) for limit in usage.limits]}}
+    return update
+
+
+def _written(limit: RateLimit) -> dict[str, JsonValue]:
+    shown: dict[str, JsonValue] = {"id": limit.id}
+    texts = {"name": limit.name, "planType": limit.plan, "reached": limit.reached}
+    shown |= {key: value for key, value in texts.items() if value is not None}
+    spans: list[JsonValue] = []
+    for used, minutes, resets_at in limit.windows:
+        span: dict[str, JsonValue] = {"usedPercent": used}
+        known = {"windowMinutes": minutes, "resetsAt": resets_at}
+        spans.append(span | {key: value for key, value in known.items() if value is not None})
+    if spans:
+        shown["windows"] = spans
+    if limit.unlimited or limit.balance is not None:
+        credit: dict[str, JsonValue] = {"unlimited": limit.unlimited}
+        shown["credits"] = credit if limit.balance is None else credit | {"balance": limit.balance}
+    return shown
+
+
+def _said(state: SessionState, limits: models.RateLimitSnapshot) -> SessionEvents:
+    reached = limits.rate_limit_reached_type
+    if reached is None:
+        return ()
+    text = _REACHED.get(reached, f"A limit of this account is reached: {reached}")
+    if limits.limit_name:
+        text = f"{text} ({limits.limit_name})"
+    windows = filter(None, map(_window, (limits.primary, limits.secondary)))
+    details = "\n".join(windows) or None
+    return say_once(state, text, "warning", details, key=("limit", reached, limits.limit_id))
+
+
+def _window(window: models.RateLimitWindow | None) -> str | None:
+    if window is None:
+        return None
+    minutes = window.window_duration_mins
+    return f"{window.used_percent} %{f' of {span_words(minutes)}' if minutes else ''} used"

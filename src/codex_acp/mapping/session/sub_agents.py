@@ -6,66 +6,39 @@ an item is decoded or shown: whoever wants to hear a sub-agent must do so at onc
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._record import record
 from codex_acp.mapping.events.session_events import (
     SessionMessage,
+    TextChunk,
     ToolCallAnnounced,
     ToolCallChanged,
     UserMessage,
     tool_call_id,
 )
-from codex_acp.routing.display import shortened, visible
+from codex_acp.mapping.items import whole_item
+from codex_acp.mapping.state import SessionState, SubAgent
+from codex_acp.routing.content import text_content
+from codex_acp.routing.display import inline, shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.content import CallContent
     from codex_acp.mapping.events.session_events import SessionEvent
 
 NAMING: Final = frozenset({"item/started", "item/completed"})
 """The notifications whose items may name one."""
-
 DESCRIPTION_LIMIT: Final = 500
 """Characters of a task that describe a sub-agent; the whole of it is its first message."""
-
 TITLE_LIMIT: Final = 80
 """Characters of the name that the model has given it."""
-
 _ROOT: Final = "root"
 """The first name of a path, that of the thread which no agent started."""
-
-
-@record
-class SubAgent:
-    """A thread that another one has started, and what is known of it."""
-
-    thread_id: str
-    parent_id: str
-    call_id: str
-    """The item that started it, or was first to name it."""
-    title: str | None = None
-    description: str | None = None
-    turn_id: str | None = None
-    """Turn that runs in the sub-agent's thread."""
-    last_turn: str | None = None
-    """Turn that ended last."""
-    started: bool = False
-    """Whether Codex says that it was started there; else a model may have named any thread."""
-    replayed: frozenset[str] = frozenset()
-    """The items of its history that were shown already."""
-
-    def began(self, turn_id: str | None) -> bool:
-        """Note that a turn runs; False for one that has ended: it comes behind its own end."""
-        if turn_id is not None and turn_id == self.last_turn:
-            return False
-        self.turn_id = turn_id
-        return True
-
-    def ended(self, turn_id: str | None) -> None:
-        """Note that nothing runs."""
-        self.turn_id, self.last_turn = None, turn_id
 
 
 def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
@@ -107,3 +80,58 @@ def session_label(agent: SubAgent) -> str:
 
 def _text(value: JsonValue) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+# Write a sub-agent's work as lines of the tool call that started it.
+
+MAX_LINES: Final = 40
+"""The newest lines of one sub-agent that are kept; how many went before is said."""
+WORDS_LIMIT: Final = 400
+"""Characters of one message of a sub-agent."""
+_ENDS: Final = {"failed": "failed", "cancelled": "cancelled", "in_progress": "running"}
+
+
+class SubAgentNotes:
+    """Of one tool call, and of the sub-agents below the one that it started."""
+
+    def __init__(self, call_id: str) -> None:
+        self._call_id = call_id
+        self._before: list[CallContent] = []
+        self._lines: deque[str] = deque(maxlen=MAX_LINES)
+        self._count = 0
+
+    def begun_with(self, event: SessionEvent) -> None:
+        """The tool call itself is told: what it shows stays above the lines."""
+        if isinstance(event, ToolCallAnnounced | ToolCallChanged) and event.id == self._call_id:
+            self._before = list(event.content or self._before)
+
+    def add(self, agent: SubAgent, item: ThreadItem, client: ClientFeatures) -> bool:
+        """An item of a sub-agent is over; whether that is worth a line."""
+        added = False
+        for event in whole_item(SessionState(client), item, turn_running=False):
+            line = _line(event)
+            if line is not None:
+                self.say(agent, line)
+                added = True
+        return added
+
+    def say(self, agent: SubAgent, line: str) -> None:
+        """One line about a sub-agent."""
+        self._lines.append(f"- {inline(session_label(agent))}: {line}")
+        self._count += 1
+
+    def shown(self) -> ToolCallChanged:
+        """The tool call with all lines that are kept."""
+        earlier = self._count - len(self._lines)
+        first = [f"({earlier:,} earlier lines are not shown)"] if earlier else []
+        text = "\n".join(["What the sub-agent did:", *first, *self._lines])
+        return ToolCallChanged(id=self._call_id, content=[*self._before, text_content(text)])
+
+
+def _line(event: SessionEvent) -> str | None:
+    if isinstance(event, ToolCallAnnounced):
+        end = _ENDS.get(event.status)
+        return event.title if end is None else f"{event.title} ({end})"
+    if isinstance(event, TextChunk) and event.text.strip():
+        return f"said {inline(event.text, WORDS_LIMIT)}"
+    return None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.session.stop_reasons import PromptStop
+    from codex_acp.mapping.events.session_events import PromptStop
 
 
 def prompt_response(stop: PromptStop, usage: Mapping[str, JsonValue] | None) -> PromptResponse:

@@ -1,18 +1,13 @@
-"""Reviews: Codex's automatic review of an approval, and its review mode.
-
-The first becomes a tool call of kind ``think`` that names what is reviewed. The second are
-messages: the review is what the person asked for.
-Source: Codex schema ``ItemGuardianApprovalReview*Notification``, ``GuardianApprovalReview``.
-"""
+"""Shows reviews: Codex's automatic review of an approval, and its review mode."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.codex._generated import models
-from codex_acp.mapping.calls.tool_calls import announce
+from codex_acp.mapping.calls.running_calls import announce
 from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
-from codex_acp.mapping.messages.message_chunks import text_completed
+from codex_acp.mapping.messages import text_completed
 from codex_acp.routing.content import text_content
 from codex_acp.routing.display import TITLE_LIMIT, block, inline, listed
 from codex_acp.wire.codec import plain
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
         models.ItemGuardianApprovalReviewCompletedNotification
         | models.ItemGuardianApprovalReviewStartedNotification
     )
-
 _ENDED_WELL = ("approved",)
 
 

@@ -1,1 +1,0 @@
-"""Map Codex's messages in words to updates of a session."""
