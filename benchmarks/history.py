@@ -17,14 +17,14 @@ from benchmarks.process import AgentProcess
 from benchmarks.report import note, report, report_parser
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
-from codex_acp.testing.model_tools import add_file, exec_command
+from codex_acp.testing.model_script import add_file, exec_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from benchmarks.report import Samples
     from codex_acp.testing import ModelRequest
-    from codex_acp.testing.model_steps import Step
+    from codex_acp.testing.model_script import Step
 
 WAIT_SECONDS = 300.0
 """A request that takes longer than this has failed."""

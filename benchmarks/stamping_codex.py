@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from codex_acp.testing.app_server_defaults import default_result, turn_object
+from codex_acp.testing.app_server_script import default_result, turn_object
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 
 from codex_acp._last_ones import LastOnes
 from codex_acp.testing import Expect, turn_completed, turn_started
-from codex_acp.testing.app_server_defaults import default_result
+from codex_acp.testing.app_server_script import default_result
 from tests.adapter.memory_bench import THREAD, MemoryBench
 
 pytestmark = pytest.mark.attack("client")

@@ -10,7 +10,7 @@ import pytest
 
 from codex_acp.adapter.config.config import Config
 from codex_acp.testing import Expect, RawLine, turn_completed, turn_started
-from codex_acp.testing.app_server_defaults import default_result
+from codex_acp.testing.app_server_script import default_result
 from tests.adapter.memory_bench import THREAD, MemoryBench
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from codex_acp.testing import (
     turn_completed,
     turn_started,
 )
-from codex_acp.testing.app_server_defaults import default_result, turn_object
+from codex_acp.testing.app_server_script import default_result, turn_object
 from tests.adapter.memory_bench import THREAD, MemoryBench, hurry, turn_note
 
 BEGUN: list[Entry] = [Expect("turn/start"), *turn_started()]

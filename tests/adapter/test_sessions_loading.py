@@ -14,7 +14,7 @@ from codex_acp.adapter.sessions import archive, loading
 from codex_acp.adapter.sessions.session_locks import acquired_soon
 from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.testing import Entry, Expect, Notify, RawLine
-from codex_acp.testing.app_server_defaults import default_result, turn_object
+from codex_acp.testing.app_server_script import default_result, turn_object
 from tests.adapter.memory_bench import WAIT, MemoryBench
 
 SOON = AnswerTimes(reply=0.5, presence=0.5, silent=0.1)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from codex_acp.testing import AskClient, Expect, Notify, RawLine
-from codex_acp.testing.app_server_defaults import default_result, turn_object
+from codex_acp.testing.app_server_script import default_result, turn_object
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 
 STORED = "thread-2"

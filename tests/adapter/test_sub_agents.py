@@ -15,7 +15,7 @@ from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.events.session_events import Notice, StateChanged, SubAgentChanged
 from codex_acp.mapping.session.sub_agents import named_by
 from codex_acp.mapping.state import SessionState, SubAgent
-from codex_acp.testing.app_server_defaults import turn_object
+from codex_acp.testing.app_server_script import turn_object
 
 
 class _Codex:

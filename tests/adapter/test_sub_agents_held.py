@@ -8,7 +8,7 @@ import pytest
 
 from codex_acp.adapter.sessions import methods
 from codex_acp.testing import Expect, Notify
-from codex_acp.testing.app_server_defaults import turn_object
+from codex_acp.testing.app_server_script import turn_object
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 from tests.adapter.test_early_turn import SlowLoad
 from tests.adapter.test_sessions_reopening import STORED, resumed

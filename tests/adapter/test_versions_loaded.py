@@ -26,8 +26,7 @@ from codex_acp.testing import (
     turn_completed,
     turn_started,
 )
-from codex_acp.testing.app_server_defaults import default_result
-from codex_acp.testing.app_server_entries import entry_to_json
+from codex_acp.testing.app_server_script import default_result, entry_to_json
 from tests.codex.server_request_samples import SAMPLES as ASKED
 from tests.support.notification_samples import SAMPLES as NOTIFIED
 from tests.support.tool_call_samples import SAMPLES as ITEMS

@@ -12,7 +12,7 @@ import pytest
 
 from codex_acp.cli.main import main
 from codex_acp.testing import McpScript, ScriptedMcpServer
-from codex_acp.testing.toml_writer import toml_text
+from codex_acp.testing.codex_home import toml_text
 from tests.cli.command import environment, run
 
 SECRETS = ("zsecret-key-1", "zsecret-header", "zsecret-variable", "zsecret-argument", "zsecret-url")

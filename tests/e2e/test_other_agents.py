@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codex_acp.testing import CustomToolCall, Gate, Step, Text, ToolCall, exec_command
-from codex_acp.testing.toml_writer import TomlValue
+from codex_acp.testing.codex_home import TomlValue
 from tests.e2e.sub_agents_bench import OLD, SubAgentBench
 from tests.e2e_contract.contract_bench import Scenes
 

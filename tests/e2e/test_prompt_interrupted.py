@@ -22,7 +22,7 @@ from codex_acp.testing import (
     exec_command,
     turn_started,
 )
-from codex_acp.testing.app_server_defaults import turn_object
+from codex_acp.testing.app_server_script import turn_object
 from tests.e2e.adapter_bench import WAIT, AdapterBench
 from tests.e2e.either_version import EitherVersion
 from tests.support.processes import lives

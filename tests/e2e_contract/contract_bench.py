@@ -30,8 +30,7 @@ from codex_acp.testing import (
     ScriptedModel,
     Step,
 )
-from codex_acp.testing.codex_home import ApprovalPolicy
-from codex_acp.testing.toml_writer import TomlValue
+from codex_acp.testing.codex_home import ApprovalPolicy, TomlValue
 from codex_acp.transcript.events import Entry, TranscriptEvent
 from codex_acp.transcript.log import Transcript
 from codex_acp.transport.child import ChildProcess

@@ -12,8 +12,8 @@ import pytest
 
 from codex_acp.errors import ErrorReply
 from codex_acp.fleet import Outcome, Retries
-from codex_acp.fleet.failures import reason_of
-from codex_acp.fleet.time_limit import TimeLimit
+from codex_acp.fleet.jobs import reason_of
+from codex_acp.fleet.worker import TimeLimit
 from tests.fleet.fleet_bench import WAIT, fleet_of, notes, outcomes, repository, spec, task
 from tests.soak.chaos.virtual_time import VirtualTimeLoop
 from tests.support.processes import lives

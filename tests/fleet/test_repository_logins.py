@@ -15,7 +15,7 @@ import pytest
 
 from codex_acp.errors import MisuseError
 from codex_acp.fleet import Task
-from codex_acp.fleet.repository_names import without_login
+from codex_acp.fleet.checkout import without_login
 from tests.fleet.fleet_bench import fleet_of, git, outcomes, repository, task
 
 PASSWORD = "p@ss/word:7%"

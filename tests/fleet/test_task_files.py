@@ -121,7 +121,7 @@ def test_a_schema_without_what_checks_it_says_what_to_install(
 
 
 def test_the_default_agent_is_codex_and_its_tasks_share_processes() -> None:
-    from codex_acp.fleet.agent_pool import TASKS_PER_AGENT
+    from codex_acp.fleet.worker import TASKS_PER_AGENT
 
     (one,) = parse_tasks(json.dumps(GOOD))[0]
     (other,) = parse_tasks(json.dumps(GOOD | {"agent": "claude"}))[0]

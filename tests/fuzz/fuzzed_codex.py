@@ -15,8 +15,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from codex_acp.testing.app_server_defaults import default_result, turn_object
-from codex_acp.testing.app_server_turns import command_approval, file_change_approval
+from codex_acp.testing.app_server_script import (
+    command_approval,
+    default_result,
+    file_change_approval,
+    turn_object,
+)
 from tests.fuzz.mutations import damaged, mutated, odd_value, to_line
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ import json
 from collections import deque
 
 from codex_acp.errors import TransportError
-from codex_acp.testing.app_server_defaults import default_result
+from codex_acp.testing.app_server_script import default_result
 from codex_acp.transport.memory import MemoryLink, memory_pair
 from tests.sent_to_clients.conversation import Json
 

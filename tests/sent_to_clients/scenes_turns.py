@@ -19,7 +19,7 @@ from codex_acp.testing import (
     request_user_input,
     update_plan,
 )
-from codex_acp.testing.model_steps import CustomToolCall
+from codex_acp.testing.model_script import CustomToolCall
 from tests.sent_to_clients.scene import Scene
 
 DONE: Final[list[Step]] = [Text("Done.")]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from codex_acp.testing import CodexHome
-from codex_acp.testing.toml_writer import TomlValue
+from codex_acp.testing.codex_home import TomlValue
 
 WAIT_SECONDS: Final = 30.0
 

@@ -21,7 +21,7 @@ from codex_acp.testing import (
     turn_completed,
     turn_started,
 )
-from codex_acp.testing.app_server_defaults import default_result
+from codex_acp.testing.app_server_script import default_result
 
 SCHEMA = Path(__file__).parents[2] / "schema" / "codex" / "experimental.json"
 

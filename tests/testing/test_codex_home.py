@@ -11,8 +11,8 @@ import pytest
 
 from codex_acp.errors import MisuseError
 from codex_acp.testing import CodexHome
-from codex_acp.testing import home_directories as module
-from codex_acp.testing.toml_writer import TomlValue
+from codex_acp.testing import codex_home as module
+from codex_acp.testing.codex_home import TomlValue
 
 
 def config_of(home: CodexHome) -> dict[str, Any]:

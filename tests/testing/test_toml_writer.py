@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.errors import MisuseError
-from codex_acp.testing.toml_writer import TomlValue, toml_text
+from codex_acp.testing.codex_home import TomlValue, toml_text
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 SCALARS = TEXT | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)

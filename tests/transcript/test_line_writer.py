@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from codex_acp.transcript.line_writer import MAX_WAITING, LineWriter
+from codex_acp.transcript.writer import MAX_WAITING, LineWriter
 
 WAIT = 30.0
 """Seconds; what is waited for takes none."""

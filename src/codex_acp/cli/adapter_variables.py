@@ -19,7 +19,7 @@ from codex_acp.adapter.session_defaults import (
     known_mode,
 )
 from codex_acp.errors import MisuseError
-from codex_acp.testing.toml_writer import toml_value
+from codex_acp.testing.codex_home import toml_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -179,7 +179,7 @@ def _names_private(value: Any) -> bool:
 
 def _secrets_under(key: str, value: Any) -> Iterator[str]:
     """Yield the secrets of a setting whose name says that it has one."""
-    from codex_acp.transcript.given import secrets_in
+    from codex_acp.transcript.redaction import secrets_in
 
     return secrets_in(value, key.rpartition(".")[2], given=True)
 

@@ -12,8 +12,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.stderr import complain
-from codex_acp.transcript.line_writer import LineWriter
 from codex_acp.transcript.secrets import cut, remember_secrets, scrub
+from codex_acp.transcript.writer import LineWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ class LogHandler(logging.Handler):
         """Hand the record over as text: its arguments may change, and hold what is large."""
         if not self._knows_secrets:
             self._knows_secrets = True
-            from codex_acp.transcript.given import secrets_of_environment  # most log nothing
+            from codex_acp.transcript.redaction import secrets_of_environment  # most log nothing
 
             remember_secrets(secrets_of_environment(os.environ))
         try:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from codex_acp.fleet.errors import TaskFileError as TaskFileError
     from codex_acp.fleet.errors import WorkerLost as WorkerLost
     from codex_acp.fleet.fleet import Fleet as Fleet
+    from codex_acp.fleet.fleet import FleetRun as FleetRun
     from codex_acp.fleet.fleet import deny_all as deny_all
-    from codex_acp.fleet.fleet_run import FleetRun as FleetRun
     from codex_acp.fleet.jobs import Usage as Usage
     from codex_acp.fleet.out_directory import read_outcomes as read_outcomes
     from codex_acp.fleet.outcome import Attempt as Attempt
@@ -51,8 +51,7 @@ else:
                 "CheckoutError EngineError EngineNotInstalled FleetError OutDirectoryError "
                 "OutDirectoryInUse OutcomeNotWritten TaskFileError WorkerLost"
             ),
-            "fleet": "Fleet deny_all",
-            "fleet_run": "FleetRun",
+            "fleet": "Fleet FleetRun deny_all",
             "jobs": "Usage",
             "out_directory": "read_outcomes",
             "outcome": "Attempt Outcome",

@@ -8,6 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
+from codex_acp._json import object_at, value_at
+from codex_acp.errors import (
+    CodexAcpError,
+    ErrorReply,
+    LaunchError,
+    MisuseError,
+    ServerOverloaded,
+    TransportError,
+)
+from codex_acp.fleet.errors import CheckoutError, WorkerLost
+from codex_acp.jsonrpc.message import AGENT_LOST, OVERLOADED
+from codex_acp.runtime import (
+    AgentStartError,
+    AuthenticationRequired,
+    MethodNotOffered,
+    OptionNotOffered,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,7 +35,6 @@ if TYPE_CHECKING:
 Event: TypeAlias = "Mapping[str, JsonValue]"
 """Something that happened to a task, by its ``type``: ``place``, ``opened``, ``prompt``,
 ``prompt_ended``, ``tool``, ``usage``."""
-
 Reason: TypeAlias = Literal[
     "end_turn",
     "refusal",
@@ -43,12 +60,10 @@ Reason: TypeAlias = Literal[
 """Why a task ended: a stop reason of ACP, or what came in its way. ``max_tokens`` is the model's
 limit, ``token_limit`` the task's; ``changes_incomplete``: the agent did its work, and the patch
 lacks some of it."""
-
 RETRIED: Final[frozenset[Reason]] = frozenset(
     ("agent_not_started", "agent_lost", "overloaded", "worker_lost")
 )
 """Reasons that may go better another time: nothing that somebody or something refused."""
-
 CONTINUE: Final = (
     "You were interrupted while you worked on the task below. Look at what is there already, "
     "then go on and finish it.\n\n"
@@ -141,3 +156,67 @@ class Post(Protocol):
     async def ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Have a question answered. An answer that never comes is no consent: whoever waits is
         cancelled with the job."""
+
+
+# PURE: what an exception of an agent, a worker or a checkout means for a task.
+
+_BUSY: Final = frozenset(
+    ("serverOverloaded", "rateLimitExceeded", "flexUnavailable", "policyCapacityUnavailable")
+)
+"""Of ``codexErrorInfo``, what passes. A used-up quota does not."""
+_CONNECTION: Final = frozenset(
+    (
+        "httpConnectionFailed",
+        "responseStreamConnectionFailed",
+        "responseStreamDisconnected",
+        "responseTooManyFailedAttempts",
+    )
+)
+_PASSING: Final = frozenset((None, 408, 429, 500, 502, 503, 504, 529))
+"""HTTP statuses that may be another one next time; None: there was no answer."""
+
+
+class SettingRefused(CodexAcpError):
+    """The agent does not have, or does not take, a setting or an option of the task."""
+
+
+def reason_of(error: Exception) -> Reason:
+    """Why a task ended that ended with this."""
+    match error:
+        case CheckoutError():
+            return "checkout"
+        case WorkerLost():
+            return "worker_lost"
+        case SettingRefused() | OptionNotOffered():
+            return "settings"
+        case AuthenticationRequired():
+            return "authentication"
+        case ServerOverloaded():
+            return "overloaded"
+        case ErrorReply():
+            if value_at(error.data, "reason") == AGENT_LOST:
+                return "agent_lost"
+            return "overloaded" if _is_busy(error) else "agent_error"
+        case LaunchError():
+            return "agent_not_found"
+        case AgentStartError():
+            return "agent_not_started"
+        case TransportError():
+            return "agent_lost"
+        case MethodNotOffered() | MisuseError():
+            return "settings"
+    return "agent_error"
+
+
+def _is_busy(error: ErrorReply) -> bool:
+    if error.code == OVERLOADED:
+        return True
+    info = value_at(error.data, "codexErrorInfo")
+    if isinstance(info, str):
+        return info in _BUSY
+    return any(
+        name in _CONNECTION
+        and isinstance(detail, dict)
+        and detail.get("httpStatusCode") in _PASSING
+        for name, detail in object_at(info).items()
+    )

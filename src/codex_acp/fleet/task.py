@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import MisuseError
-from codex_acp.fleet.repository_names import is_path, problem_of_repository, problem_of_revision
+from codex_acp.fleet.checkout import is_path, problem_of_repository, problem_of_revision
 from codex_acp.runtime import AgentSpec
 
 if TYPE_CHECKING:

@@ -20,10 +20,9 @@ import time
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.errors import MisuseError
-from codex_acp.testing import app_server_entries as entries
-from codex_acp.testing.app_server_defaults import CODEX_VERSION
+from codex_acp.testing import app_server_script as entries
 from codex_acp.testing.app_server_player import AppServerPlayer, Output, Send
-from codex_acp.testing.app_server_script import AppServerScript
+from codex_acp.testing.app_server_script import CODEX_VERSION, AppServerScript
 from codex_acp.testing.record_file import RecordWriter
 
 if TYPE_CHECKING:

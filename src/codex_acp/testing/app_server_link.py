@@ -13,8 +13,8 @@ from collections import deque
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.jsonrpc.framing import LineFramer, TooLong
-from codex_acp.testing.app_server_entries import CloseOutput, Exit, Pause, RawLine, StderrText
 from codex_acp.testing.app_server_player import AppServerPlayer, Send
+from codex_acp.testing.app_server_script import CloseOutput, Exit, Pause, RawLine, StderrText
 from codex_acp.transport.memory import memory_pair
 from codex_acp.transport.shielding import running_loop
 
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.errors import TransportError
-    from codex_acp.testing.app_server_entries import Entry, JsonObject
     from codex_acp.testing.app_server_player import Output
-    from codex_acp.testing.app_server_script import AppServerScriptLike
+    from codex_acp.testing.app_server_script import AppServerScriptLike, Entry, JsonObject
     from codex_acp.transport.memory import MemoryLink
 
 WAIT_SECONDS = 10.0

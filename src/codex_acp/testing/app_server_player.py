@@ -13,8 +13,8 @@ from typing import TypeAlias, assert_never, cast
 
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
-from codex_acp.testing.app_server_defaults import default_news, default_result, turn_object
-from codex_acp.testing.app_server_entries import (
+from codex_acp.testing.app_server_script import (
+    AppServerScriptLike,
     AskClient,
     AwaitAnswer,
     CloseOutput,
@@ -29,8 +29,11 @@ from codex_acp.testing.app_server_entries import (
     RequestId,
     Silence,
     StderrText,
+    as_app_server_script,
+    default_news,
+    default_result,
+    turn_object,
 )
-from codex_acp.testing.app_server_script import AppServerScriptLike, as_app_server_script
 
 _REFERENCE = re.compile(r"\$\{([^:{}]+):([^{}]*)\}")
 

@@ -6,28 +6,170 @@ settings are those of Codex's ``config.toml``.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, Union
 
-from codex_acp.testing.home_directories import HomeDirectories
-from codex_acp.testing.toml_writer import TomlValue, toml_text
+from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Self
+
+REMOVE_TRIES = 20
+REMOVE_PAUSE_SECONDS = 0.1
+"""Codex may still write when the directory is removed: try again for two seconds."""
+
+
+class HomeDirectories:
+    """Four directories in one, of the name that begins with ``prefix``; removed at the end.
+
+    They are made in ``parent``, by default the system's temporary directory.
+    """
+
+    def __init__(self, prefix: str, parent: str | os.PathLike[str] | None = None) -> None:
+        self._prefix = prefix
+        self._parent = parent
+        self._root: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({None if self._root is None else str(self._root)!r})"
+
+    def __enter__(self) -> Self:
+        """Make the directories."""
+        if self._root is not None:
+            raise MisuseError(f"this {type(self).__name__} is already in use; make a new one")
+        # Resolved: on macOS the temporary directory is a link and Codex reports real paths.
+        self._root = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._parent)).resolve()
+        for directory in (self.codex_home, self.home, self.workspace, self.temporary):
+            directory.mkdir()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """Remove everything."""
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the directories; never raises, and gives up after two seconds."""
+        if self._root is None:
+            return
+        root, self._root = self._root, None
+        for _ in range(REMOVE_TRIES):
+            shutil.rmtree(root, ignore_errors=True)
+            if not root.exists():
+                return
+            time.sleep(REMOVE_PAUSE_SECONDS)
+
+    @property
+    def root(self) -> Path:
+        """The directory that holds the others. Raises MisuseError outside the ``with``."""
+        if self._root is None:
+            name = type(self).__name__
+            raise MisuseError(f"the {name} has no directories; use it in a with statement")
+        return self._root
+
+    @property
+    def codex_home(self) -> Path:
+        """``CODEX_HOME``: configuration, sessions, logs."""
+        return self.root / "codex"
+
+    @property
+    def home(self) -> Path:
+        """A bare ``HOME``: Codex runs commands in a login shell, and a profile would slow it."""
+        return self.root / "home"
+
+    @property
+    def temporary(self) -> Path:
+        """The process's ``TMPDIR``, in which Codex's sandbox leaves files."""
+        return self.root / "tmp"
+
+    @property
+    def workspace(self) -> Path:
+        """An empty directory for the threads to work in, which no configuration trusts."""
+        return self.root / "workspace"
+
+
+TomlValue: TypeAlias = Union[  # noqa: UP007 - it is recursive
+    str, int, float, bool, Sequence["TomlValue"], Mapping[str, "TomlValue"]
+]
+"""Values that a key may hold; TOML has no null."""
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def toml_text(document: Mapping[str, TomlValue]) -> str:
+    """``document`` as TOML text.
+
+    Raises :class:`~codex_acp.errors.MisuseError` for a value that TOML cannot hold.
+    """
+    lines: list[str] = []
+    _write_table(document, (), lines)
+    return "\n".join(lines) + "\n"
+
+
+def _write_table(table: Mapping[str, TomlValue], path: tuple[str, ...], lines: list[str]) -> None:
+    """Plain keys first: after a ``[header]`` every key belongs to that table."""
+    plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+    if path and (plain or len(plain) == len(table)):
+        lines.append(f"[{'.'.join(map(_key, path))}]")
+    lines.extend(f"{_key(key)} = {toml_value(value)}" for key, value in plain.items())
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            _write_table(value, (*path, key), lines)
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _string(key)
+
+
+def _string(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise MisuseError(f"TOML text is Unicode without surrogates: {text!r}") from error
+    escaped = _ESCAPED.sub(lambda m: _SHORT.get(m[0], f"\\u{ord(m[0]):04x}"), text)
+    return f'"{escaped}"'
+
+
+def toml_value(value: TomlValue) -> str:
+    """``value`` as TOML has it behind a key. Raises as `toml_text`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, Mapping):
+        pairs = (f"{_key(key)} = {toml_value(inner)}" for key, inner in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    raise MisuseError(f"TOML cannot hold {type(value).__name__}: {value!r}")
+
+
+def _float(value: float) -> str:
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return repr(value)
+
 
 ApprovalPolicy: TypeAlias = "str | Mapping[str, TomlValue]"
 """``on-request``, ``never`` or a ``granular`` table."""
-
 SandboxMode: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
-
 DEFAULT_MODEL = "gpt-5.5"
 """A slug that Codex knows and gives classic function tools; newer ones use code mode."""
-
 NO_MODEL_URL = "http://127.0.0.1:9/v1"
 """The discard port: nothing listens there, so a turn fails at once and nothing else does."""
-
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH", "CODEX_PATH")
 """Variables that the child inherits. All others are left out: no key, no account, no proxy, and no
 CODEX_* but the one that names the binary."""

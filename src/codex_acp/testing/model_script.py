@@ -22,19 +22,317 @@ whose ``type`` names it and whose other members are its fields::
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
 from codex_acp._json import value_at
 from codex_acp.errors import MisuseError
-from codex_acp.testing import model_steps, model_tools
-from codex_acp.testing.model_steps import Disconnect, Fail, Failed, Incomplete, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from os import PathLike
 
-    from codex_acp.testing.model_request import ModelRequest
+
+def _text_of(content: object) -> str:
+    """The text of a message's or an output's content: a string, or a list of text parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return ""
+    parts = (part.get("text") for part in content if isinstance(part, Mapping))
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """A ``POST /v1/responses``; ``number`` counts from 0 in the order of arrival."""
+
+    number: int
+    body: Mapping[str, object]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The HTTP headers, with their names in lower case."""
+
+    @property
+    def items(self) -> tuple[Mapping[str, object], ...]:
+        """The conversation so far: the objects of ``input``."""
+        raw = self.body.get("input")
+        if not isinstance(raw, Sequence):
+            return ()
+        return tuple(item for item in raw if isinstance(item, Mapping))
+
+    @property
+    def model(self) -> str:
+        """The slug of the model that is asked for, or an empty string."""
+        model = self.body.get("model")
+        return model if isinstance(model, str) else ""
+
+    @property
+    def user_texts(self) -> tuple[str, ...]:
+        """The text of every message of the user, oldest first.
+
+        The first ones are Codex's own context (instructions, environment).
+        """
+        return tuple(_text_of(item.get("content")) for item in self.items if _is_user(item))
+
+    @property
+    def last_user_text(self) -> str:
+        """The text of the newest message of the user, or an empty string."""
+        texts = self.user_texts
+        return texts[-1] if texts else ""
+
+    @property
+    def tool_outputs(self) -> dict[str, str]:
+        """Return the tools' answers so far: the output's text by ``call_id``, oldest first."""
+        outputs: dict[str, str] = {}
+        for item in self.items:
+            kind, call_id = item.get("type"), item.get("call_id")
+            if isinstance(kind, str) and kind.endswith("_output") and isinstance(call_id, str):
+                outputs[call_id] = _text_of(item.get("output"))
+        return outputs
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools on offer; a built-in tool without a name counts by its type."""
+        raw = self.body.get("tools")
+        if not isinstance(raw, Sequence):
+            return ()
+        named = (tool.get("name", tool.get("type")) for tool in raw if isinstance(tool, Mapping))
+        return tuple(name for name in named if isinstance(name, str))
+
+
+def _is_user(item: Mapping[str, object]) -> bool:
+    return item.get("role") == "user" and item.get("type", "message") == "message"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Text:
+    """One assistant message, streamed as ``deltas``; ``pause`` is the seconds between two."""
+
+    deltas: tuple[str, ...]
+    pause: float
+
+    def __init__(self, *deltas: str, pause: float = 0.0) -> None:
+        object.__setattr__(self, "deltas", deltas)
+        object.__setattr__(self, "pause", pause)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Reasoning:
+    """A reasoning item whose summary is streamed as ``deltas``; Codex shows it as reasoning."""
+
+    deltas: tuple[str, ...]
+    pause: float
+
+    def __init__(self, *deltas: str, pause: float = 0.0) -> None:
+        object.__setattr__(self, "deltas", deltas)
+        object.__setattr__(self, "pause", pause)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A function call. MCP tools have the ``namespace`` ``mcp__<server>``.
+
+    Without ``call_id`` the server makes one that is unique to the response and the step.
+    """
+
+    name: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    namespace: str | None = None
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CustomToolCall:
+    """A call of a freeform tool, whose ``input`` is text and not JSON (``apply_patch``)."""
+
+    name: str
+    input: str
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The token counts that the response reports at its end; the total is their sum."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Send what came before, then nothing for ``seconds``."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Send what came before, then nothing until ``ScriptedModel.open(name)`` is called."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Answer the request with an HTTP error instead of a stream; the only step of its response.
+
+    A mapping as ``body`` is sent as JSON. Codex shows the body of status 400 as it is, that of
+    500 not at all.
+    """
+
+    status: int = 500
+    body: str | Mapping[str, object] = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Cut the connection here, with no end event; the last step of its response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """End with ``response.incomplete``; the last step of its response."""
+
+    reason: str = "max_output_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """End with ``response.failed``; the last step of its response.
+
+    Codex gives ``context_length_exceeded``, ``insufficient_quota``, ``usage_not_included``,
+    ``rate_limit_exceeded``, ``invalid_prompt`` and ``server_is_overloaded`` a meaning of their own.
+    """
+
+    code: str = "server_error"
+    message: str = "The scripted model failed."
+
+
+Step: TypeAlias = (
+    Text
+    | Reasoning
+    | ToolCall
+    | CustomToolCall
+    | Usage
+    | Delay
+    | Gate
+    | Fail
+    | Disconnect
+    | Incomplete
+    | Failed
+)
+"""One part of an answer of the scripted model."""
+
+
+def words(count: int, *, pause: float = 0.0) -> Text:
+    """A message of ``count`` deltas of three words each, every one different; for benchmarks."""
+    return Text(*(f"word {index} flows " for index in range(count)), pause=pause)
+
+
+def exec_command(
+    cmd: str,
+    *,
+    justification: str | None = None,
+    workdir: str | None = None,
+    yield_time_ms: int | None = None,
+    tty: bool | None = None,
+    call_id: str | None = None,
+) -> ToolCall:
+    """Run a shell command. With a ``justification`` it asks to leave the sandbox, so that
+    Codex requests an approval under the policy ``on-request``; without one it runs inside it.
+    """
+    arguments: dict[str, object] = {"cmd": cmd}
+    if justification is not None:
+        arguments["sandbox_permissions"] = "require_escalated"
+        arguments["justification"] = justification
+    optional = {"workdir": workdir, "yield_time_ms": yield_time_ms, "tty": tty}
+    arguments.update({key: value for key, value in optional.items() if value is not None})
+    return ToolCall("exec_command", arguments, call_id=call_id)
+
+
+def write_stdin(
+    session_id: int,
+    chars: str = "",
+    *,
+    yield_time_ms: int | None = None,
+    call_id: str | None = None,
+) -> ToolCall:
+    """Write to, or with no ``chars`` only poll, a command that is still running."""
+    arguments: dict[str, object] = {"session_id": session_id, "chars": chars}
+    if yield_time_ms is not None:
+        arguments["yield_time_ms"] = yield_time_ms
+    return ToolCall("write_stdin", arguments, call_id=call_id)
+
+
+def apply_patch(patch: str, *, call_id: str | None = None) -> CustomToolCall:
+    """Change files; ``patch`` runs from ``*** Begin Patch`` to ``*** End Patch``."""
+    return CustomToolCall("apply_patch", patch, call_id=call_id)
+
+
+def add_file(path: str, content: str, *, call_id: str | None = None) -> CustomToolCall:
+    """An :func:`apply_patch` that adds one file; ``path`` is relative to the working directory."""
+    added = "".join(f"+{line}\n" for line in content.splitlines())
+    return apply_patch(
+        f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n", call_id=call_id
+    )
+
+
+def update_plan(
+    *steps: tuple[str, Literal["pending", "in_progress", "completed"]],
+    explanation: str | None = None,
+    call_id: str | None = None,
+) -> ToolCall:
+    """Set the plan; each step is its text and its status."""
+    arguments: dict[str, object] = {
+        "plan": [{"step": step, "status": status} for step, status in steps]
+    }
+    if explanation is not None:
+        arguments["explanation"] = explanation
+    return ToolCall("update_plan", arguments, call_id=call_id)
+
+
+def view_image(path: str, *, call_id: str | None = None) -> ToolCall:
+    """Look at an image file."""
+    return ToolCall("view_image", {"path": path}, call_id=call_id)
+
+
+def request_user_input(*questions: Mapping[str, object], call_id: str | None = None) -> ToolCall:
+    """Ask the user. A question has ``id``, ``header``, ``question`` and
+    ``options`` (``[{label, description}]``); needs the feature ``default_mode_request_user_input``.
+    """
+    return ToolCall("request_user_input", {"questions": list(questions)}, call_id=call_id)
+
+
+def request_permissions(
+    reason: str, *, network: bool = False, write: Sequence[str] = (), call_id: str | None = None
+) -> ToolCall:
+    """Ask for network access or for directories to write.
+
+    Needs the feature ``request_permissions_tool``.
+    """
+    permissions: dict[str, object] = {}
+    if network:
+        permissions["network"] = {"enabled": True}
+    if write:
+        permissions["file_system"] = {"write": list(write)}
+    arguments = {"reason": reason, "permissions": permissions}
+    return ToolCall("request_permissions", arguments, call_id=call_id)
+
+
+def mcp_call(
+    server: str,
+    tool: str,
+    arguments: Mapping[str, object] | None = None,
+    *,
+    call_id: str | None = None,
+) -> ToolCall:
+    """Call ``tool`` of the MCP server that the configuration calls ``server``."""
+    return ToolCall(tool, dict(arguments or {}), namespace=f"mcp__{server}", call_id=call_id)
+
 
 Condition: TypeAlias = "Callable[[ModelRequest], bool]"
 """Whether a response is meant for a request. Must be quick and must not raise."""
@@ -155,31 +453,29 @@ def as_script(script: ScriptLike) -> ModelScript:
 # The JSON form.
 
 _T = TypeVar("_T")
-
 _CONSTRUCTORS: Mapping[str, Callable[..., Step]] = {
-    "text": model_steps.Text,
-    "reasoning": model_steps.Reasoning,
-    "words": model_steps.words,
-    "tool_call": model_steps.ToolCall,
-    "custom_tool_call": model_steps.CustomToolCall,
-    "usage": model_steps.Usage,
-    "delay": model_steps.Delay,
-    "gate": model_steps.Gate,
-    "fail": model_steps.Fail,
-    "disconnect": model_steps.Disconnect,
-    "incomplete": model_steps.Incomplete,
-    "failed": model_steps.Failed,
-    "exec_command": model_tools.exec_command,
-    "write_stdin": model_tools.write_stdin,
-    "apply_patch": model_tools.apply_patch,
-    "add_file": model_tools.add_file,
-    "update_plan": model_tools.update_plan,
-    "view_image": model_tools.view_image,
-    "request_user_input": model_tools.request_user_input,
-    "request_permissions": model_tools.request_permissions,
-    "mcp_call": model_tools.mcp_call,
+    "text": Text,
+    "reasoning": Reasoning,
+    "words": words,
+    "tool_call": ToolCall,
+    "custom_tool_call": CustomToolCall,
+    "usage": Usage,
+    "delay": Delay,
+    "gate": Gate,
+    "fail": Fail,
+    "disconnect": Disconnect,
+    "incomplete": Incomplete,
+    "failed": Failed,
+    "exec_command": exec_command,
+    "write_stdin": write_stdin,
+    "apply_patch": apply_patch,
+    "add_file": add_file,
+    "update_plan": update_plan,
+    "view_image": view_image,
+    "request_user_input": request_user_input,
+    "request_permissions": request_permissions,
+    "mcp_call": mcp_call,
 }
-
 _POSITIONAL = {
     "text": "deltas",
     "reasoning": "deltas",

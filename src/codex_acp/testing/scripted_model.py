@@ -13,10 +13,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from codex_acp.errors import MisuseError
-from codex_acp.testing.model_request import ModelRequest
-from codex_acp.testing.model_script import ModelResponse, ScriptLike, as_script
-from codex_acp.testing.model_steps import Fail
-from codex_acp.testing.sse import StreamPart, encode_response
+from codex_acp.testing.model_http import StreamPart, encode_response
+from codex_acp.testing.model_script import Fail, ModelRequest, ModelResponse, ScriptLike, as_script
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

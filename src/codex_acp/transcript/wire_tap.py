@@ -22,7 +22,7 @@ from codex_acp.transcript.events import (
     WireMessage,
     WirePeer,
 )
-from codex_acp.transcript.pieces import Pieces
+from codex_acp.transcript.redaction import Pieces
 from codex_acp.transcript.secrets import spellings
 
 if TYPE_CHECKING:

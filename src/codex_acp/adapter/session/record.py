@@ -36,9 +36,9 @@ from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.machine import SessionMachine
 from codex_acp.errors import MisuseError
 from codex_acp.mapping.events.session_events import Activity, PromptEnd, PromptFailure, PromptStop
-from codex_acp.transcript.line_writer import LineWriter
 from codex_acp.transcript.private_file import open_private
 from codex_acp.transcript.secrets import scrub
+from codex_acp.transcript.writer import LineWriter
 
 if TYPE_CHECKING:
     import logging

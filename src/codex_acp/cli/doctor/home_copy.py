@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._regular_files import read_regular
-from codex_acp.testing.home_directories import HomeDirectories
+from codex_acp.testing.codex_home import HomeDirectories
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

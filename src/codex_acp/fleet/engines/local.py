@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import MisuseError
-from codex_acp.fleet.agent_pool import TASKS_PER_AGENT
 from codex_acp.fleet.private_files import default_root, make_private, remove_tree
-from codex_acp.fleet.worker import Worker
+from codex_acp.fleet.worker import TASKS_PER_AGENT, Worker
 
 if TYPE_CHECKING:
     from codex_acp.fleet.jobs import Job, Post, Report
