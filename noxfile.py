@@ -273,6 +273,15 @@ def drift(session: nox.Session) -> None:
 
 
 @nox.session
+def rehearse(session: nox.Session) -> None:
+    """Upgrades that may come: what regen prints is pasted into a copy of the tree, and its tests
+    run, with what older versions send."""
+    places = session.posargs or ("tests/codegen/test_rehearsed_upgrades.py",)
+    words = ("-m", "pytest", "-n", "auto", "-m", "rehearse or not rehearse", *places)
+    session.run(shared(session), *words)
+
+
+@nox.session
 def refresh_pins(session: nox.Session) -> None:
     """Move the exact pins of tools, and of npm's packages with -- --npm, to the newest versions."""
     session.run(shared(session), "-m", "codegen.tool_pins", *session.posargs)

@@ -54,15 +54,25 @@ def wire_methods(definitions: dict[str, Schema], envelope: str) -> dict[str, Sch
     return found
 
 
-def load(experimental: dict[str, Any], stable: dict[str, Any], *, strict: bool = True) -> Protocol:
+def load(
+    experimental: dict[str, Any],
+    stable: dict[str, Any],
+    *,
+    strict: bool = True,
+    used: set[str] | None = None,
+) -> Protocol:
     """The whole protocol; methods missing from the stable bundle are marked experimental.
 
     Not ``strict``: for a schema that is only looked at and compared. The overrides, which fit one
     version, need not fit; two types of one name get longer names; an unknown result is None.
+    ``used`` is given the overrides of names that fit: one that only an older version needs is no
+    mistake.
     """
     definitions = flat_definitions(experimental)
     stable_definitions = flat_definitions(stable)
     namer = Namer(dict(overrides.NAMES), strict=strict)
+    if used is not None:
+        namer._used = used
     normaliser = Normaliser(definitions, namer, _member_name, True, overrides.CLOSED_ENUMS)
     methods: dict[str, tuple[Method, ...]] = {}
     results = dict(overrides.RESULTS)

@@ -12,7 +12,9 @@ from codegen.bundles import ACP_SCHEMAS
 from codegen.drift_compare import compare
 from codegen.drift_model import Change, Judged, Report, SchemaSet, Verdict
 from codegen.drift_ours import Ours
+from codegen.ir import EnumDef, Protocol, UnionDef
 from codegen.naming import snake
+from codegen.older import sent
 
 YES, NO = Verdict.DECISION, Verdict.COMPATIBLE
 
@@ -20,11 +22,34 @@ YES, NO = Verdict.DECISION, Verdict.COMPATIBLE
 def drift(old: SchemaSet, new: SchemaSet, ours: Ours) -> Report:
     """The report; changes that need a decision first within each area."""
     lacks = lacking(list(ours.files), closed_sets(dict(new.protocols)))
-    judged = [judge(change, ours, lacks) for change in compare(old, new)]
+    judged = [
+        Judged(change, NO, "older versions still send it, so it stays")
+        if _stays(change, new.readable)
+        else judge(change, ours, lacks)
+        for change in compare(old, new)
+    ]
     if new.problem:
         stop = Change("", "generator", "changed", "", "the generator stops at the new schema")
         judged.insert(0, Judged(stop, YES, new.problem))
     return Report(old.versions, new.versions, tuple(judged))
+
+
+def _stays(change: Change, readable: Protocol | None) -> bool:
+    """Return whether what is gone is generated all the same, for Codex versions that have it."""
+    if readable is None or change.protocol != "codex" or change.kind != "removed":
+        return False
+    if change.area == "type":
+        return change.name in readable.definitions
+    if change.owner in readable.methods:
+        return change.name in {method.wire for method in readable.methods[change.owner]}
+    if change.owner in sent(readable):
+        return False  # the new version may not take it any more
+    owner = readable.definitions.get(change.owner)
+    if isinstance(owner, EnumDef):
+        return change.name in map(str, owner.values)
+    if isinstance(owner, UnionDef):
+        return change.name in {*owner.literals, *(label for label, _ in owner.choices)}
+    return False
 
 
 def judge(change: Change, ours: Ours, lacks: list[Lack]) -> Judged:

@@ -91,3 +91,5 @@ class SchemaSet:
     """The same protocols without their experimental parts."""
     problem: str = ""
     """Why the generator would stop at it; empty if it would not."""
+    readable: Protocol | None = None
+    """Codex as it is generated, with what older versions still send; None: as it is."""

@@ -52,13 +52,21 @@ def load_codex(schema_dir: Path = SCHEMA_DIR) -> Protocol:
     """The Codex protocol as the pinned bundles describe it, able to read the older ones."""
     pins = read_pins(schema_dir)
     bundles = [pins[f"codex/{n}.json"].load(schema_dir) for n in ("experimental", "stable")]
-    newest = codex.load(*bundles)
+    older, used = older_protocols(schema_dir)
+    return readable(codex.load(*bundles, used=used), older)
+
+
+def older_protocols(schema_dir: Path = SCHEMA_DIR) -> tuple[dict[str, Protocol], set[str]]:
+    """Version → protocol of each pinned bundle of an older Codex, oldest first; and the overrides
+    of names that they use."""
+    pins = read_pins(schema_dir)
     older: dict[str, Protocol] = {}
+    used: set[str] = set()
     for key in older_keys(pins):
         files = pins[key].load(schema_dir)["files"]
         both = (files[EXPERIMENTAL], files[STABLE])
-        older[pins[key].version] = codex.load(*both, strict=False)
-    return readable(newest, older)
+        older[pins[key].version] = codex.load(*both, strict=False, used=used)
+    return older, used
 
 
 def older_keys(pins: dict[str, PinnedFile]) -> list[str]:

@@ -21,6 +21,7 @@ from codex_acp.cli.main import main
 from tests.cli.command import COMMAND, WAIT_SECONDS
 from tests.support.processes import lives
 
+PINNED = Path(__file__).resolve().parents[2] / "schema" / "PINNED.json"
 HANGS = "sleep 1000 & sleep 1000"
 
 
@@ -86,14 +87,28 @@ def test_a_missing_codex_is_a_problem_and_the_rest_is_looked_at(
     report = look("--codex", "/none/codex")
     assert report.keys() == {"version", "problems", "warnings", "checks", "editor"}
     assert [one["check"] for one in report["checks"]] == [
-        "python", "package", "command", "codex", "codex_home", "config", "config", "start",
+        "python", "schemas", "package", "command", "codex", "codex_home", "config", "config",
+        "start",
     ]  # fmt: skip
     level, text = about(report, "codex")
     assert level == "problem"
     assert text.endswith("'/none/codex', which does not exist)")
-    assert report["checks"][3]["advice"].startswith("install it with `pip install")
-    assert report["checks"][6]["text"] == "config.toml is no TOML: a mistake at end of document"
+    assert report["checks"][4]["advice"].startswith("install it with `pip install")
+    assert report["checks"][7]["text"] == "config.toml is no TOML: a mistake at end of document"
     assert "zsecret" not in json.dumps(report)
+
+
+def test_the_versions_of_the_schemas_and_a_pydantic_that_was_not_tested_are_said(
+    look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acp, of_codex = (json.loads(PINNED.read_text("utf-8"))["sources"][n] for n in (1, 0))
+    monkeypatch.setattr(machine, "IS_TESTED", False)
+    report = look("--codex", "/none/codex")
+    said = f"ACP v1 and v2 as in @agentclientprotocol/sdk {acp['version']}"
+    assert about(report, "schemas") == ("ok", f"{said}, Codex as in {of_codex['version']}")
+    level, text = about(report, "package")
+    assert level == "warning"
+    assert text.endswith("which was not tested: models load slower")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from jsonschema import Draft7Validator
 
+from codegen.bundles import EXPERIMENTAL, unpack
+
 COMMAND: Final = "item/commandExecution/requestApproval"
 SCHEMA_FILE = Path(__file__).resolve().parents[2] / "schema" / "codex" / "experimental.json"
 
@@ -54,14 +56,21 @@ SAMPLES: dict[str, dict[str, Any]] = {
 
 def assert_fits(name: str, value: object) -> None:
     """``value`` is valid against the definition ``name`` of the vendored schema."""
-    root = _schema()
+    root = schema_of_all_versions()
     place = "#/definitions" if name in root["definitions"] else "#/definitions/v2"
     Draft7Validator({**root, "$ref": f"{place}/{name}"}).validate(value)
 
 
 @cache
-def _schema() -> dict[str, Any]:
+def schema_of_all_versions() -> dict[str, Any]:
+    """Of the newest Codex, with what older ones that are promised still have."""
     root: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
     definitions = root["definitions"]
+    for packed in sorted((SCHEMA_FILE.parent / "older").glob("*.json.xz"), reverse=True):
+        before = unpack(packed.read_bytes(), packed.name).files[EXPERIMENTAL]["definitions"]
+        for name, definition in before.items():
+            definitions.setdefault(name, definition)
+        for name, definition in before["v2"].items():
+            definitions["v2"].setdefault(name, definition)
     # A $ref hides its siblings, so the root may hold nothing but the definitions.
     return {"definitions": definitions}

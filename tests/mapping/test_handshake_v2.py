@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from codegen.pinned import SCHEMA_DIR
+from codex_acp._json import value_at
 from codex_acp.acp.capabilities import client_features_v2, features_in
 from codex_acp.acp.v2 import ClientCapabilities
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.agent.auth_methods import LoginWays
+from codex_acp.mapping.agent.handshake import initialize_result as initialize_result_v1
 from codex_acp.mapping.v2.handshake import initialize_result, introduction, is_simple
 from codex_acp.wire.codec import decode
 from tests.support.acp_schema import problems_of_message
@@ -54,3 +59,15 @@ def test_the_answer_fits_the_schema_of_v2(given: JsonValue) -> None:
 def test_what_is_not_simple_goes_through_the_models(params: JsonValue) -> None:
     assert not is_simple(params)
     assert is_simple({"protocolVersion": 2, "info": INFO})
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_answer_names_the_exact_versions_of_both_schemas(version: int) -> None:
+    sources = json.loads((SCHEMA_DIR / "PINNED.json").read_text("utf-8"))["sources"]
+    answer = (initialize_result_v1 if version == 1 else initialize_result)(
+        {"protocolVersion": version}, LoginWays(), {}
+    )
+    assert value_at(answer, "_meta", "codex-acp-sdk", "schemas") == {
+        "@openai/codex": sources[0]["version"],
+        "@agentclientprotocol/sdk": sources[1]["version"],
+    }

@@ -30,7 +30,7 @@ from codex_acp.routing.catalogue import as_json, as_markdown, catalogue
 from codex_acp.routing.route import Approval, Decline, Elicitation
 from codex_acp.routing.table import route
 from codex_acp.wire.codec import encode
-from tests.codex.server_request_samples import assert_fits
+from tests.codex.server_request_samples import assert_fits, schema_of_all_versions
 from tests.support.golden import UPDATE, assert_golden
 from tests.support.routing_samples import (
     ALL_FEATURES,
@@ -61,8 +61,7 @@ URL: dict[str, Any] = {"mode": "url", "url": "https://example.com/", "elicitatio
 
 @cache
 def _definitions() -> dict[str, Any]:
-    schema = json.loads((ROOT / "schema" / "codex" / "experimental.json").read_text())
-    definitions: dict[str, Any] = schema["definitions"]
+    definitions: dict[str, Any] = schema_of_all_versions()["definitions"]
     return {**definitions["v2"], **definitions}
 
 

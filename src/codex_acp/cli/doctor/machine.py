@@ -16,6 +16,8 @@ import pydantic
 
 from codex_acp._regular_files import read_regular
 from codex_acp._version import __version__
+from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
+from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
 from codex_acp.cli.doctor.finding import Finding, problem, said, warning
 from codex_acp.cli.doctor.home_copy import MAX_CONFIG
 from codex_acp.cli.doctor.limits import Deadline, TooSlow, run_program
@@ -53,6 +55,8 @@ def look_at_python() -> Iterator[Finding]:
     """The interpreter and the packages."""
     version = platform.python_version()
     yield Finding("python", "ok", f"Python {version} at {sys.executable}")
+    acp = f"{ACP_PACKAGE.removeprefix('npm:')} {ACP_VERSION}"
+    yield Finding("schemas", "ok", f"ACP v1 and v2 as in {acp}, Codex as in {CODEX_VERSION}")
     text = f"codex-acp-sdk {__version__} with pydantic {pydantic.VERSION}"
     if IS_TESTED:
         yield Finding("package", "ok", text)

@@ -8,6 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at
+from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
+from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
+from codex_acp.codex._generated.version import SCHEMA_PACKAGE as CODEX_PACKAGE
+from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,9 +54,20 @@ a compaction) it waits for.
 """
 
 
-EXTENSIONS: Final[dict[str, JsonValue]] = {"steering": {"supported": True}}
-"""``_meta`` of the answer to ``initialize``: ``_session/steering`` is offered, in the words of the
-agent that had it first.
+EXTENSIONS: Final[dict[str, JsonValue]] = {
+    "steering": {"supported": True},
+    META_KEY: {
+        "schemas": {
+            ACP_PACKAGE.removeprefix("npm:"): ACP_VERSION,
+            CODEX_PACKAGE.removeprefix("npm:"): CODEX_VERSION,
+        }
+    },
+}
+"""``_meta`` of the answer to ``initialize``.
+
+``steering``: ``_session/steering`` is offered, in the words of the agent that had it first.
+``schemas``: package → version of what the models are made of, since two sides that agree on a
+version of ACP may know different drafts of it.
 """
 
 
