@@ -316,6 +316,16 @@ def pydantic(session: nox.Session, pydantic: str) -> None:
     session.run("python", "-m", "pytest", "-n", "auto", *places)
 
 
+@nox.session(venv_backend="venv")
+def newest(session: nox.Session) -> None:
+    """Every test with the newest of everything: pydantic, Codex, the generator's tools, and the
+    ACP SDK whose client drives the agent. What fails tells what moved."""
+    session.install("--upgrade", *EVERYTHING)
+    moved = ("pydantic", "openai-codex-cli-bin", "datamodel-code-generator")
+    session.install("--upgrade", *moved, "agent-client-protocol[http]")
+    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+
+
 @nox.session
 def bench(session: nox.Session) -> None:
     """Start-up, streaming and load, side by side with the official adapter where node is there."""
