@@ -17,7 +17,7 @@ from codex_acp._json import text_at
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
-from codex_acp.adapter.prompts.quick_prompts import QuickPrompts
+from codex_acp.adapter.prompts.early_turn import QuickPrompts
 from codex_acp.adapter.sessions.after_opening import AfterOpening
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
@@ -99,7 +99,9 @@ class CodexAgent:
         self._sessions.when_known(self._known)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
-        self.quick_prompts: partial[QuickPrompts] = partial(QuickPrompts, ahead, self._sessions)
+        self.quick_prompts: partial[QuickPrompts] = partial(
+            QuickPrompts, ahead, self._sessions.ask_early
+        )
         self._after = AfterOpening(self._answered, when_loaded, ahead)
 
     @property

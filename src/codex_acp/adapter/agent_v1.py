@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.acp.dialects import Handlers
 from codex_acp.adapter.agent_methods import CommonMethods
-from codex_acp.adapter.prompts.quick_prompts import at_its_end
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.mapping.agent.handshake import initialize_result, is_simple
 from codex_acp.mapping.session.setup import simple_thread_params
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v1.handlers import (
@@ -30,7 +29,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.agent_methods import AgentMethods
     from codex_acp.adapter.dialects.requests import Json
+    from codex_acp.adapter.prompts.early_turn import BeginPrompt
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.mapping.events.content import TextBlock
 
 VERSION: Final = 1
 
@@ -83,7 +84,7 @@ class AgentInV1(CommonMethods):
         return {
             "initialize": self._quick_initialize,
             "session/new": self._quick_new_session,
-            "session/prompt": self._own.quick_prompts(at_its_end(self._own.run_prompt)),
+            "session/prompt": self._own.quick_prompts(self._answer_prompt),
         }
 
     # The connection.
@@ -179,3 +180,13 @@ class AgentInV1(CommonMethods):
 
         done = await self._agent.run_prompt(request.session_id, blocks_of(request.prompt))
         return prompt_response(*done)
+
+    async def _answer_prompt(
+        self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
+    ) -> EncodedJson:
+        early = await begin(None)
+        from codex_acp.mapping.v1.prompts import prompt_response
+        from codex_acp.wire.codec import encode
+
+        done = await self._own.run_prompt(session_id, message, early=early)
+        return encode(prompt_response(*done))

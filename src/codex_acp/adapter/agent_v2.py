@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.agent_methods import AgentMethods
     from codex_acp.adapter.dialects.requests import Json
-    from codex_acp.adapter.prompts.quick_prompts import BeginPrompt
+    from codex_acp.adapter.prompts.early_turn import BeginPrompt
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.events.content import Block, TextBlock

@@ -219,7 +219,6 @@ class Prompts:
         """Gives up the call of a number."""
         self._written: dict[int, int | None] = {}
         """How much had been written to Codex before the call that begins a turn, or steers."""
-        self._early: EarlyTurn | None = None
         self._timers: dict[ev.Timer, asyncio.TimerHandle] = {}
         self._heard = 0.0
         self._events: deque[ev.Event] = deque()
@@ -266,6 +265,10 @@ class Prompts:
         run = self.machine.run
         return None if run is None else run.turn
 
+    def has_begun(self, early: EarlyTurn | None) -> bool:
+        """Whether this prompt has its place: its turn was asked for, and it is not answered."""
+        return early is not None and early.message_id in self._waiting
+
     # What the client asks for.
 
     async def run(
@@ -284,7 +287,7 @@ class Prompts:
         has begun has its place. Raises RpcError if too many wait, and what ``prepare`` raises;
         NothingRuns if it ``joins`` a turn, and none takes it.
         """
-        waiting = None if early is None else self._waiting.get(early.taken() or "")
+        waiting = None if early is None else self._waiting.get(early.message_id)
         if waiting is None:
             waiting = self._enter(_Waiting(show, when_inserted))
             self.handle(ev.Prompted(waiting.id, joins))
@@ -301,7 +304,6 @@ class Prompts:
     def begin(self, early: EarlyTurn, show: ToldId) -> None:
         """Follow a turn that was asked for; `run` waits for its end. No prompt came before it."""
         waiting = self._enter(_Waiting(show, early.when_inserted, early.message_id))
-        early.placed(waiting.id)
         self._host.message_named(waiting.id)
         call = self.machine.calls + 1
         self._written[call] = early.written

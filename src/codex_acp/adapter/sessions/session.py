@@ -138,9 +138,10 @@ class Session:
         closed, -32600 when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if
         that was so before it had read anything of the prompt.
         """
-        if self._stopping and (early is None or not early.has_place):
+        begun = self.prompts.has_begun(early)
+        if self._stopping and not begun:
             raise unknown_session(self.id)
-        if self.lost is not None and (early is None or not early.has_place):
+        if self.lost is not None and not begun:
             raise NotTaken(INTERNAL_ERROR, self.lost, {"reason": AGENT_LOST})
         end, usage, unread = await self.prompts.run(
             lambda: self._work(prompt),
