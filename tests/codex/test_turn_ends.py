@@ -100,6 +100,26 @@ async def test_a_turn_that_is_given_up_before_it_has_an_id_is_interrupted_when_i
         await server.wait_finished()
 
 
+async def test_a_turn_that_begins_behind_the_bound_of_its_giving_up_is_interrupted_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turn_module, "CLOSE_SECONDS", 0)
+    script = [
+        Expect("thread/list"),
+        Expect("turn/start"),
+        *turn_started(),
+        Expect("turn/interrupt"),
+        *turn_completed("interrupted"),
+    ]
+    async with thread_at(*script) as (thread, server):
+        with anyio.move_on_after(0) as scope:
+            await thread.run("Go.")
+        assert scope.cancelled_caught
+        await server.wait_for_message("turn/start")
+        await thread._client.thread_list()  # the turn was given up, and begins behind this
+        await server.wait_finished()
+
+
 async def test_leaving_is_bounded_when_codex_ignores_the_interrupt(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -237,17 +237,31 @@ class Turn(Generic[T]):
             return await shielded(task)
         except asyncio.CancelledError:
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+                await asyncio.wait([task])
                 try:
                     self._id = await task
                 except CodexAcpError as error:
                     logger.info("the turn that was given up had not begun: %s", error)
-            if not task.done():
-                task.cancel()
+            if not task.done() and self._marks is not None:
+                marks, self._marks = self._marks, None
+                # The call that waits for Codex keeps it.
+                asyncio.ensure_future(self._interrupt_late(task, marks))  # noqa: RUF006
             raise
 
+    async def _interrupt_late(self, begins: Awaitable[str], marks: TurnMarks) -> None:
+        """Interrupt a turn that begins when nobody waits for it any more."""
+        try:
+            marks.turn_id = await begins
+            await marks.interrupt()
+        except CodexAcpError as error:
+            logger.info("a turn that was given up has not begun, or has ended: %s", error)
+        finally:
+            self._services.handed.turns.discard(marks)
+            marks.close()
+
     async def _start(self) -> str:
-        turn_id = await self._begin()
         marks = self._marks
+        turn_id = await self._begin()
         if turn_id is not None or marks is None:
             return turn_id or ""
         await marks.wait_for(lambda: bool(marks.begun))
