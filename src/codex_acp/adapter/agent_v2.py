@@ -60,8 +60,6 @@ class AgentInV2(CommonMethods):
     ) -> None:
         super().__init__(MODELS, agent, whole)
         self._agent_of = agent_of
-        self._unbegun: dict[str, list[CancelScope]] = {}
-        """Prompts by session that came in one read with what follows them."""
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
         """Return the handlers of the connection."""
@@ -265,15 +263,19 @@ class AgentInV2(CommonMethods):
                 answer(encode_json({"messageId": message_id}))  # before what comes of it
 
         early = None if begin is None else await begin(taken)
-        scope = CancelScope()
         if early is None:
             session_id = self._session(session_id).id
         agent = self._agent_of(session_id)
-        if early is None:  # else it has its place already, where a cancel finds it
-            self._unbegun.setdefault(session_id, []).append(scope)
+        # One that has begun has its place already, where a cancel finds it.
+        scope = agent.preconditions.waits(session_id) if early is None else CancelScope()
         run = partial(agent.run_prompt, session_id, blocks, taken, early=early)
-        begun = early is not None
-        self._agent.spawn(lambda: self._run(session_id, run, inserted, scope, begun=begun))
+
+        def begins() -> bool:
+            if early is None:
+                agent.preconditions.goes_on(session_id, scope)
+            return early is not None or not scope.cancel_called
+
+        self._agent.spawn(lambda: self._run(begins, run, inserted, scope))
         try:
             return await inserted
         except asyncio.CancelledError:
@@ -282,20 +284,16 @@ class AgentInV2(CommonMethods):
 
     async def _run(
         self,
-        session_id: str,
+        begins: Callable[[], bool],
         run: Callable[[], Awaitable[object]],
         inserted: asyncio.Future[str],
         scope: CancelScope,
-        *,
-        begun: bool,
     ) -> None:
         failure = RpcError(REQUEST_CANCELLED, "the prompt was cancelled before Codex had taken it")
-        unbegun = self._unbegun.pop(session_id, [])
-        if left := [each for each in unbegun if each is not scope]:
-            self._unbegun[session_id] = left
+        begun = begins()
         try:
             with scope:
-                if begun or not scope.cancel_called:
+                if begun:
                     await run()
         except RpcError as error:  # behind its place, the session's state has told it
             failure = error
@@ -305,8 +303,6 @@ class AgentInV2(CommonMethods):
 
     def cancel(self, notification: v2.CancelSessionNotification) -> None:
         """Cancel what runs in a session, as `CodexAgent.cancel` does."""
-        for scope in self._unbegun.pop(notification.session_id, ()):
-            scope.cancel()
         self._agent.cancel(notification.session_id)
 
     # One command.
