@@ -72,7 +72,7 @@ class Agent:
         with suppress(OSError):
             self._stdin.close()
         try:
-            self.process.wait(5)
+            self.process.wait(30)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

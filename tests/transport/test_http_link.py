@@ -179,7 +179,7 @@ async def test_a_session_may_be_named_only_once_it_is_loaded() -> None:
 async def test_the_answer_of_a_load_comes_after_the_history_of_another_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_link, "QUIET_SECONDS", 0.3)
+    monkeypatch.setattr(http_link, "QUIET_SECONDS", 2.0)
     async with joined() as both:
         load = both.ask("session/load", "one")
         stream = await both.peer.stream("one")
