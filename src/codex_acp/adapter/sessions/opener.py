@@ -476,7 +476,7 @@ class SessionOpener:
         how: How, setup: Setup,
     ) -> SessionState | None:  # fmt: skip
         """The same memory, with what runs on in the background; v1 hears of it in a history."""
-        from codex_acp.adapter.sessions.left_running import left_running
+        from codex_acp.adapter.sessions.replay import left_running
 
         audience = setup.audience or self._sessions.audience(None)
         told = how == "load" or audience.features.agent_terminals

@@ -1,14 +1,20 @@
-"""``session/load``: the history of a thread, shown to its client before anything live.
+"""``session/load``: the history of a thread, shown to its client before anything live, and what
+still runs of it.
 
 Joins the reading (`loading`) with the mapping of each item and with the way to the client.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.sessions.loading import HistoryReader
 from codex_acp.adapter.sub_agents.histories import SubAgentHistories
+from codex_acp.codex._generated.models import CommandExecutionThreadItem
+from codex_acp.errors import CodexAcpError
+from codex_acp.mapping.calls.running_calls import still_runs
 from codex_acp.mapping.events.session_events import SessionEvent, TitleChanged, UserMessage
 from codex_acp.mapping.items import whole_item
 from codex_acp.mapping.messages import said
@@ -22,6 +28,8 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
+
+logger = logging.getLogger(__name__)
 
 
 class Replay:
@@ -90,3 +98,38 @@ class Replay:
     def _send(self, event: SessionEvent) -> None:
         self._outflow.send(self._session_id, event)
         self._below.told(event)
+
+
+async def left_running(
+    codex: AppServerConnection,
+    session_id: str,
+    state: SessionState | None,
+    audience: Audience,
+    *,
+    told: bool,
+) -> SessionState | None:
+    """Return the mapping's state with the commands that run on while their session is opened anew.
+
+    Codex lists them, and keeps nothing of them in the history as long as they run. ``told``: the
+    client hears of them now.
+    """
+    try:
+        terminals = await TurnCalls(codex, session_id).background_terminals()
+    except CodexAcpError as error:
+        logger.warning("session %s: what runs in the background is unknown: %s", session_id, error)
+        return state
+    for terminal in terminals:
+        state = state or SessionState(audience.features)
+        item = CommandExecutionThreadItem(
+            id=terminal.item_id,
+            command=terminal.command,
+            cwd=terminal.cwd,
+            process_id=terminal.process_id,
+            command_actions=[],
+            status="inProgress",
+            source="unifiedExecStartup",
+        )
+        events = still_runs(state, item)
+        for event in events if told else ():
+            audience.outflow.send(session_id, event)
+    return state
