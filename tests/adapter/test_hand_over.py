@@ -16,7 +16,7 @@ class OfOwner:
 
 
 @pytest.mark.attack("network")
-def test_no_owner_gets_the_session_of_another() -> None:
+def test_8_2_no_owner_gets_the_session_of_another() -> None:
     hers = cast("Any", OfOwner())
     assert may_have(hers, "alice")
     assert not may_have(hers, "bob")

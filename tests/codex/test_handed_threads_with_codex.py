@@ -32,7 +32,7 @@ async def two_clients(
             yield bench, await bench.another_client()
 
 
-async def test_a_thread_at_rest_is_handed_over_and_comes_back_as_it_was(
+async def test_8_1_a_thread_at_rest_is_handed_over_and_comes_back_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = [[Text(f"{n}.")] for n in range(4)]
@@ -52,7 +52,7 @@ async def test_a_thread_at_rest_is_handed_over_and_comes_back_as_it_was(
         assert (now.sandbox.type, now.approval_policy) == ("readOnly", "never")
 
 
-async def test_what_runs_stays_and_is_named_or_is_interrupted_where_that_is_asked(
+async def test_8_1_what_runs_stays_and_is_named_or_is_interrupted_where_that_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = [[Text("I work."), Gate("go")], [Text("More.")]]
@@ -73,7 +73,7 @@ async def test_what_runs_stays_and_is_named_or_is_interrupted_where_that_is_aske
         assert (await (await other.threads.resume(mine.id)).run("On.")).text == "More."
 
 
-async def test_what_a_turn_left_running_or_never_began_stays(
+async def test_8_1_what_a_turn_left_running_or_never_began_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = [[exec_command("sleep 60", yield_time_ms=250)], [Text("It runs on.")]]

@@ -58,6 +58,8 @@ RULES = {
     "7.1b": "Codex's git runs what a directory's git configuration names after a yes, or not.",
     "7.2": "The person's own sandbox, policy, roots and network hold from the first turn on.",
     "7.3": "While a question is open on our terminal nothing else is written; all of it is seen.",
+    "8.1": "One process writes a session; it is handed over at rest, or who has it is named.",
+    "8.2": "Only processes of the same user ask and answer, within bounds.",
 }
 
 _NUMBERED = re.compile(r"test_\d_\d+[a-z]?(?:_and_\d_\d+[a-z]?)*_")

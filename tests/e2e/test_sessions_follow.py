@@ -36,7 +36,7 @@ def initialized(adapter: RawAdapter, version: int) -> None:
     adapter.result("initialize", {"protocolVersion": version, who: INFO})
 
 
-async def test_a_session_goes_wherever_it_is_asked_for_and_comes_back(
+async def test_8_1_a_session_goes_wherever_it_is_asked_for_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = [[Text(f"To {who}.")] for who in WHO]

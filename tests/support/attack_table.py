@@ -12,7 +12,9 @@ from typing import Final
 
 import pytest
 
-ATTACKERS: Final = ("model", "MCP server", "repository", "client", "agent", "app-server", "network")
+ATTACKERS: Final = (
+    "model", "MCP server", "repository", "client", "agent", "app-server", "network", "local user",
+)  # fmt: skip
 """Who may be hostile: the rows of SECURITY.md."""
 
 _PROPERTY: Final = "attack by"

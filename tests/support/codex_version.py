@@ -107,12 +107,14 @@ DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
             "test_two_that_ask_or_prompt_at_once_lose_nothing": KEEPS_LOADED,
         },
         "e2e/test_sessions_follow.py": {
-            "test_a_session_goes_wherever_it_is_asked_for_and_comes_back": KEEPS_LOADED
+            "test_8_1_a_session_goes_wherever_it_is_asked_for_and_comes_back": KEEPS_LOADED
         },
         "codex/test_handed_threads_with_codex.py": {
-            "test_a_thread_at_rest_is_handed_over_and_comes_back_as_it_was": KEEPS_LOADED,
-            "test_what_runs_stays_and_is_named_or_is_interrupted_where_that_is_asked": KEEPS_LOADED,
-            "test_what_a_turn_left_running_or_never_began_stays": KEEPS_LOADED,
+            "test_8_1_a_thread_at_rest_is_handed_over_and_comes_back_as_it_was": KEEPS_LOADED,
+            "test_8_1_what_runs_stays_and_is_named_or_is_interrupted_where_that_is_asked": (
+                KEEPS_LOADED
+            ),
+            "test_8_1_what_a_turn_left_running_or_never_began_stays": KEEPS_LOADED,
         },
         "e2e/test_shutdown.py": {
             "test_an_idle_adapter_exits_at_once_and_leaves_nothing": (

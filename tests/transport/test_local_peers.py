@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.transport.local_peers import PeerSocket, ask_all, private_folder
+from codex_acp.transport.local_peers import MAX_ASKERS, PeerSocket, ask_all, private_folder
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +49,9 @@ async def test_one_that_is_closed_while_it_opens_leaves_no_socket(given_up: bool
     gc.collect()  # a socket that is still open would warn, and a warning is an error
 
 
-@pytest.mark.attack("network")
+@pytest.mark.attack("local user")
 @pytest.mark.parametrize("trap", ["link", "open"])
-def test_a_folder_that_another_could_have_made_is_refused(runtime: Path, trap: str) -> None:
+def test_8_2_a_folder_that_another_could_have_made_is_refused(runtime: Path, trap: str) -> None:
     folder = private_folder("/a")
     folder.rmdir()
     if trap == "link":
@@ -106,8 +106,8 @@ async def test_one_that_ends_before_it_answers_is_told_from_one_that_is_silent()
     ending.close()
 
 
-@pytest.mark.attack("network")
-async def test_another_user_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.attack("local user")
+async def test_8_2_another_user_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = private_folder("/a")
     peer = PeerSocket(folder / "1.sock", echo)
     await peer.open()
@@ -119,11 +119,28 @@ async def test_another_user_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
     peer.close()
 
 
-async def test_what_is_no_question_gets_no_answer() -> None:
+@pytest.mark.attack("local user")
+async def test_8_2_a_flood_of_peers_is_sent_away_and_one_that_asks_is_answered_again() -> None:
+    peer = PeerSocket(private_folder("/a") / "1.sock", echo)
+    await peer.open()
+    loop = asyncio.get_running_loop()
+    with contextlib.ExitStack() as flood:
+        many = [flood.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(MAX_ASKERS + 6)]
+        for each in many:
+            each.setblocking(False)
+            await loop.sock_connect(each, str(peer.path))
+        for each in many[-6:]:
+            assert await loop.sock_recv(each, 1) == b""
+    assert (await ask_all(peer.path.parent, {"thread": "t"}, None)).answers
+    peer.close()
+
+
+@pytest.mark.attack("local user")
+async def test_8_2_what_is_no_question_gets_no_answer() -> None:
     folder = private_folder("/a")
     peer = PeerSocket(folder / "1.sock", echo)
     await peer.open()
-    for line in (b"[]\n", b"nothing\n", b"{" + b" " * 9000 + b"}\n"):
+    for line in (b"[]\n", b"nothing\n", b"[" * 4000 + b"\n", b"{" + b" " * 9000 + b"}\n"):
         with socket.socket(socket.AF_UNIX) as asking:
             asking.setblocking(False)
             asking.connect(str(peer.path))

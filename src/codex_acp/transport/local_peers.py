@@ -40,6 +40,9 @@ READ_SECONDS: Final = 1.0
 MAX_PEERS: Final = 64
 """Sockets that are asked at once; more are not asked."""
 
+MAX_ASKERS: Final = 64
+"""Peers that are listened to at once; more are sent away."""
+
 _SUFFIX: Final = ".sock"
 _CREDENTIALS: Final = struct.Struct("3i")
 _FOR_OTHERS: Final = 0o077
@@ -91,6 +94,7 @@ class PeerSocket:
         self.path = path
         self._answer = answer
         self._server: asyncio.Server | None = None
+        self._askers = 0
 
     async def open(self) -> None:
         """Listen from now on. Raises OSError."""
@@ -108,7 +112,10 @@ class PeerSocket:
             _remove(self.path)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._askers += 1
         try:
+            if self._askers > MAX_ASKERS:
+                return
             if not _is_this_user(writer.get_extra_info("socket")):
                 logger.warning("another user has asked on %s, and was not answered", self.path)
                 return
@@ -121,6 +128,7 @@ class PeerSocket:
         except (OSError, ValueError, TimeoutError) as error:
             logger.info("a question on %s was not answered: %s", self.path, error)
         finally:
+            self._askers -= 1
             writer.close()
 
 
@@ -189,7 +197,10 @@ def _line(value: dict[str, JsonValue]) -> bytes:
 
 def _object(line: bytes) -> dict[str, JsonValue]:
     """One line as an object. Raises ValueError."""
-    value = json.loads(line)
+    try:
+        value = json.loads(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError("it is no object")
     return value
