@@ -63,8 +63,15 @@ class HandOver:
         opened = self._sessions.open_session(session_id)
         if opened is None or not may_have(opened.audience, asker.owner):
             return "busy" if self._opener.is_opening(session_id) and opened else "unknown"
+        session = opened.session
         if asker.cancels:
-            await self._cancelled(session_id, opened)
+            self._preconditions.cancel(session_id)
+            if session is not None:
+                session.cancel()
+        if session is not None and (asker.cancels or session.prompts.machine.activity == "idle"):
+            with suppress(TimeoutError):  # its client may know the end before the prompt has left
+                async with asyncio.timeout(SETTLE_SECONDS):
+                    await session.prompts.settled()
         lock = self._opener.lock(session_id)
         if self._works(session_id, opened) or not await acquired_soon(lock, SETTLE_SECONDS):
             return "busy"
@@ -101,15 +108,6 @@ class HandOver:
             or self._preconditions.is_waiting(session_id)
             or (session is not None and (session.busy or bool(session.state.background)))
         )
-
-    async def _cancelled(self, session_id: str, opened: OpenSession) -> None:
-        self._preconditions.cancel(session_id)
-        session = opened.session
-        if session is not None:
-            session.cancel()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SETTLE_SECONDS):
-                    await session.prompts.settled()
 
     # The one who wants it.
 
