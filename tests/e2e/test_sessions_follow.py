@@ -74,9 +74,9 @@ async def test_8_1_a_session_goes_wherever_it_is_asked_for_and_comes_back(
                     initialized(newer, 2)
                     await to_thread(newer.result, "session/resume", place)
                     asked = newer.start_prompt(session, "I am newer editor.")
+                    assert "result" in await to_thread(newer.answer, asked)
                     ended = {"state": "idle", "stopReason": "end_turn"}
                     await to_thread(lambda: newer.until("state_update", session, **ended))
-                    assert "result" in await to_thread(newer.answer, asked)
                     chat.line("I am chat again.\r")
                     await to_thread(chat.until, "To chat again.")
                     assert "This session goes on in" in chat.screen
