@@ -34,7 +34,7 @@ def bench(shared: V2Bench) -> Iterator[V2Bench]:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "unsupported", "asked", "answered"), [("auto", (0,), 99, 2), ("v2", (0, 1), 3, 2)]
+    ("protocol", "unsupported", "asked", "answered"), [("auto", (), 99, 2), ("v2", (0, 1), 3, 2)]
 )
 def test_a_version_that_is_none_of_ours_is_refused_and_the_next_one_may_fit(
     protocol: str, unsupported: tuple[int, ...], asked: int, answered: int

@@ -49,7 +49,8 @@ def choose_version(params: JsonValue, supported: Collection[int]) -> int:
     """Return the version for the answer to ``initialize``: the highest at or below the requested
     one.
 
-    One that has version 1 alone answers 1 to whatever is asked, as that version says.
+    One that has version 1 alone answers 1 to whatever is asked, as that version says, and one that
+    has it, too, to 0: whoever asks for that has never heard of a later one.
     Raises RpcError: -32602 for what is no version, -32022 where nothing fits.
     """
     if set(supported) == {1}:
@@ -60,7 +61,7 @@ def choose_version(params: JsonValue, supported: Collection[int]) -> int:
         raise RpcError(
             INVALID_PARAMS, f"invalid params: initialize: {problem}", {"problems": [problem]}
         )
-    fitting = [version for version in supported if version <= requested]
+    fitting = [version for version in supported if version <= max(requested, 1)]
     if not fitting:
         known = ", ".join(map(str, sorted(supported)))
         raise RpcError(
