@@ -103,6 +103,20 @@ async def test_only_what_the_client_can_do_is_offered() -> None:
         assert list(last.args) == ["login"]
 
 
+async def test_zeds_ids_mean_the_same_and_a_login_that_is_not_needed_succeeds() -> None:
+    async with bench(env={"CODEX_API_KEY": "sk-scripted", "DISPLAY": ""}) as adapter:
+        assert (
+            await refused(adapter.client.authenticate(AuthenticateRequest(method_id="chatgpt")))
+        ).code == INVALID_PARAMS, "this client cannot show it"
+        await adapter.client.authenticate(AuthenticateRequest(method_id="codex-api-key"))
+        assert await adapter.new_session()
+    async with bench(args=()) as free:
+        for method in ("chatgpt", "openai-api-key", "chat-gpt", "api-key"):
+            await free.client.authenticate(AuthenticateRequest(method_id=method))
+        unknown = AuthenticateRequest(method_id="nobody-has-it")
+        assert (await refused(free.client.authenticate(unknown))).code == INVALID_PARAMS
+
+
 async def test_the_login_page_is_shown_and_a_refusal_ends_the_login() -> None:
     seen: list[RequestUrlCreateElicitationRequest] = []
 

@@ -21,6 +21,7 @@ from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.agent.auth_methods import (
+    ALIASES,
     API_KEY,
     API_KEY_VARIABLES,
     CHATGPT,
@@ -48,6 +49,8 @@ LOGIN_SECONDS: Final = 15 * 60.0
 
 COMPLETED: Final = "account/login/completed"
 
+_WAYS: Final = (CHATGPT, DEVICE_CODE, API_KEY, TERMINAL)
+
 CANCEL_SECONDS: Final = 5.0
 """How long Codex may take to give up a login that nobody waits for any more."""
 
@@ -64,12 +67,16 @@ class Authentication:
     ) -> None:
         """Log in by the method that the person chose; returns when that is done.
 
-        At once if that login is there already, whoever made it.
+        At once if that login is there already, whoever made it, or if Codex needs none, and the
+        client brings no key.
 
         Raises RpcError: -32602 for a method that is not offered, -32000 with the reason when the
         login failed, was declined or took too long.
         """
+        method = ALIASES.get(method, method)
         try:
+            if method in _WAYS and not _brings_key(meta) and await _needs_none(codex):
+                return
             if method == API_KEY:
                 await self._with_key(codex, meta)
             elif method in (CHATGPT, DEVICE_CODE):
@@ -175,6 +182,16 @@ class Authentication:
         with suppress(CodexAcpError), anyio.CancelScope(shield=True):
             with anyio.move_on_after(CANCEL_SECONDS):
                 await codex.account_login_cancel(models.CancelLoginAccountParams(login_id=login_id))
+
+
+def _brings_key(meta: dict[str, object] | None) -> bool:
+    return value_at(meta, API_KEY, "apiKey") is not None
+
+
+async def _needs_none(codex: AppServerConnection) -> bool:
+    """Whether the configured model provider is asked without a login."""
+    account = await codex.account_read(models.GetAccountParams(refresh_token=False))
+    return not account.requires_openai_auth
 
 
 async def _account(codex: AppServerConnection) -> str | None:

@@ -28,6 +28,9 @@ GATEWAY: Final = "gateway"
 TERMINAL: Final = "codex-login"
 """``codex login`` in a terminal that the client runs, where `CHATGPT` is shown in another way."""
 
+ALIASES: Final = {"chatgpt": CHATGPT, "openai-api-key": API_KEY, "codex-api-key": API_KEY}
+"""The ids of an earlier adapter, Zed's, which clients send that were written for it."""
+
 API_KEY_VARIABLES: Final = ("CODEX_API_KEY", "OPENAI_API_KEY")
 """Where the key is looked for, in this order, when the request does not carry one."""
 
