@@ -47,6 +47,13 @@ def test_a_mode_is_in_force_from_the_first_turn_on_and_the_person_is_told() -> N
         assert "full-access" in it.adapter.stderr, "whoever reads the log knows it, too"
 
 
+def test_nothing_is_said_of_a_mode_that_was_understood_and_has_a_sandbox() -> None:
+    with EitherVersion(1, env={"INITIAL_AGENT_MODE": "read-only"}) as it:
+        answer = opened(it)
+        assert mode_of(answer) == "read-only"
+        assert "INITIAL_AGENT_MODE" not in lines(it, answer["result"]["sessionId"])
+
+
 def test_a_profile_that_codex_does_not_have_leaves_a_session_as_configured() -> None:
     with EitherVersion(1, env={"INITIAL_AGENT_MODE": "permission-profile:none"}) as it:
         answer = opened(it)

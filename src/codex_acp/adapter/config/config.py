@@ -187,8 +187,10 @@ class Config:
         session = self._sessions.get(session_id)
         return () if session is None or session.began is None else (session.began,)
 
-    async def _begin_in(self, session: ConfigSession, mode: str) -> str:
-        """Put a new session into a mode that nobody chose in it; what is to be said of that."""
+    async def _begin_in(self, session: ConfigSession, mode: str) -> str | None:
+        """Put a new session into a mode that nobody chose in it; what is to be said of that: that
+        it could not be, or that nothing holds Codex back in it.
+        """
         from codex_acp.adapter.session_defaults import MODE_VARIABLE
 
         await _wait(CONFIGURED_WAIT_SECONDS, session.place.done)
@@ -197,7 +199,10 @@ class Config:
         except RpcError as error:
             logger.warning("session %s: %s", session.id, error.message)
             return f"{MODE_VARIABLE}: {error.message}. This session is as configured."
-        how = described(session.settings.access)
+        access = session.settings.access
+        if access.sandbox.get("type") != "dangerFullAccess":
+            return None
+        how = described(access)
         return f"{MODE_VARIABLE} has put this session into the mode {mode}: {how}."
 
     def options(self, session_id: str) -> list[Option]:
