@@ -220,12 +220,12 @@ def test_the_help_has_the_exit_codes_and_the_lines_of_json(run: Run) -> None:
 def test_a_permission_is_asked_in_full_and_what_was_typed_before_does_not_answer_it(
     env: dict[str, str],
 ) -> None:
-    with OnTerminal(env, *agent("asks"), "Go.") as terminal:
+    with OnTerminal(env, *agent("asks", "has a name"), "Go.") as terminal:
         terminal.type("2\n2\n2\n")
         terminal.until("Enter rejects: ")
         screen = STYLES.sub("", terminal.screen)
         for shown in (
-            "asks for permission: run a command",
+            "Raw⟦U+001B⟧[2J Agent asks for permission: run a command",
             "  $ rm\r\n",
             "rm -rf build⟦U+001B⟧[2K",
             "change of /w/a:",

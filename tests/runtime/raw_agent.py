@@ -76,7 +76,9 @@ def handle(request: dict[str, Any], behaviours: set[str]) -> None:
             error = {"code": -32603, "message": "not today", "data": {"details": "a holiday"}}
             send({"jsonrpc": "2.0", "id": request["id"], "error": error})
             return
-        answer(request, {"protocolVersion": 99 if "other version" in behaviours else 1})
+        info = {"name": "raw-agent", "title": "Raw\x1b[2J Agent", "version": "1"}
+        named = {"agentInfo": info} if "has a name" in behaviours else {}
+        answer(request, {"protocolVersion": 99 if "other version" in behaviours else 1, **named})
     elif method == "session/new":
         if "exits in new" in behaviours:
             raise SystemExit(4)

@@ -16,7 +16,7 @@ from codex_acp.cli.screen.errors import LOG_IN, sentence
 from codex_acp.cli.screen.questions import REJECTING, Questions
 from codex_acp.cli.stderr import complain
 from codex_acp.errors import CodexAcpError, MisuseError
-from codex_acp.routing.display import visible
+from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime import (
     AgentRuntime,
     AuthenticationRequired,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any
 
+    from codex_acp.acp.types import Implementation
     from codex_acp.cli.run_arguments import AgentOptions
     from codex_acp.cli.screen.json_lines import JsonOutput
     from codex_acp.cli.screen.output import TextOutput
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
         Session,
         Setting,
     )
+
+NAME_LIMIT: Final = 40
+"""Characters of the name that an agent gives itself."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -62,6 +66,7 @@ class Host:
         self._screen = screen
         self._questions = questions
         self._json = json
+        self._who = spec.name
         self._prompt: Prompt | None = None
         self._signal: int | None = None
         self._task: asyncio.Task[object] | None = None
@@ -133,13 +138,23 @@ class Host:
         if self._json is not None:
             self._json.error(error)
             return
-        self._screen.error(sentence(error, self._spec.name, ours=self._options.is_ours))
+        self._screen.error(sentence(error, self._who, ours=self._options.is_ours))
 
     async def _open(self, session_id: str | None, *, or_new: bool) -> Session:
         with self._screen.working(f"starting {visible(self._spec.name)}"):
-            return await self.runtime.open(
+            session = await self.runtime.open(
                 self._spec, cwd=self._options.cwd, session_id=session_id, or_new=or_new
             )
+        self._meet(session.agent_info)
+        return session
+
+    def _meet(self, info: Implementation | None) -> None:
+        """Name an agent that was given as a command as it names itself, not its interpreter."""
+        if self._options.command is None or info is None:
+            return
+        self._who = shortened(info.title or info.name, NAME_LIMIT) or self._spec.name
+        if self._questions is not None:
+            self._questions.agent = self._who
 
     async def _logged_in(self) -> bool:
         """Whether the person logged in just now, having been asked whether they want to."""

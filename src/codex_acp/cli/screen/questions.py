@@ -108,7 +108,8 @@ class Questions:
     ) -> None:
         self._screen = screen
         self._reader = reader
-        self._agent = agent
+        self.agent = agent
+        """Who asks, as the person is told."""
         self._alone = alone
         self._one_at_a_time = asyncio.Lock()
         self._waiting = 0
@@ -117,7 +118,7 @@ class Questions:
     async def permission(self, permission: Permission) -> types.PermissionOption | None:
         """The option that the person chose; None rejects."""
         options, call = permission.options, permission.tool_call
-        first = Line(f"{self._agent} asks for permission: {asked_to(call)}".rstrip())
+        first = Line(f"{self.agent} asks for permission: {asked_to(call)}".rstrip())
         choices = [
             _Choice(_words_of(option), rejects=option.kind in REJECTING) for option in options
         ]
@@ -160,7 +161,7 @@ class Questions:
         same = page.host == page.host_as_written.lower()
         host = page.host if same else f"{page.host}, written {page.host_as_written}"
         lines = [
-            Line(f"{self._agent} asks you to open a page of {host}:"),
+            Line(f"{self.agent} asks you to open a page of {host}:"),
             *quoted(request.message),
             Line(request.url, "  ", "bold"),
         ]
@@ -303,7 +304,7 @@ class Questions:
     def _overview(self, form: Form) -> Iterator[Line]:
         """All that a form asks, before it is answered."""
         schema = form.requested_schema
-        yield Line(f"{self._agent} asks:")
+        yield Line(f"{self.agent} asks:")
         yield from quoted(form.message)
         if schema.description:
             yield from quoted(schema.description)
