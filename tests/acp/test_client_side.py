@@ -26,6 +26,7 @@ from codex_acp.acp.types import (
     WriteTextFileResponse,
 )
 from codex_acp.errors import ConnectionClosed, InvalidPayload
+from codex_acp.wire.codec import plain
 from tests.acp.benches import ClientBench
 from tests.acp.raw_peer import WAIT
 from tests.acp.tables import NEW_SESSION, PERMISSION, PROMPT, client_notifications, client_requests
@@ -59,6 +60,32 @@ def noting(seen: list[SessionNotification]) -> ClientNotificationHandlers:
     notifications = client_notifications()
     notifications["session/update"] = seen.append
     return notifications
+
+
+async def test_content_of_a_permission_that_does_not_fit_the_schema_is_shown_as_text() -> None:
+    seen: list[RequestPermissionRequest] = []
+
+    async def note(params: RequestPermissionRequest) -> RequestPermissionResponse:
+        seen.append(params)
+        return await permit(params)
+
+    requests = client_requests()
+    requests["session/request_permission"] = note
+    fits = {"type": "content", "content": {"type": "text", "text": "rm"}}
+    odd: list[Any] = [{"type": "chart", "rm": "-rf"}, {"type": "diff"}, "rm -rf", 7]
+    async with ClientBench(requests) as bench:
+        for number, content in enumerate(([fits, *odd], "rm -rf")):
+            call = {"toolCallId": "t1", "content": content}
+            reply = await bench.peer.ask(
+                number, "session/request_permission", {**PERMISSION, "toolCall": call}
+            )
+            assert reply["result"]["outcome"]["optionId"] == "y"
+    contents: list[Any] = [plain(each.tool_call.content) for each in seen]
+    shown = [[piece["content"]["text"] for piece in content] for content in contents]
+    assert shown == [
+        ["rm", '{"type":"chart","rm":"-rf"}', '{"type":"diff"}', "rm -rf", "7"],
+        ["rm -rf"],
+    ]
 
 
 async def test_requests_are_answered_by_the_table() -> None:

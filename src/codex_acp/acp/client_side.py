@@ -1,6 +1,7 @@
 """The client's side of ACP: the peer is an agent, whichever.
 
-Knows no method beyond the generated tables, and nothing of how the agent was started.
+Knows nothing of how the agent was started, and of one method more than the generated tables: a
+person who is asked for permission sees what is asked, also where it does not fit the schema.
 """
 
 from __future__ import annotations
@@ -8,15 +9,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from codex_acp._record import replace
 from codex_acp.acp._generated.v1.calls import AgentCalls
 from codex_acp.acp.dialects import Handlers, dialects
 from codex_acp.acp.negotiation import answered_version
 from codex_acp.acp.side import Side
-from codex_acp.errors import UnsupportedVersion
+from codex_acp.errors import InvalidPayload, UnsupportedVersion
 from codex_acp.jsonrpc.encode import encode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.calls import AgentCalls as AgentCallsV2
     from codex_acp.acp._generated.v2.models import InitializeRequest as InitializeRequestV2
     from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
+    from codex_acp.acp.dialects import RequestHandler
     from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.acp.v2_handlers import ClientHandlers
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc.message import JsonValue, Request
 
     JsonObject: TypeAlias = dict[str, JsonValue]
     from codex_acp.transport.connection import Connection
@@ -116,6 +119,39 @@ class ClientSide(Side, AgentCalls):
             self._version = result.protocol_version
             self._begin_with(self._version)
         return result
+
+    def _typed(
+        self, handler: RequestHandler, model: str | None, request: Request
+    ) -> Callable[[], Awaitable[object]]:
+        if request.method == "session/request_permission" and isinstance(request.params, dict):
+            request = replace(request, params=self._shown_whole(request.params))
+        return super()._typed(handler, model, request)
+
+    def _shown_whole(self, params: JsonObject) -> JsonObject:
+        """``params`` with content that would be left out in reading, as text: it is decided on."""
+        subject = params.get("subject")
+        if isinstance(subject, dict) and isinstance(subject.get("toolCall"), dict):
+            return {**params, "subject": self._shown_whole(subject)}
+        call = params.get("toolCall")
+        if not isinstance(call, dict) or call.get("content") is None:
+            return params
+        given = call["content"]
+        content = [
+            self._readable(piece) for piece in (given if isinstance(given, list) else [given])
+        ]
+        return {**params, "toolCall": {**call, "content": content}}
+
+    def _readable(self, piece: JsonValue) -> JsonValue:
+        from codex_acp.wire.model import UnknownVariant
+
+        try:
+            read = self._spoken.models.decode("ToolCallContent", piece, "")
+        except InvalidPayload:
+            read = None
+        if read is not None and not isinstance(getattr(read, "content", read), UnknownVariant):
+            return piece
+        text = piece if isinstance(piece, str) else encode_json(piece).decode()
+        return {"type": "content", "content": {"type": "text", "text": text}}
 
 
 def _plain(request: WireModel) -> JsonObject:
