@@ -26,7 +26,7 @@ def test_limits_are_told_with_the_use_of_the_context(version: int) -> None:
         session = it.new()
         it.prompt(session, "Begin.")
         (before,) = it.updates(session, "usage_update")
-        assert "_meta" not in before
+        assert before["_meta"] == {"usage": before["_meta"]["usage"]}
         it.adapter.answer(it.adapter.start_prompt(session, "Go on."))
         while len(told := it.updates(session, "usage_update")) < 2:
             it.adapter.wait_for(lambda m: "usage_update" in str(m.get("params")))

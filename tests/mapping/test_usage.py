@@ -35,9 +35,10 @@ def updated(state: SessionState, last: int, total: int, window: int | None) -> l
 
 
 def test_what_the_last_request_held_of_the_models_window_is_the_use_of_the_context() -> None:
-    assert updated(SessionState(), 1_000, 5_000, 272_000) == [
-        {"sessionUpdate": "usage_update", "used": 1_000, "size": 272_000}
-    ]
+    (update,) = updated(SessionState(), 1_000, 5_000, 272_000)
+    assert update["sessionUpdate"] == "usage_update"
+    assert (update["used"], update["size"]) == (1_000, 272_000)
+    assert update["_meta"]["usage"]["totalTokens"] == 5_000, "where acpx reads it"
 
 
 def test_without_a_known_window_nothing_is_sent_but_the_tokens_are_counted() -> None:
@@ -58,7 +59,8 @@ def test_what_has_not_changed_is_not_sent_again() -> None:
     state = SessionState()
     updated(state, 1_000, 5_000, 272_000)
 
-    assert updated(state, 1_000, 6_000, 272_000) == []
+    assert updated(state, 1_000, 5_000, 272_000) == []
+    assert updated(state, 1_000, 6_000, 272_000) != []
     assert updated(state, 1_000, 6_000, 400_000) != []
     assert updated(state, 900, 6_900, 400_000) != []
 
@@ -155,4 +157,4 @@ def test_a_limit_of_which_nothing_is_known_is_none() -> None:
     state = SessionState()
     updated(state, 1_000, 5_000, 272_000)
     assert limits(state) == []
-    assert "_meta" not in updated(state, 2_000, 6_000, 272_000)[0]
+    assert updated(state, 2_000, 6_000, 272_000)[0]["_meta"].keys() == {"usage"}

@@ -233,11 +233,12 @@ class RateLimit:
 
 @record
 class UsageChanged:
-    """Tokens in the context, how many fit, and the account's limits."""
+    """Tokens in the context, how many fit, the account's limits, and all tokens by their kinds."""
 
     used: int
     size: int
     limits: Sequence[RateLimit] = ()
+    total: dict[str, JsonValue] | None = None
 
 
 @record

@@ -242,12 +242,20 @@ def token_usage_updated(
     has not counted them. The total is kept for `turn_usage`.
     """
     usage = params.token_usage
-    state.total_usage = usage.total
+    before, state.total_usage = state.total_usage, usage.total
     used, size = usage.last.total_tokens, usage.model_context_window or 0
-    if used <= 0 or size <= 0 or (used, size) == state.context_usage:
+    if used <= 0 or size <= 0:
+        return ()
+    if (used, size) == state.context_usage and usage.total == before:
         return ()
     state.context_usage = (used, size)
-    return (UsageChanged(used, size, tuple(state.rate_limits.values())),)
+    return (_usage_changed(state, used, size),)
+
+
+def _usage_changed(state: SessionState, used: int, size: int) -> UsageChanged:
+    """Return the use of tokens with all that is known beside it."""
+    limits = tuple(state.rate_limits.values())
+    return UsageChanged(used, size, limits, turn_usage(None, state.total_usage))
 
 
 def turn_usage(
@@ -300,7 +308,7 @@ def _noted(state: SessionState, limits: models.RateLimitSnapshot) -> SessionEven
     state.rate_limits[limit_id] = now
     if state.context_usage is None:
         return ()  # the update of the context has it
-    return (UsageChanged(*state.context_usage, tuple(state.rate_limits.values())),)
+    return (_usage_changed(state, *state.context_usage),)
 
 
 def _merged(limit: RateLimit, news: models.RateLimitSnapshot) -> RateLimit:
@@ -322,13 +330,19 @@ def _merged(limit: RateLimit, news: models.RateLimitSnapshot) -> RateLimit:
 def usage_update(usage: UsageChanged) -> dict[str, JsonValue]:
     """``usage_update`` of either version; the limits below this agent's key of its ``_meta``.
 
-    What is not known is left out. There is no cost: Codex tells none of a session.
+    The tokens of the whole session are in ``_meta.usage``, where acpx reads them: the schema has
+    no place for them. What is not known is left out. There is no cost: Codex tells none.
     """
     update: dict[str, JsonValue] = {
         "sessionUpdate": "usage_update", "used": usage.used, "size": usage.size,
     }  # fmt: skip
+    meta: dict[str, JsonValue] = {}
+    if usage.total is not None:
+        meta["usage"] = usage.total
     if usage.limits:
-        update["_meta"] = {META_KEY: {"rateLimits": [_written(limit) for limit in usage.limits]}}
+        meta[META_KEY] = {"rateLimits": [_written(limit) for limit in usage.limits]}
+    if meta:
+        update["_meta"] = meta
     return update
 
 
