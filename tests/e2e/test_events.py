@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from codex_acp.testing import (
     AppServerScript,
     CodexHome,
@@ -24,6 +26,7 @@ from codex_acp.testing import (
     turn_started,
     update_plan,
 )
+from tests.e2e.either_version import EitherVersion
 from tests.e2e.raw_adapter import Message, RawAdapter
 
 ALL: Message = {"session": {"notices": {}, "compaction": {}}}
@@ -178,4 +181,24 @@ def test_the_name_of_the_thread_is_the_title_of_the_session(tmp_path: Path) -> N
         one = Session(adapter, home.workspace, {})
         one.prompt()
 
-        assert [update["title"] for update in one.updates("session_info_update")] == ["Mended"]
+        titles = [update["title"] for update in one.updates("session_info_update")]
+        assert titles == ["Go.", "Mended"], "the first line of the prompt until it has a name"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_first_line_of_the_prompt_is_the_title_that_is_told_once(version: int) -> None:
+    with EitherVersion(version, [[Text("Hi.")]] * 3) as it:
+
+        def titles() -> list[object]:
+            return [each["title"] for each in it.updates(session_id, "session_info_update")]
+
+        session_id = it.new()
+        it.prompt(session_id, "/status")
+        assert titles() == [], "a command is none"
+        it.prompt(session_id, "Mend it.\nBut slowly.")
+        it.prompt(session_id, "Go on.")
+        assert titles() == ["Mend it."]
+        where = {"sessionId": session_id, "cwd": str(it.home.workspace)}
+        it.adapter.ask("session/resume", {**where, "mcpServers": []} if version == 1 else where)
+        it.prompt(session_id, "Go on.")
+        assert titles() == ["Mend it."], "the list has it"

@@ -18,6 +18,7 @@ def test_the_end_of_the_turn_forgets_its_items_and_keeps_what_was_said() -> None
         ALL,
         proposed_plan=state.proposed_plan,  # it may be asked about behind the turn
         said=state.said,
+        titled=state.titled,
         goal=state.goal,
         total_usage=state.total_usage,
         context_usage=state.context_usage,

@@ -85,6 +85,9 @@ class SessionState:
     rate_limits: dict[str, RateLimit] = field(default_factory=dict)
     """The account's limits by their ids, as far as they were told; see `session.rate_limits`."""
 
+    titled: bool = False
+    """Whether the client has a title of the session, or Codex has one that it can list."""
+
     goal: tuple[str, str] | None = None
     """The thread's goal and its status, as they were said last."""
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
-from codex_acp._json import object_at, text_at
+from codex_acp._json import object_at, text_at, value_at
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions import opening_errors
@@ -185,7 +185,10 @@ class SessionOpener:
                     what = f"the result of {method}"
                     CODEX_MODELS.decode("ThreadStartResponse", result, what)
                     raise InvalidPayload(what, ("thread.id: is missing",))
-                self._sessions.open(thread_id, setup.params, setup.servers, audience=setup.audience)
+                state = None if source is None else self._titled(result, setup.audience)
+                self._sessions.open(
+                    thread_id, setup.params, setup.servers, state=state, audience=setup.audience
+                )
             except CodexAcpError as error:
                 raise opening_errors.session_error(error) from error
         try:
@@ -482,6 +485,16 @@ class SessionOpener:
         told = how == "load" or audience.features.agent_terminals
         return await left_running(codex, session_id, state, audience, told=told)
 
+    def _titled(self, result: JsonValue, audience: Audience | None) -> SessionState | None:
+        """Return the mapping's memory of a thread that has a title; None for one without."""
+        from codex_acp.mapping.session.info import title_of
+        from codex_acp.mapping.state import SessionState
+
+        if title_of(value_at(result, "thread")) is None:
+            return None
+        features = (audience or self._sessions.audience(None)).features
+        return SessionState(features, titled=True)
+
     async def _past(
         self, codex: AppServerConnection, session_id: str, result: JsonValue,
         held: HeldNotifications, how: How, audience: Audience | None,
@@ -489,7 +502,7 @@ class SessionOpener:
         """Learn what runs, and for a load show the history: what the mapping remembers of it."""
         running = await self._learn(codex, session_id, result, held)
         if how != "load":
-            return None
+            return self._titled(result, audience)
         from codex_acp.adapter.sessions.replay import Replay
 
         history = Replay(audience or self._sessions.audience(None), session_id, result)

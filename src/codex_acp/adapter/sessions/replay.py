@@ -85,6 +85,7 @@ class Replay:
         goes_on = running is not None and running == self._turn_id
         state = self._state if goes_on else SessionState(self._client)
         state.sub_agents = self._below.agents
+        state.titled = title is not None
         return state
 
     def _show(self, item: ThreadItem, turn_id: str, *, running: bool) -> None:

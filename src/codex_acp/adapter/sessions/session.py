@@ -34,9 +34,11 @@ from codex_acp.mapping.events.session_events import (
     PromptTaken,
     StateChanged,
     TextChunk,
+    TitleChanged,
     tool_call_id,
 )
 from codex_acp.mapping.messages import said
+from codex_acp.mapping.session.info import prompt_title
 from codex_acp.mapping.session.states import end_of_turn, turn_usage
 from codex_acp.mapping.state import SessionState
 
@@ -253,6 +255,10 @@ class Session:
 
     def _show(self, message_id: str, prompt: Sequence[Block]) -> None:
         self._outflow.send(self.id, PromptTaken(message_id, prompt))
+        title = None if self._state.titled else prompt_title(prompt)
+        if title is not None:
+            self._state.titled = True
+            self._outflow.send(self.id, TitleChanged(title))
 
     async def _speak(self, command: Says) -> None:
         text = await command.run()

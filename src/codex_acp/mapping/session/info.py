@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp._json import text_at, value_at
+from codex_acp.mapping.events.content import TextBlock
 from codex_acp.mapping.events.session_events import SessionEvents, Severity, TitleChanged
 from codex_acp.mapping.messages import say
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codex_acp.codex._generated import models
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.state import SessionState
 
 _GOAL: Final[dict[str, tuple[str, Severity]]] = {
@@ -29,8 +33,8 @@ def thread_name_updated(
     state: SessionState, params: models.ThreadNameUpdatedNotification
 ) -> SessionEvents:
     """``thread/name/updated`` → the session's title; no name clears it."""
-    del state
     name = params.thread_name
+    state.titled = True
     return (TitleChanged(None if name is None else visible(name)),)
 
 
@@ -179,6 +183,12 @@ def updated_at(thread: JsonValue) -> float | None:
     """When something last happened in a thread, in seconds since 1970."""
     seconds = value_at(thread, "updatedAt")
     return seconds if type(seconds) in (int, float) else None
+
+
+def prompt_title(prompt: Sequence[Block]) -> str | None:
+    """The title that Codex will list for a thread which begins so; None for a command."""
+    text = next((block.text for block in prompt if isinstance(block, TextBlock)), "")
+    return None if text.startswith("/") else title_of({"preview": text})
 
 
 def title_of(thread: JsonValue) -> str | None:
