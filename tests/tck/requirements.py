@@ -28,7 +28,7 @@ REQUIREMENTS: Final[list[Requirement]] = []
 
 NOT_HERE: Final = {
     "BATCH-201 to -208, INFO-BATCH-201 and -202, and JSONRPC-001 and -003 inside a batch": (
-        "JSON-RPC batches were in a draft of v2 and are in no schema of the vendored release"
+        "JSON-RPC batches were in a draft of v2; its schema and SDK have none: see below"
     ),
     "AUTH-003, -004, -203, -204, -207": (
         "a login with real credentials, or one that is thrown away: tests/e2e/test_login.py"
