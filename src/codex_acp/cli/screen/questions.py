@@ -109,7 +109,7 @@ class Questions:
         self._screen = screen
         self._reader = reader
         self.agent = agent
-        """Who asks, as the person is told."""
+        """Name of the one that asks, as the person is told."""
         self._alone = alone
         self._one_at_a_time = asyncio.Lock()
         self._waiting = 0
