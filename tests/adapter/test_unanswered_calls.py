@@ -91,7 +91,7 @@ async def fails(request: Awaitable[object], text: str) -> None:
 
 
 async def test_a_call_that_takes_long_is_waited_for_while_codex_is_there() -> None:
-    async with MemoryBench(answer_times=AnswerTimes(0.05, WAIT, 0.05)) as bench:
+    async with MemoryBench(answer_times=AnswerTimes(0.5, WAIT, 0.5)) as bench:
         bench.server.play(Expect("thread/start", silent=True))
         bench.client.send({"id": "n", "method": "session/new", "params": WHERE})
         asked = await bench.server.wait_for_message("thread/loaded/list")
