@@ -35,3 +35,8 @@ def test_the_licence_is_there() -> None:
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert text.split("\n", 1)[0].strip() == "Apache License"
     assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_the_security_page_has_no_link_that_is_right_in_one_of_its_two_places_alone() -> None:
+    security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\((?!https://|#)[^)]*\)", security) == []
