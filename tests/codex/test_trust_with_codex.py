@@ -219,7 +219,7 @@ async def test_7_1_what_only_says_to_be_a_worktree_of_what_is_trusted(how: str) 
             threads, trusted = bench.codex.threads, bench.home.root / "trusted"
             stored = await threads.start(cwd=repository.path)
             await stored.run("Go.")
-            await bench.codex.call_raw("thread/unsubscribe", {"threadId": stored.id})
+            await stored.unsubscribe()
             with bench.home.config_file.open("a") as config:
                 config.write(f'\n[projects."{trusted}"]\ntrust_level = "trusted"\n')
             repository.configuration_is_as_it_should()

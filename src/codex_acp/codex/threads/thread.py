@@ -257,7 +257,7 @@ class Thread:
         await self._client.thread_delete(ThreadDeleteParams(thread_id=self.id))
 
     async def unsubscribe(self) -> None:
-        """Hear no more of it: Codex unloads a thread that nobody hears."""
-        from codex_acp.codex._generated.models import ThreadUnsubscribeParams
+        """Follow it no more, and wait until Codex has unloaded it, if nobody else follows it."""
+        from codex_acp.codex.connection.unloading import let_go
 
-        await self._client.thread_unsubscribe(ThreadUnsubscribeParams(thread_id=self.id))
+        await let_go(self._client, self.id)
