@@ -209,7 +209,7 @@ def test_a_line_with(client: Client, line: bytes) -> None:
     client.adapter.write(line)
 
 
-@pytest.mark.parametrize("version", [0, 2, -1, 65535, 2**70, "1", None, [], 1.0])
+@pytest.mark.parametrize("version", [0, -1, 65535, "1", None])
 def test_a_protocol_version_of(tmp_path: Path, version: object) -> None:
     with CodexHome() as home:
         env = {**home.env, "CODEX_PATH": str(FuzzedCodex(tmp_path).path)}
