@@ -25,6 +25,18 @@ HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
 """Unsent bytes at which it reports that the peer has caught up."""
 
+LITTLE = 16 * 1024
+"""Bytes of a read below which the next one may be worth a wait."""
+
+QUICK_SECONDS = 0.0003
+"""How soon behind the last read the next one is quick."""
+
+QUICK_READS = 16
+"""Quick reads in a row that brought little, after which the reader waits for more."""
+
+REST_SECONDS = 0.001
+"""How long it waits then: an event loop's clock knows no shorter time."""
+
 HANG_UP_SECONDS = 0.2
 """How often a reader that is paused looks whether anybody can still write."""
 
@@ -51,6 +63,9 @@ class DescriptorReader:
         self._on_end = on_end
         self._on_hang_up = on_hang_up
         self._look: TimerHandle | None = None
+        self._rest: TimerHandle | None = None
+        self._quick_reads = 0
+        self._last_read = 0.0
         self._watchable = not stat.S_ISREG(os.fstat(fd).st_mode)
         self._watching = False
         self._scheduled = False
@@ -66,7 +81,7 @@ class DescriptorReader:
         self._look_no_more()
         if self._watchable:
             try:
-                self._loop.add_reader(self._fd, self._ready)
+                self._loop.add_reader(self._fd, self._readable)
             except (OSError, ValueError, NotImplementedError):
                 self._watchable = False
         if not self._watchable and not self._scheduled:
@@ -77,7 +92,10 @@ class DescriptorReader:
         """Read no more until `resume`."""
         if self._watching:
             self._watching = False
-            if self._watchable:
+            if self._rest is not None:
+                self._rest.cancel()
+                self._rest = None
+            elif self._watchable:
                 self._loop.remove_reader(self._fd)
             self._look_later()
 
@@ -118,6 +136,20 @@ class DescriptorReader:
             return 0
         self._on_data(data)
         return len(data)
+
+    def _readable(self) -> None:
+        """Read once; in a burst of little pieces, wait a millisecond for more of them at once."""
+        size, now = self._ready(), self._loop.time()
+        quick = size < LITTLE and now - self._last_read <= QUICK_SECONDS
+        self._quick_reads = self._quick_reads + 1 if quick else 0
+        self._last_read = now
+        if self._quick_reads > QUICK_READS and self._watching:
+            self._loop.remove_reader(self._fd)
+            self._rest = self._loop.call_later(REST_SECONDS, self._watch_again)
+
+    def _watch_again(self) -> None:
+        self._rest, self._last_read = None, self._loop.time()
+        self._loop.add_reader(self._fd, self._readable)
 
     def _read_on(self) -> None:
         self._scheduled = False
