@@ -15,7 +15,7 @@ import pytest
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import Gate, Step, Text
 from tests.cli.command import run
-from tests.e2e.raw_adapter import Message
+from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e.session_bench import SessionBench
 
 OPENING = ("session/load", "session/resume")
@@ -59,6 +59,15 @@ def other_program(bench: SessionBench) -> Iterator[OtherProgram]:
     finally:
         it.process.kill()
         it.process.communicate()
+
+
+def refusal_of_the_holder(bench: SessionBench, adapter: RawAdapter, session: str) -> Message:
+    """Ask for a session until its holder is heard: on a starved machine it may be late."""
+    for _ in range(10):
+        error: Message = bench.ask(adapter, "session/load", session)["error"]
+        if error["data"]["reason"] != "thread_active_writer":
+            break
+    return error
 
 
 @pytest.mark.parametrize("method", OPENING)
@@ -132,9 +141,9 @@ def test_what_works_is_not_handed_over_unless_it_shall_be_cancelled() -> None:
         session = bench.new(here)
         prompt = here.start_prompt(session, "Begin.")
         here.wait_for(lambda m: "One." in str(m))
-        error = bench.ask(there, "session/load", session)["error"]
+        error = refusal_of_the_holder(bench, there, session)
         assert error["code"] == -32600
-        assert error["data"]["reason"] == "session_busy"
+        assert error["data"]["reason"] == "session_busy", error
         assert error["data"]["holder"]["pid"] == here.pid
         meta = {"codex-acp-sdk": {"cancelElsewhere": True}}
         assert "result" in bench.ask(there, "session/load", session, _meta=meta)

@@ -14,7 +14,7 @@ from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.session.setup import API_TYPE, PROVIDER, gateway_of, native_base_url
-from codex_acp.transcript.redaction import secrets_in
+from codex_acp.transcript.given_values import secrets_in
 from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:

@@ -179,7 +179,7 @@ def _names_private(value: Any) -> bool:
 
 def _secrets_under(key: str, value: Any) -> Iterator[str]:
     """Yield the secrets of a setting whose name says that it has one."""
-    from codex_acp.transcript.redaction import secrets_in
+    from codex_acp.transcript.given_values import secrets_in
 
     return secrets_in(value, key.rpartition(".")[2], given=True)
 

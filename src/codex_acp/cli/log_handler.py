@@ -85,7 +85,7 @@ class LogHandler(logging.Handler):
         """Hand the record over as text: its arguments may change, and hold what is large."""
         if not self._knows_secrets:
             self._knows_secrets = True
-            from codex_acp.transcript.redaction import secrets_of_environment  # most log nothing
+            from codex_acp.transcript.given_values import secrets_of_environment  # most log nothing
 
             remember_secrets(secrets_of_environment(os.environ))
         try:

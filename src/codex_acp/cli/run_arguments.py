@@ -94,7 +94,7 @@ class AgentOptions:
         elif self.codex is not None and not self.is_ours:
             msg = "--codex is for the agent codex; give another agent its own option"
         elif self.connect is not None:
-            from codex_acp.transcript.redaction import secrets_in
+            from codex_acp.transcript.given_values import secrets_in
             from codex_acp.transcript.secrets import remember_secrets
 
             remember_secrets(secrets_in(self.connect))

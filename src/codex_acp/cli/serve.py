@@ -203,7 +203,7 @@ def _recorded(
     log = getLogger("codex_acp")
     if record is not None:
         from codex_acp.adapter.session.record import SessionRecorder
-        from codex_acp.transcript.redaction import secrets_of_environment
+        from codex_acp.transcript.given_values import secrets_of_environment
         from codex_acp.transcript.secrets import remember_secrets
 
         remember_secrets(secrets_of_environment(os.environ))
@@ -221,7 +221,7 @@ def _recorded(
     path = transcript_path(transcript_file, os.environ)
     if path is None:
         return run(transcript)
-    from codex_acp.transcript.redaction import secrets_of_environment
+    from codex_acp.transcript.given_values import secrets_of_environment
     from codex_acp.transcript.secrets import remember_secrets
 
     remember_secrets(secrets_of_environment(os.environ))

@@ -11,7 +11,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._last_ones import LastOnes
-from codex_acp.transcript.codec import is_anchor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -212,6 +211,8 @@ def matches(text: str) -> Iterator[re.Match[str]]:
 def fragments(text: str) -> Iterator[tuple[int, int]]:
     """Where the fragments of addresses stand, but for those that name a place of their page."""
     for found in _FRAGMENT.finditer(text):
+        from codex_acp.transcript.plain_values import is_anchor  # few texts have one
+
         start, end = found.end(1), found.end()
         if not is_anchor(text[start : min(end, start + 200)].rstrip(".,:;!)]}*`")):
             yield start, end

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from codex_acp.errors import MisuseError
-from codex_acp.transcript.codec import to_json
 from codex_acp.transcript.private_file import open_private
 
 if TYPE_CHECKING:
@@ -243,6 +242,8 @@ class TranscriptWriter:
         """Append one line; a subscriber of the transcript. Never raises for what the disk does."""
         if self._closed:
             return
+        from codex_acp.transcript.codec import to_json  # a log is written without a transcript
+
         try:
             text = json.dumps(to_json(entry.event, entry.time), allow_nan=False)
         except (ValueError, RecursionError) as error:

@@ -120,7 +120,7 @@ class SessionMethods:
         kept: Mapping[str, Mapping[str, object]] = servers
         said: list[str] = []
         if servers:
-            from codex_acp.transcript.redaction import secrets_in
+            from codex_acp.transcript.given_values import secrets_in
             from codex_acp.transcript.secrets import remember_secrets
 
             remember_secrets(secrets_in(servers))

@@ -40,7 +40,7 @@ from codex_acp.cli.endings import FAILED, SIGNALLED
 from codex_acp.cli.interrupts import EndSignals
 from codex_acp.cli.terminal import rows_of, wants_colours
 from codex_acp.codex.connection.writers import writers
-from codex_acp.transcript.redaction import secrets_in, secrets_of_environment
+from codex_acp.transcript.given_values import secrets_in, secrets_of_environment
 from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.transcript.redaction import secrets_in, secrets_of, secrets_of_arguments
+from codex_acp.transcript.given_values import secrets_in, secrets_of, secrets_of_arguments
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,127 @@
+"""PURE: texts that look like no secret: words, figures, places.
+
+Owns what a value that means something to a person looks like. When in doubt it is none of these.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+_MAX_VALUE: Final = 4096
+_MAX_WORD: Final = 20
+_MAX_WORDS: Final = 3
+"""More of them, joined, may be a phrase that somebody chose for a password."""
+_SHORT: Final = 3
+"""Letters that stand for something (``sql``, ``mcp``) and follow no rule."""
+_PAIRS: Final = (
+    "a:abcdefghiklmnprstuvwxyz b:abcdeghijlnoprstuy c:acdefhiklmoprstuy d:abcdefghijlmnoprstuvwy"
+    " e:abcdefghijklmnopqrstuvwxyz f:aefilorstuy g:acdeghilmnoprstu h:abeilmnorstuy"
+    " i:abcdefgklmnopqrstuvxz j:aeiosu k:aefhilnorstu l:abcdefghiklmnoprstuvwy m:abcdeilmnopstuy"
+    " n:abcdefghijklmnopqrstuvwy o:abcdefghijklmnoprstuvwxyz p:acdefhilmnoprstuy q:lu"
+    " r:abcdefgiklmnoprstuvwy s:abcdefghiklmnopqrstuvwy t:abcdefghiklmnoprstuvwyz"
+    " u:abcdefgilmnoprst v:aeiop w:aehilnors x:aceipt y:abcdegilmnoprstw z:aeio"
+)
+"""Letter → those that stand behind it in at least one of some hundred English words. Of 16 letters
+by chance one text in three hundred is made of such pairs alone, of words nineteen in twenty."""
+_FOLLOWERS: Final = dict(pair.split(":") for pair in _PAIRS.split())
+_FIGURE: Final = re.compile(
+    r"[+-]?\d{1,12}(?:\.\d{1,6})?(?:%|ms|[smhd]|[kKMGT]i?[bB]?)?"
+    r"|v?\d{1,5}(?:\.\d{1,5}){1,3}(?:[-.+]?(?:a|b|rc|alpha|beta|dev|post)\.?\d{0,3})?"
+    r"|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?Z?)?"
+    r"|(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific)"
+    r"(?:/[A-Za-z_-]{2,20}){1,2}(?:[+-]\d{1,2})?"
+    r"|[a-z]{2,3}[_-][A-Z]{2}(?:\.[\w-]{1,12})?(?:@[a-z]{1,10})?|C\.(?:UTF-8|utf8)"
+)
+"""A number, with a unit; a version, a date, a time zone, a locale."""
+_ITEMS: Final = re.compile(r"[,;]\s*|\s+(?=--?[A-Za-z])")
+_SETTING: Final = re.compile(r"(-{0,2}[A-Za-z][\w:-]*)(?:[= ](.*))?", re.DOTALL)
+_HOST: Final = re.compile(r"(?:localhost|\[[0-9a-f:]{2,39}\]|\.?[\w-]{1,63}(?:\.[\w-]{1,63})+)(?::\d{1,5})?")  # fmt: skip  # noqa: E501
+_WORDS: Final = re.compile(r"[A-Za-z0-9]+(?:[-_./ ][A-Za-z0-9]+)*")
+_BETWEEN: Final = re.compile(r"[-_./ ]")
+_NAMES: Final = frozenset({"256color", "base64", "oauth2", "python3", "sha256", "utf8"})
+"""Words with digits that are no secret; any other with so many may be one."""
+_NUMBERED: Final = re.compile(r"[A-Za-z]{0,2}\d{1,2}[A-Za-z]?")
+_PATH: Final = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.@+~ /\\:-]*")
+_RUN: Final = re.compile(r"[A-Za-z0-9]{8,}")
+_CHANGE: Final = re.compile(r"(?<=[a-z])[A-Z]|(?<=\d)[A-Za-z]|(?<=[A-Za-z])\d")
+_MAX_DIGITS: Final = 12
+_LONG_RUN: Final = 16
+_ANCHOR: Final = re.compile(r"/?[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)*[-_/]*")
+_ANCHOR_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_MAX_ANCHOR: Final = 100
+
+
+def is_plain(text: str) -> bool:
+    """Whether a value, or each of a list, is a word or up to three, a figure, a host or a path."""
+    return len(text) <= _MAX_VALUE and all(map(_is_plain_item, _ITEMS.split(text.strip())))
+
+
+def is_path(text: str) -> bool:
+    """Whether it is a path, or several, of which no part looks made by a machine."""
+    return _PATH.fullmatch(text) is not None and not any(map(looks_made, re.split(r"[/\\:]", text)))
+
+
+def is_anchor(text: str) -> bool:
+    """Whether it names a place of a page, as ``#fragment`` of its address: any number of words."""
+    if len(text) > _MAX_ANCHOR or _ANCHOR.fullmatch(text) is None:
+        return False
+    parts = re.split(r"[-_./:]+", text)
+    return not any(map(looks_made, parts)) and all(
+        part.isdigit() or len(part) <= _SHORT or _is_word(part.lower())
+        for one in parts
+        for part in _ANCHOR_PARTS.findall(one)
+    )
+
+
+def looks_made(text: str) -> bool:
+    """Whether letters and digits change too often, or go on for too long, for a name."""
+    return any(
+        len(_CHANGE.findall(run)) > len(run) // 5
+        or (run.isdigit() and len(run) > _MAX_DIGITS)
+        or (len(run) >= _LONG_RUN and sum(map(str.isdigit, run)) > len(run) // 5)
+        or (run.isalpha() and len(run) > _MAX_WORD and not _is_likely(run.lower()))
+        for run in _RUN.findall(text)
+    )
+
+
+def _is_plain_item(text: str) -> bool:
+    if not text or _FIGURE.fullmatch(text) or is_path(text):
+        return True
+    if _HOST.fullmatch(text):
+        return not looks_made(text) and all(map(_is_host_part, re.split("[.:]", text)))
+    setting = _SETTING.fullmatch(text)
+    if setting and (text[0] == "-" or "=" in text):
+        name, value = setting[1].lstrip("-"), setting[2] or ""
+        return is_anchor(name) and _is_plain_item(value)
+    return _are_words(text)
+
+
+def _is_host_part(part: str) -> bool:
+    return part.isdigit() or re.fullmatch(r"[\[\]0-9a-f]*", part) is not None or _are_words(part)
+
+
+def _are_words(text: str) -> bool:
+    if not _WORDS.fullmatch(text):
+        return False
+    words = numbers = 0
+    for part in _BETWEEN.split(text):
+        if part.lower() in _NAMES or (part.isalpha() and _is_word(part)):
+            words += 1
+        elif _NUMBERED.fullmatch(part):
+            numbers += 1
+        else:
+            return False
+    return 1 <= words <= _MAX_WORDS and numbers <= 2
+
+
+def _is_word(text: str) -> bool:
+    """One way of writing, and of it each two letters stand together in words."""
+    if not (text.islower() or text.isupper() or text.istitle()):
+        return False
+    return len(text) <= _SHORT or (len(text) <= _MAX_WORD and _is_likely(text.lower()))
+
+
+def _is_likely(letters: str) -> bool:
+    return all(b in _FOLLOWERS.get(a, "") for a, b in pairwise(letters))
