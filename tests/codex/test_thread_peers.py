@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,7 +22,10 @@ from codex_acp.codex.connection.thread_peers import Asker, State, ThreadPeers
 from codex_acp.errors import ErrorReply, ThreadOpenElsewhere
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.transport.child import ChildProcess
-from codex_acp.transport.local_peers import private_folder
+from codex_acp.transport.local_peers import ask_all, private_folder
+
+WAIT_SECONDS = 60.0
+"""Longer than any of this takes."""
 
 HOME = "/a/codex/home"
 THREAD = "01a00000-0000-7000-8000-000000000000"
@@ -140,6 +144,98 @@ async def test_8_1_of_two_that_ask_at_once_one_has_it_and_the_other_is_told() ->
     (error,) = [one for one in told if isinstance(one, ErrorReply)]
     assert "open" in error.message or "runs" in error.message or "writer" in error.message
     leave(*processes)
+
+
+@pytest.mark.usefixtures("short")
+async def test_8_1_one_that_is_held_up_itself_still_hears_who_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Store()
+    holder, wants = Process(store, works=True), Process(store)
+
+    async def works(_thread_id: str, _asker: Asker) -> State:
+        await asyncio.sleep(0.05)
+        return "busy"
+
+    holder.peers = ThreadPeers(lambda: "an editor", works)
+
+    async def hold(loop: asyncio.AbstractEventLoop, listens: asyncio.Event) -> None:
+        await listening(holder)
+        loop.call_soon_threadsafe(listens.set)
+        await asyncio.to_thread(over.wait)
+        leave(holder)
+
+    listens, over = asyncio.Event(), threading.Event()
+    holds = asyncio.to_thread(asyncio.run, hold(asyncio.get_running_loop(), listens))
+    task = asyncio.create_task(holds)
+    await listens.wait()
+    store.open(holder)
+    asks = ask_all
+
+    async def asks_late(*args: Any) -> Any:
+        asyncio.get_running_loop().call_later(0.01, sleep, 0.15)  # longer than it waits
+        return await asks(*args)
+
+    monkeypatch.setattr(thread_peers, "ask_all", asks_late)
+    try:
+        with pytest.raises(ThreadOpenElsewhere, match="wait for its end"):
+            await wants.take()
+    finally:
+        over.set()
+        await task
+
+
+@pytest.mark.usefixtures("short")
+async def test_8_1_one_that_opens_it_is_waited_for_and_named() -> None:
+    store = Store()
+    opener, wants = Process(store), Process(store)
+    asked = 0
+
+    async def opens(_thread_id: str, _asker: Asker) -> State:
+        nonlocal asked
+        asked += 1
+        return "opening"
+
+    opener.peers = ThreadPeers(lambda: "an editor", opens)
+    await listening(opener)
+    store.open(opener)
+    with pytest.raises(ThreadOpenElsewhere) as raised:
+        await wants.take()
+    assert raised.value.pid == os.getpid()
+    assert asked > 1
+    store.writer = None  # given up there
+    assert await wants.take() == "opened"
+    leave(opener)
+
+
+@pytest.mark.usefixtures("short")
+async def test_8_2_one_that_cannot_let_go_is_busy_and_one_that_is_stopped_hides_nobody(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_peers, "LET_GO_SECONDS", 0.01)
+    store = Store()
+    holder, hangs, wants = Process(store), Process(store), Process(store)
+
+    async def never(_thread_id: str, _asker: Asker) -> State:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    hangs.peers = ThreadPeers(lambda: "a hung one", never)
+    await listening(hangs)
+    store.open(hangs)
+    with pytest.raises(ThreadOpenElsewhere, match="a hung one"):
+        await wants.take()
+    leave(hangs)
+    with socket.socket(socket.AF_UNIX) as stopped:
+        stopped.bind(str(folder / "1.sock"))
+        stopped.listen()
+        await listening(holder)
+        store.writer = holder
+        monkeypatch.setattr(thread_peers, "ASK_SECONDS", WAIT_SECONDS)
+        monkeypatch.setattr(thread_peers, "TAKE_SECONDS", WAIT_SECONDS)
+        async with asyncio.timeout(WAIT_SECONDS / 4):
+            assert await wants.take() == "opened"
+    leave(holder)
 
 
 @pytest.mark.usefixtures("short")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -118,6 +119,52 @@ async def test_a_turn_that_begins_behind_the_bound_of_its_giving_up_is_interrupt
         await server.wait_for_message("turn/start")
         await thread._client.thread_list()  # the turn was given up, and begins behind this
         await server.wait_finished()
+
+
+async def test_a_turn_that_was_given_up_unanswered_holds_up_no_other_of_its_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turn_module, "CLOSE_SECONDS", 0)
+    script = [
+        Expect("turn/start", silent=True),
+        Expect("turn/start"),
+        *turn_started(),
+        *turn_completed(),
+    ]
+    async with thread_at(*script) as (thread, server):
+        with anyio.move_on_after(0) as scope:
+            await thread.run("Go.")
+        assert scope.cancelled_caught
+        await server.wait_for_message("turn/start")
+        await thread.run("Go on.")
+
+
+async def test_8_1_a_turn_that_is_wanted_while_its_thread_goes_takes_it_back() -> None:
+    script = [
+        Expect("turn/start"),
+        *turn_started(),
+        *turn_completed(),
+        Expect("thread/loaded/list", {"data": []}),
+        Expect("thread/read"),
+        Expect("thread/backgroundTerminals/list", {"data": []}),
+        Expect("thread/list"),
+        Expect("thread/unsubscribe"),
+        Notify("thread/closed", {"threadId": "thread-1"}),
+        Expect("thread/read"),
+        Expect("thread/resume"),
+        Expect("turn/start"),
+        *turn_started(),
+        *turn_completed(),
+    ]
+    async with thread_at(*script) as (thread, server):
+        await thread.run("One.")
+        asked = {"thread": "thread-1", "client": "another"}
+        answer = asyncio.ensure_future(thread._services.handed._asking()._answer({**asked}))
+        await server.wait_for_message("thread/unsubscribe")
+        async with anyio.create_task_group() as group:
+            group.start_soon(thread.run, "Two.")
+            await thread._client.thread_list()  # the turn waits now
+        await answer
 
 
 async def test_leaving_is_bounded_when_codex_ignores_the_interrupt(

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.transport import local_peers
 from codex_acp.transport.local_peers import MAX_ASKERS, PeerSocket, ask_all, private_folder
 
 
@@ -72,18 +73,29 @@ async def test_everybody_is_asked_but_the_one_who_asks() -> None:
         await each.open()
     asked = await ask_all(folder, {"thread": "t"}, sockets[0].path)
     assert asked.answers == [{"heard": {"thread": "t"}}] * 2
-    assert not asked.ended
+    assert not asked.unheard
     for each in sockets:
         each.close()
     assert not [*folder.iterdir()]
 
 
-async def test_a_socket_whose_process_has_ended_is_removed() -> None:
+@pytest.mark.attack("local user")
+async def test_8_2_sockets_whose_processes_have_ended_are_removed_and_hide_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     folder = private_folder("/a")
     with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(folder / "1.sock"))
-    assert await ask_all(folder, {}, None) == ([], False)
-    assert not [*folder.iterdir()]
+        left.bind(str(folder / "0.sock"))
+        for number in range(1000):
+            os.link(folder / "0.sock", folder / f"0{number}.sock")
+    peer = PeerSocket(folder / "1.sock", echo)
+    await peer.open()
+    assert await ask_all(folder, {}, None) == ([{"heard": {}}], False)
+    assert len([*folder.iterdir()]) > 1000  # of somebody who is about to listen on it
+    monkeypatch.setattr(local_peers, "LISTEN_SECONDS", -1.0)
+    await ask_all(folder, {}, None)
+    assert [*folder.iterdir()] == [peer.path]
+    peer.close()
 
 
 async def test_one_that_never_answers_is_waited_for_so_long_and_no_longer() -> None:
@@ -91,7 +103,7 @@ async def test_one_that_never_answers_is_waited_for_so_long_and_no_longer() -> N
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(folder / "1.sock"))
         silent.listen()
-        assert await ask_all(folder, {}, None, 0.05) == ([], False)
+        assert await ask_all(folder, {}, None, 0.05) == ([], True)
 
 
 async def test_one_that_ends_before_it_answers_is_told_from_one_that_is_silent() -> None:

@@ -102,7 +102,7 @@ class CodexAgent:
         self.quick_prompts: partial[QuickPrompts] = partial(
             QuickPrompts, ahead, self._sessions.ask_early
         )
-        self._after = AfterOpening(self._answered, when_loaded, ahead)
+        self._after = AfterOpening(lambda: spawn(self._listen), self._answered, when_loaded, ahead)
 
     @property
     def parts(self) -> tuple[Sessions, Config]:
@@ -292,7 +292,6 @@ class CodexAgent:
     def _answered(self, opened: OpeningResult) -> None:
         """Tell what a session has to tell at once behind the answer that opened it."""
         self._say(opened)
-        self.spawn(self._listen)
         if self._services is not None and opened.session_id in self._sessions:
             self._services.answered(opened.session_id)
 

@@ -7,19 +7,10 @@ first session that is open, or that another process has.
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from codex_acp.adapter.sessions.opening_errors import busy_elsewhere
-from codex_acp.adapter.sessions.session_locks import acquired_soon
-from codex_acp.codex.connection.thread_peers import (
-    MAX_NAME,
-    SETTLE_SECONDS,
-    Asker,
-    State,
-    ThreadPeers,
-)
+from codex_acp.codex.connection.thread_peers import MAX_NAME, Asker, State, ThreadPeers
 from codex_acp.errors import ErrorReply, ThreadOpenElsewhere
 from codex_acp.routing.display import inline
 
@@ -61,24 +52,21 @@ class HandOver:
 
     async def _let_go(self, session_id: str, asker: Asker) -> State:
         opened = self._sessions.open_session(session_id)
-        if opened is None or not may_have(opened.audience, asker.owner):
-            return "busy" if self._opener.is_opening(session_id) and opened else "unknown"
+        if opened is None:
+            return "opening" if self._opener.is_opening(session_id) else "unknown"
+        if not may_have(opened.audience, asker.owner):
+            return "unknown"
         session = opened.session
         if asker.cancels:
             self._preconditions.cancel(session_id)
             if session is not None:
                 session.cancel()
         if session is not None and (asker.cancels or session.prompts.machine.activity == "idle"):
-            with suppress(TimeoutError):  # its client may know the end before the prompt has left
-                async with asyncio.timeout(SETTLE_SECONDS):
-                    await session.prompts.settled()
-        lock = self._opener.lock(session_id)
-        if self._works(session_id, opened) or not await acquired_soon(lock, SETTLE_SECONDS):
+            await session.prompts.settled()  # its client may know the end before the prompt left
+        if self._works(session_id, opened):
             return "busy"
-        try:
+        async with self._opener.lock(session_id):
             return await self._leave_thread(session_id, opened, asker)
-        finally:
-            lock.release()
 
     async def _leave_thread(self, session_id: str, opened: OpenSession, asker: Asker) -> State:
         if self._sessions.open_session(session_id) is not opened:

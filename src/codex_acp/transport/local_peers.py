@@ -14,9 +14,10 @@ import os
 import socket
 import stat
 import struct
-import tempfile
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
+from time import monotonic, time
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -37,8 +38,20 @@ ASK_SECONDS: Final = 2.0
 READ_SECONDS: Final = 1.0
 """For a peer to send its question."""
 
-MAX_PEERS: Final = 64
-"""Sockets that are asked at once; more are not asked."""
+ROUNDS: Final = 4
+"""In which the answers are waited for."""
+
+LAST_SECONDS: Final = 0.1
+"""Of a round that begins too late, because the process that asks was held up."""
+
+LISTEN_SECONDS: Final = 1.0
+"""Between a socket's being there and somebody's listening on it; it takes microseconds."""
+
+MAX_SOCKETS: Final = 4096
+"""Sockets that are looked at: those of processes that were killed stay until somebody asks."""
+
+MAX_PEERS: Final = 256
+"""Processes that are asked at once; more are not asked."""
 
 MAX_ASKERS: Final = 64
 """Peers that are listened to at once; more are sent away."""
@@ -52,8 +65,8 @@ class Asked(NamedTuple):
     """Answers of the peers."""
 
     answers: list[dict[str, JsonValue]]
-    ended: bool
-    """Whether one of them ended before it had answered."""
+    unheard: bool
+    """Whether one of them was silent, or ended before it had answered."""
 
 
 def private_folder(key: str) -> Path:
@@ -69,7 +82,9 @@ def private_folder(key: str) -> Path:
     if given.is_absolute() and _is_private(given):
         above = given / "codex-acp-sdk"
     else:
-        above = Path(tempfile.gettempdir()) / f"codex-acp-sdk-{user}"
+        from tempfile import gettempdir  # takes longer to load than all the rest
+
+        above = Path(gettempdir()) / f"codex-acp-sdk-{user}"
     folder = above / sha256(os.path.realpath(key).encode()).hexdigest()[:16]
     for each in (above, folder):
         with contextlib.suppress(FileExistsError):
@@ -133,47 +148,89 @@ class PeerSocket:
 
 
 async def ask_all(
-    folder: Path, question: dict[str, JsonValue], own: Path | None, seconds: float = ASK_SECONDS
+    folder: Path,
+    question: dict[str, JsonValue],
+    own: Path | None,
+    seconds: float = ASK_SECONDS,
+    enough: Callable[[dict[str, JsonValue]], bool] = lambda _: False,
 ) -> Asked:
-    """Ask every process of the folder but ``own``, at once, and wait no longer than ``seconds``."""
-    paths = [each for each in _sockets(folder) if each != own]
-    told = await asyncio.gather(*(_ask(path, question, seconds) for path in paths))
-    answers = [each for each in told if isinstance(each, dict)]
-    return Asked(answers, any(each is _Ended for each in told))
+    """Ask every process of the folder but ``own``, at once, and wait no longer than ``seconds``.
 
-
-class _Ended:
-    """A peer has ended while it was asked."""
-
-
-async def _ask(
-    path: Path, question: dict[str, JsonValue], seconds: float
-) -> dict[str, JsonValue] | type[_Ended] | None:
-    """The answer of one process; None of one that is not there, or does not answer."""
-    writer: asyncio.StreamWriter | None = None
-    try:
-        async with asyncio.timeout(seconds):
-            reader, writer = await asyncio.open_unix_connection(str(path), limit=LINE_BYTES)
-            if not _is_this_user(writer.get_extra_info("socket")):
-                return None
-            writer.write(_line(question))
-            line = await reader.readline()
-            return _object(line) if line else _Ended
-    except ConnectionRefusedError:  # its process has ended without removing it
-        _remove(path)
-        return None
-    except ConnectionError:
-        return _Ended
-    except (OSError, ValueError, TimeoutError) as error:
-        logger.info("%s does not answer: %s", path, error)
-        return None
+    Nobody is waited for behind an answer that is ``enough``.
+    """
+    peers, unheard = _connected(folder, own)
+    pending = {asyncio.create_task(_ask(peer, question)) for peer in peers}
+    answers: list[dict[str, JsonValue]] = []
+    deadline, rounds, heard = monotonic() + seconds, 0, False
+    try:  # in rounds: one in which this process was held up says nothing about the others
+        while pending and not heard and (rounds < ROUNDS or monotonic() < deadline):
+            left = max(deadline - monotonic(), LAST_SECONDS)
+            done, pending = await asyncio.wait(
+                pending, timeout=min(left, seconds / ROUNDS), return_when=asyncio.FIRST_COMPLETED
+            )
+            told = [each.result() for each in done]
+            answers += (each for each in told if each is not None)
+            unheard, heard = unheard or None in told, any(map(enough, answers))
+            rounds += 1
+        unheard = unheard or bool(pending)
     finally:
-        if writer is not None:
-            writer.close()
+        for each in pending:
+            each.cancel()
+        if pending:
+            await asyncio.wait(pending)
+        for peer in peers:
+            peer.close()
+    return Asked(answers, unheard)
 
 
-def _sockets(folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"*{_SUFFIX}"))[:MAX_PEERS]
+def _connected(folder: Path, own: Path | None) -> tuple[list[socket.socket], bool]:
+    """The other processes, `MAX_PEERS` at most, and whether there is one that cannot be asked now.
+
+    Sockets whose process has ended are removed.
+    """
+    found: list[socket.socket] = []
+    full = False
+    for path in islice(sorted(folder.glob(f"*{_SUFFIX}")), MAX_SOCKETS):
+        if path == own or len(found) == MAX_PEERS:
+            continue
+        peer = socket.socket(socket.AF_UNIX)
+        peer.setblocking(False)
+        try:
+            peer.connect(str(path))
+        except OSError as error:
+            peer.close()
+            full = full or isinstance(error, BlockingIOError)  # too many ask it
+            if isinstance(error, ConnectionRefusedError) and _is_old(path):
+                _remove(path)  # its process has ended without doing that
+            logger.info("%s cannot be asked: %s", path, error)
+        else:
+            found.append(peer)
+    return found, full
+
+
+def _is_old(path: Path) -> bool:
+    """Whether a socket has been there for longer than it takes to listen on it."""
+    with contextlib.suppress(OSError):
+        return path.lstat().st_ctime < time() - LISTEN_SECONDS
+    return False
+
+
+async def _ask(peer: socket.socket, question: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
+    """The answer of one process; None of one that ends before, or answers what is none."""
+    loop, line = asyncio.get_running_loop(), b""
+    try:
+        if not _is_this_user(peer):
+            return {}
+        await loop.sock_sendall(peer, _line(question))
+        while not line.endswith(b"\n") and len(line) < LINE_BYTES:
+            more = await loop.sock_recv(peer, LINE_BYTES)
+            if not more:
+                break
+            line += more
+        return _object(line)
+    except (OSError, ValueError) as error:
+        logger.info("a process that was asked does not answer: %s", error)
+        return None
 
 
 def _remove(path: Path) -> None:

@@ -17,16 +17,19 @@ LOAD_AFTER_SECONDS: Final = 0.002
 
 
 class AfterOpening:
-    """``answered`` is called with each session whose opening the client was answered, which loads
-    what a prompt needs; ``when_loaded`` once, behind the first of them. ``ahead`` goes before.
+    """``is_open`` is called behind each answer that has opened a session, whatever is loaded by
+    then; ``answered`` with the session, which loads what a prompt needs, and ``when_loaded`` once,
+    behind the first of them. ``ahead`` goes before those two.
     """
 
     def __init__(
         self,
+        is_open: Callable[[], object],
         answered: Callable[[OpeningResult], None],
         when_loaded: Callable[[], None] | None,
         ahead: LoadAhead | None,
     ) -> None:
+        self._is_open = is_open
         self._answered = answered
         self._when_loaded = when_loaded
         self._ahead = ahead
@@ -34,11 +37,13 @@ class AfterOpening:
 
     def add(self, opened: OpeningResult) -> None:
         """A session is open, and the answer that says so is about to be written."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(LOAD_AFTER_SECONDS, self._is_open)
         tell_soon = tell = partial(self._tell, opened)
         if self._ahead is not None:
             self._ahead.start_within(LOAD_AFTER_SECONDS)
             tell_soon = partial(self._ahead.then, tell)
-        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, tell_soon)
+        loop.call_later(LOAD_AFTER_SECONDS, tell_soon)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""

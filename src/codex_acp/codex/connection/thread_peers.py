@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from contextlib import suppress
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, assert_never
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 
-State: TypeAlias = Literal["unknown", "busy", "free"]
+State: TypeAlias = Literal["unknown", "opening", "busy", "free"]
 """Of a thread in the process that is asked; free: it has let go of it."""
 
 logger = logging.getLogger(__name__)
@@ -34,8 +35,8 @@ logger = logging.getLogger(__name__)
 TAKE_SECONDS: Final = 2.5
 """For a thread to be handed over, from the first question to the last try."""
 
-SETTLE_SECONDS: Final = 1.0
-"""For the holder to be done with what it is doing: opening it, or ending what is cancelled."""
+LET_GO_SECONDS: Final = 1.5
+"""For the holder to let it go, with what it is doing: opening it, or ending what is cancelled."""
 
 TRY_AGAIN_SECONDS: Final = 0.05
 """Between two tries: a process that has ended lets go of its threads within milliseconds."""
@@ -72,8 +73,12 @@ class ThreadPeers:
 
     async def listen(self, codex: AppServerConnection) -> None:
         """Let others ask from now on; where that cannot be, they are told who has what."""
-        if self._left or self._socket is not None or not isinstance(codex.link, ChildProcess):
+        if self._left or not isinstance(codex.link, ChildProcess):
             return
+        if self._socket is not None:
+            if self._socket.path.exists():
+                return
+            self._socket.close()  # something has cleared the folder
         if not codex.unloads_at_once:  # nothing that it has loaded can be handed over
             return
         try:
@@ -96,7 +101,10 @@ class ThreadPeers:
             text_at(question, "owner"),
             question.get("cancel") is True,
         )
-        state = await self._let_go(text_at(question, "thread") or "", asker)
+        state: State = "busy"
+        with suppress(TimeoutError):  # its Codex may be silent
+            async with asyncio.timeout(LET_GO_SECONDS):
+                state = await self._let_go(text_at(question, "thread") or "", asker)
         return {"state": state, "pid": os.getpid(), "client": self._client()}
 
     async def take(
@@ -115,6 +123,7 @@ class ThreadPeers:
         it, ErrorReply as ``refused`` where nobody hands it over. Takes less than three seconds.
         """
         deadline, moving, tries = monotonic() + TAKE_SECONDS, True, 0
+        failure = refused
         question: dict[str, JsonValue] = {
             "thread": thread_id,
             "client": f"{self._client()} (process {os.getpid()})",
@@ -123,8 +132,8 @@ class ThreadPeers:
         }
         while True:
             if moving:
-                left = max(0.0, deadline - monotonic())
-                moving = await self._ask(codex, question, refused, left)
+                left = deadline - monotonic()
+                moving, failure = await self._ask(codex, question, refused, left)
             try:
                 return await again()
             except ErrorReply as error:
@@ -132,7 +141,7 @@ class ThreadPeers:
                     raise
             tries += 1
             if monotonic() > deadline or (tries > 1 and not moving):
-                raise refused
+                raise failure
             await asyncio.sleep(TRY_AGAIN_SECONDS)
 
     async def _ask(
@@ -141,37 +150,52 @@ class ThreadPeers:
         question: dict[str, JsonValue],
         refused: ErrorReply,
         seconds: float,
-    ) -> bool:
-        """Ask everybody to let it go; whether somebody has, or has ended meanwhile."""
+    ) -> tuple[bool, ErrorReply]:
+        """Ask everybody to let it go: whether it may be free soon, and the error if it is not.
+
+        Raises ThreadOpenElsewhere where something runs in it.
+        """
         own: Path | None = None if self._socket is None else self._socket.path
+        seconds = min(max(seconds, TRY_AGAIN_SECONDS), ASK_SECONDS)
         try:
             folder = private_folder(codex.server.codex_home)
-            asked = await ask_all(folder, question, own, min(seconds, ASK_SECONDS))
+            asked = await ask_all(folder, question, own, seconds, _is_clear)
         except OSError as error:
             logger.info("no other process can be asked for a thread: %s", error)
-            return False
-        moving = asked.ended
+            return False, refused
+        moving, failure = asked.unheard, refused
         for answer in asked.answers:
             match _state_of(answer):
                 case "busy":
-                    raise _busy(refused, text_at(question, "thread") or "", answer)
+                    raise _busy(refused, question, answer)
+                case "opening":
+                    moving, failure = True, _busy(refused, question, answer)
                 case "free":
                     moving = True
                 case "unknown":
                     pass
                 case other:
                     assert_never(other)
-        return moving
+        return moving, failure
 
 
 def _state_of(answer: dict[str, JsonValue]) -> State:
-    state = answer.get("state")
-    return "free" if state == "free" else "busy" if state == "busy" else "unknown"
+    match answer.get("state"):
+        case "opening" | "busy" | "free" as state:
+            return state
+    return "unknown"
 
 
-def _busy(refused: ErrorReply, thread_id: str, answer: dict[str, JsonValue]) -> ThreadOpenElsewhere:
+def _is_clear(answer: dict[str, JsonValue]) -> bool:
+    """Whether it says what nobody else could: the one who has it."""
+    return _state_of(answer) in ("busy", "free")
+
+
+def _busy(
+    refused: ErrorReply, question: dict[str, JsonValue], answer: dict[str, JsonValue]
+) -> ThreadOpenElsewhere:
     name = "".join(char for char in text_at(answer, "client") or "" if char.isprintable())
-    pid = value_at(answer, "pid")
+    pid, thread_id = value_at(answer, "pid"), text_at(question, "thread") or ""
     return ThreadOpenElsewhere(
         refused, thread_id, name[:MAX_NAME], pid if type(pid) is int else None, busy=True
     )

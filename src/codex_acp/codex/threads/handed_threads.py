@@ -81,6 +81,8 @@ class HandedThreads:
         it.stored = it.stored or method != "thread/start"
         it.elsewhere = False
         self._opened[thread_id] = it
+        for turn in self.turns:  # it was let go before the turn that has it opened again
+            turn.closed &= turn.thread_id != thread_id or turn.turn_id is not None
         if self._listening is None:
             self._listening = asyncio.ensure_future(self._listen())
 
@@ -150,27 +152,19 @@ class HandedThreads:
         await self._asking().listen(self._client)
 
     async def _let_go(self, thread_id: str, asker: Asker) -> State:
-        from codex_acp.codex.connection.thread_peers import SETTLE_SECONDS
-
         it = self._opened.get(thread_id)
         if it is None or it.elsewhere or not it.stored or self._client.closed:
             return "unknown"
         try:
-            async with asyncio.timeout(SETTLE_SECONDS):
-                if asker.cancels:
-                    await self._interrupted(thread_id)
-                if self._runs(thread_id):
-                    return "busy"
-                await it.lock.acquire()
-        except TimeoutError:
-            return "busy"
-        try:
-            return await self._leave(thread_id, it, asker)
+            if asker.cancels:
+                await self._interrupted(thread_id)
+            if self._runs(thread_id):
+                return "busy"
+            async with it.lock:
+                return await self._leave(thread_id, it, asker)
         except CodexAcpError as error:
             logger.info("thread %s is not let go: %s", thread_id, error)
             return "unknown"
-        finally:
-            it.lock.release()
 
     async def _leave(self, thread_id: str, it: _Opened, asker: Asker) -> State:
         from codex_acp.codex.connection.unloading import let_go

@@ -164,8 +164,8 @@ class Thread:
             params["outputSchema"] = output.schema
 
         async def begin() -> str | None:
-            async with self._services.turn_begins(self.id, cast("str | None", params.get("cwd"))):
-                answer = await self._client.call_raw("turn/start", params)
+            await self._services.before_turn(self.id, cast("str | None", params.get("cwd")))
+            answer = await self._client.call_raw("turn/start", params)
             started: TurnStartResponse = self._client.decode_result("turn/start", answer)
             return started.turn.id
 
@@ -180,9 +180,9 @@ class Thread:
         from codex_acp.codex.threads.turn import Turn
 
         async def begin() -> str | None:
-            async with self._services.turn_begins(self.id):
-                params = ThreadCompactStartParams(thread_id=self.id)
-                await self._client.thread_compact_start(params)
+            await self._services.before_turn(self.id)
+            params = ThreadCompactStartParams(thread_id=self.id)
+            await self._client.thread_compact_start(params)
             return None  # the turn that does it says so itself
 
         turn: Turn[None] = Turn(self._services, self.id, begin)

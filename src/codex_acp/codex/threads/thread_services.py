@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -38,7 +38,7 @@ from codex_acp.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.request_api import RequestApi
@@ -196,9 +196,8 @@ class ThreadServices(NotificationSink):
                 raise
             return await self.handed.take(str(params["threadId"]), again, error)
 
-    @asynccontextmanager
-    async def turn_begins(self, thread_id: str, cwd: str | None = None) -> AsyncIterator[None]:
-        """Begin a turn inside: the thread is here, and goes nowhere until then.
+    async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
+        """Have a thread here, where it stays while its turns have their `TurnMarks`.
 
         One that was handed over is taken back, which raises as `resume`. Checks that the turn can
         reach its model, and has git run nothing of where it works: ``cwd``, or where the thread
@@ -209,11 +208,6 @@ class ThreadServices(NotificationSink):
             if gone is not None:
                 params, settings = gone
                 await self.open("thread/resume", params, (), None, settings or None)
-            await self._before_turn(thread_id, cwd)
-            yield
-            self.handed.begun(thread_id)
-
-    async def _before_turn(self, thread_id: str, cwd: str | None) -> None:
         if thread_id in self._closed:
             from codex_acp.codex.threads.results import TurnRecord
             from codex_acp.codex.threads.turn_errors import ThreadClosed

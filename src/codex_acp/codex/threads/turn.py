@@ -138,7 +138,7 @@ class Turn(Generic[T]):
                 break
             if turn_of(event) in (turn_id, None):
                 self._record.add(event)
-                self._closed = _unloads(event)
+                self._closed = _unloads(event) and self._marks is not None and self._marks.closed
                 return event
         raise StopAsyncIteration
 
@@ -262,6 +262,7 @@ class Turn(Generic[T]):
     async def _start(self) -> str:
         marks = self._marks
         turn_id = await self._begin()
+        self._services.handed.begun(self.thread_id)
         if turn_id is not None or marks is None:
             return turn_id or ""
         await marks.wait_for(lambda: bool(marks.begun))
