@@ -7,6 +7,7 @@ models, or ``models.NAME``; words are the attributes and texts of the files that
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -21,6 +22,9 @@ _OTHER_MODULES = (
 )  # fmt: skip
 """Generated modules whose names are not those of definitions and methods."""
 
+_GENERATED = re.compile(r"_generated|codex_acp\.(?:acp|codex) import|\.(?:types|unstable|v2)\b")
+"""Words without which a file imports nothing generated."""
+
 _PACKAGES = ("models", "notifications", "server_requests", "types", "unstable", "v2")
 """Modules that are imported themselves, for ``models.NAME``."""
 
@@ -30,14 +34,18 @@ class SourceFile:
     """One handwritten file: its syntax, and the generated names that it imports."""
 
     path: str
-    tree: ast.Module
+    text: str
     names: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Name in this file → (``codex``, ``v1`` or ``v2``; generated name)."""
     packages: dict[str, str] = field(default_factory=dict)
     """Name in this file of a generated module (``models``) → its protocol."""
     lines: dict[str, int] = field(default_factory=dict)
     """Name in this file → the line that imports it, for names that stand for types."""
-    text: str = ""
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax, read when it is first needed: most files use no generated name."""
+        return ast.parse(self.text)
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
@@ -84,8 +92,8 @@ def read_sources(root: Path) -> list[SourceFile]:
 
 @lru_cache(maxsize=2048)
 def _parsed(path: str, text: str) -> SourceFile:
-    source = SourceFile(path, ast.parse(text), text=text)
-    for node in source.nodes:
+    source = SourceFile(path, text)
+    for node in source.nodes if _GENERATED.search(text) else ():
         if isinstance(node, ast.ImportFrom) and node.module:
             _imported(source, node.module, node)
     return source

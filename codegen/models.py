@@ -9,10 +9,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+from codegen.aliases import references
 from codegen.errors import CodegenError
 from codegen.ir import ClassDef, Node, Protocol
 
-_PLACEHOLDER = "Generated elsewhere."
+_ELSEWHERE: Node = {
+    "type": "object",
+    "description": "Generated elsewhere.",
+    "properties": {"placeholder": {"type": "string"}},
+}
 
 FLAGS = (
     "--input-file-type=jsonschema",
@@ -25,13 +30,17 @@ FLAGS = (
     "--use-schema-description",
     "--disable-future-imports",
     "--disable-timestamp",
-    "--keep-model-order",
+    "--no-formatters",
     "--use-standard-collections",
     "--use-union-operator",
     "--field-constraints",
     "--class-name=SchemaRoot",
 )
 """How datamodel-code-generator runs; it sees one class a definition and nothing inline."""
+
+_WRITTEN: dict[str, ast.ClassDef] = {}
+"""Schema of a class, with its name → its statement: protocols share classes, and a class depends on
+no other one."""
 
 
 def _to_schema(node: Node) -> Node:
@@ -64,26 +73,32 @@ def _class_schema(definition: ClassDef) -> Node:
 
 def generate_classes(protocol: Protocol) -> dict[str, ast.ClassDef]:
     """Class name → its statement as the generator wrote it, for every class of the protocol."""
-    wanted = {n for n, d in protocol.definitions.items() if isinstance(d, ClassDef)}
-    defs: dict[str, Node] = {}
-    for name, definition in protocol.definitions.items():
-        if isinstance(definition, ClassDef):
-            defs[name] = _class_schema(definition)
-        else:
-            defs[name] = {
-                "type": "object",
-                "title": name,
-                "description": _PLACEHOLDER,
-                "properties": {"placeholder": {"type": "string"}},
-            }
-    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": defs}
-    tree = ast.parse(_run(document))
+    schemas = {
+        name: _class_schema(definition)
+        for name, definition in protocol.definitions.items()
+        if isinstance(definition, ClassDef)
+    }
+    keys = {name: json.dumps(schema) for name, schema in schemas.items()}
+    new = {name: schemas[name] for name, key in keys.items() if key not in _WRITTEN}
+    if new:
+        statements = _write(new, protocol)
+        _WRITTEN.update({keys[name]: statement for name, statement in statements.items()})
+    return {name: _WRITTEN[key] for name, key in keys.items()}
+
+
+def _write(classes: dict[str, Node], protocol: Protocol) -> dict[str, ast.ClassDef]:
+    """Let the generator write these classes; what else they mention has a class in its place."""
+    mentioned = set().union(*(references(protocol.definitions[name]) for name in classes))
+    others = {name: {**_ELSEWHERE, "title": name} for name in mentioned - classes.keys()}
+    definitions = {**dict(sorted(others.items())), **classes}
+    schema = "https://json-schema.org/draft/2020-12/schema"
+    tree = ast.parse(_run({"$schema": schema, "$defs": definitions}))
     found = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    missing = sorted(wanted - found.keys())
-    invented = sorted(found.keys() - defs.keys() - {"SchemaRoot"})
+    missing = sorted(classes.keys() - found.keys())
+    invented = sorted(found.keys() - definitions.keys() - {"SchemaRoot"})
     if missing or invented:
         raise CodegenError(f"datamodel-code-generator dropped {missing} and invented {invented}")
-    return {name: node for name, node in found.items() if name in wanted}
+    return {name: found[name] for name in classes}
 
 
 def _run(document: Node) -> str:

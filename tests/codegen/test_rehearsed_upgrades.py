@@ -215,5 +215,4 @@ def test_what_regen_prints_is_pasted_and_older_versions_still_work(
         nets._paste(path, [hint for hint in hints if tree.root / hint.path == path])
     assert (tree.undecided(), regen.impossible(tree.root), tree.imported()) == ([], "", "")
     assert tree.type_errors(tmp_path / "mypy") == ""
-    words = ("pytest", "-q", "-n0", "-p", "no:cacheprovider", *nets.PASTED_TESTS)
-    assert nets._run(tree, *words) == ""
+    assert nets._run(tree, *nets.PYTEST, *nets.PASTED_TESTS) == ""
