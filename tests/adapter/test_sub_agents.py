@@ -130,7 +130,7 @@ async def test_the_end_of_a_turn_is_told_that_began_before_its_thread_was_named(
     shown.turn_ended(Turn.model_validate(turn_object("turn", "completed")))
     told = [cast("StateChanged", e).state for session, e in outflow.sent if session == "child"]
     assert told == ["running", "idle"]
-    shown.heard("turn/started", {"threadId": "child", "turn": {"id": "turn"}})
+    shown.on_turn_event("turn/started", {"threadId": "child", "turn": {"id": "turn"}})
     assert shown.now == "idle", "it begins behind its own end"
 
 

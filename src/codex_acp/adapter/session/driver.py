@@ -400,8 +400,8 @@ class Prompts:
 
     # What Codex reports.
 
-    def heard(self) -> None:
-        """Note that something of the thread came: its turn is not silent."""
+    def note_activity(self) -> None:
+        """Note that a notification of the thread arrived: the turn is not silent."""
         self._heard = monotonic()
 
     def turn_began(self, turn_id: str, root_id: str | None) -> None:
@@ -678,7 +678,7 @@ class Prompts:
         if old is not None:
             old.cancel()
         if timer == "silence" and seconds is None:
-            self.heard()
+            self.note_activity()
         delay: float = getattr(self._timings, timer) if seconds is None else seconds
         self._timers[timer] = asyncio.get_running_loop().call_later(delay, self._due, timer)
 

@@ -111,7 +111,7 @@ class Session:
         self._plan: PlanQuestion | None = None
         """Asked last."""
         self._stale, self._answered = self.prompts.stale, self.prompts.answered_turns
-        self.read_ended = self.prompts.heard
+        self.after_read = self.prompts.note_activity
         """Called after each read that had something for this thread."""
 
     # What the client asks for.
@@ -383,11 +383,11 @@ class Session:
 
     # What Codex reports: see `ThreadOwner`.
 
-    def heard_at_once(self, method: str, params: JsonValue) -> None:
+    def on_arrival(self, method: str, params: JsonValue) -> None:
         """Follow a sub-agent at once."""
         self.sub_agents.hear(self.id, method, params)
 
-    def heard(self, method: str, params: JsonValue) -> None:
+    def on_turn_event(self, method: str, params: JsonValue) -> None:
         TURN_EVENTS[method](self.prompts, params)
         if is_unloaded(method, params):
             self.on_unloaded()

@@ -48,40 +48,40 @@ SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChang
 
 
 class ThreadOwner(Protocol):
-    """Whoever shows a thread."""
+    """Decides what of a thread is shown, and sends it: a session, or a sub-agent's session."""
 
-    def heard_at_once(self, method: str, params: JsonValue) -> None:
-        """Note what is no piece of a text before it is shown: it may name a sub-agent."""
+    def on_arrival(self, method: str, params: JsonValue) -> None:
+        """Handle a notification before it queues behind file reads: it may name a sub-agent."""
 
-    def heard(self, method: str, params: JsonValue) -> None:
-        """Note what one of `TURN_EVENTS` means for turns, whether it is shown or not."""
+    def on_turn_event(self, method: str, params: JsonValue) -> None:
+        """Note what a notification of `TURN_EVENTS` means for turns, shown or not."""
 
     def may_show(self, method: str, params: JsonValue) -> bool:
-        """Whether anything of it is to be shown now."""
+        """Return whether the notification may be shown now."""
 
     def may_show_pieces(self, turn_id: str) -> bool:
-        """The same of pieces of a text."""
+        """Return whether pieces of a text of this turn may be shown now."""
 
     def tell(self, told: SessionEvents) -> None:
-        """Send events."""
+        """Send events to the client."""
 
     def turn_ended(self, turn: Turn) -> None:
-        """A turn is over; what is to be shown of that was told."""
+        """Note that a turn ended; its events were sent."""
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
-        """The same of one whose end does not fit the schema."""
+        """Note that a turn ended, with a ``turn/completed`` that does not fit the schema."""
 
-    def read_ended(self) -> None:
-        """All that came in one read was heard, if any of it was of this thread."""
+    def after_read(self) -> None:
+        """Called after each read that had a notification of this thread."""
 
     def thread_gone(self, error: TransportError | None) -> None:
-        """Its app-server is gone, and all that came of it was shown; None if it ended cleanly."""
+        """Note that the app-server is gone; ``error`` None: it ended cleanly."""
 
 
 class ShownThread:
-    """A sink of its notifications, once it is told to `follow`.
+    """Turns the notifications of one thread into events, from `follow` on.
 
-    ``state`` is what the mapping remembers; it may go on from a replay.
+    ``state`` is the mapping's memory of the thread; a replay may have filled it.
     """
 
     def __init__(
@@ -99,21 +99,21 @@ class ShownThread:
         self._timer = DueTimer(self._due_at, self._flush_due)
 
     def follow(self, held: HeldNotifications | None = None) -> None:
-        """Hear what was held of the thread, then what comes from now on, and the end of all."""
+        """Take the notifications that were held, then subscribe to those that follow."""
         if held is not None:
             held.hand_over(self)
         self.codex.subscribe(self._id, self)
 
     def leave(self) -> None:
-        """Hear nothing more of it."""
+        """Unsubscribe from the thread."""
         self.codex.unsubscribe(self._id, self)
 
     def on_batch_end(self) -> None:
-        """Send the pieces that were kept, and arm the timer of what has to wait."""
+        """Show the pieces of this read, and set the timer for output that has to wait."""
         self._pieces.flush()
         if self.state.open_calls:
             self._timer.set()
-        self._owner.read_ended()
+        self._owner.after_read()
 
     def on_closed(self, error: TransportError | None) -> None:
         self.catch_up()
@@ -121,55 +121,55 @@ class ShownThread:
         self._owner.thread_gone(error)
 
     def put(self, step: Callable[[], None]) -> None:
-        """Do ``step`` behind all that came."""
+        """Run ``step`` after everything that has arrived."""
         self._pieces.flush()
         self._steps.put(step)
 
     async def caught_up(self) -> None:
-        """Wait until all that came was shown."""
+        """Wait until everything that has arrived was shown."""
         self._pieces.flush()
         await self._steps.caught_up()
 
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
-        """Return how the disk has the paths, behind all that came; see `OrderedSteps.read`."""
+        """Look at the paths on disk, after everything that has arrived (`OrderedSteps.read`)."""
         self._pieces.flush()
         return await self._steps.look(wanted)
 
     def catch_up(self) -> None:
-        """Show all that came now, without files."""
+        """Show everything that has arrived at once, without reading files."""
         self._pieces.flush()
         self._steps.catch_up()
 
     def drop(self) -> None:
-        """Hear and show nothing more."""
+        """Unsubscribe, and show nothing more."""
         self.leave()
         self._steps.drop()
         self._timer.stop()
 
     def close_open(self) -> None:
-        """Whatever is open has ended with its turn, also if Codex has not said so."""
+        """End open tool calls and compactions: their turn is over, even if Codex does not say so."""
         self._owner.tell(close_compactions(self.state))
         self._owner.tell(close_open_calls(self.state))
         self._steps.forget_files()
         self.state.looks = {}
 
     def _hear(self, method: str, params: JsonValue) -> None:
-        self._owner.heard_at_once(method, params)
+        self._owner.on_arrival(method, params)
         self._steps.put(self._take, method, params)
 
     def _take(self, method: str, params: JsonValue) -> None:
-        """Show what the table says, and have noted what it means for turns.
+        """Show a notification by its row, and tell the owner what it means for turns.
 
-        The end of an item counts when it was shown: a turn may wait for that.
+        The end of an item is told after it was shown, because a turn may wait for that.
         """
         if method == "item/completed":
             try:
                 self._show(method, params)
             finally:
-                self._owner.heard(method, params)
+                self._owner.on_turn_event(method, params)
         else:
             if method in TURN_EVENTS:
-                self._owner.heard(method, params)
+                self._owner.on_turn_event(method, params)
             self._show(method, params)
 
     def _show(self, method: str, params: JsonValue) -> None:
@@ -196,7 +196,7 @@ class ShownThread:
                 self._owner.turn_ended(event.params.turn)
 
     def _take_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
-        """As `_hear`, of what is one text."""
+        """Show joined pieces of one text, after everything that has arrived."""
         if self._steps.waiting is not None:
             self._steps.put(self._take_pieces, method, turn_id, item_id, text)
         elif self._owner.may_show_pieces(turn_id):
@@ -220,7 +220,7 @@ class ShownThread:
 
 
 class DueTimer:
-    """``due`` says when (on the monotonic clock) ``flush`` is to be called; None: not yet."""
+    """Calls ``flush`` at the time that ``due`` returns (monotonic clock); None: not yet."""
 
     def __init__(self, due: Callable[[], float | None], flush: Callable[[], None]) -> None:
         self._due = due
@@ -228,14 +228,14 @@ class DueTimer:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self) -> None:
-        """Something may have to wait from now on; again is fine."""
+        """Start the timer if ``due`` names a time and the timer does not run yet."""
         at = None if self._timer is not None else self._due()
         if at is not None:
             delay = max(0.0, at - monotonic())
             self._timer = asyncio.get_running_loop().call_later(delay, self._now)
 
     def stop(self) -> None:
-        """Nothing is sent any more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -122,10 +122,10 @@ class ShownSubAgent:
 
     # ThreadOwner
 
-    def heard_at_once(self, method: str, params: JsonValue) -> None:
+    def on_arrival(self, method: str, params: JsonValue) -> None:
         self._names(self._agent.thread_id, method, params)
 
-    def heard(self, method: str, params: JsonValue) -> None:
+    def on_turn_event(self, method: str, params: JsonValue) -> None:
         if method == "turn/started" and self._agent.began(turn_of(params)):
             self._activity.begins()
 
@@ -156,7 +156,7 @@ class ShownSubAgent:
         self._activity.begins()
         self._ends(PromptFailure(INTERNAL_ERROR, message, {}), turn_of(params))
 
-    def read_ended(self) -> None:
+    def after_read(self) -> None:
         """Do nothing: nothing waits for it."""
 
     def thread_gone(self, error: TransportError | None) -> None:
