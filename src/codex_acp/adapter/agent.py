@@ -323,7 +323,7 @@ class CodexAgent:
         self,
         session_id: str,
         blocks: Sequence[Block],
-        when_inserted: Callable[[str], None] | None = None,
+        on_accepted: Callable[[str], None] | None = None,
         *,
         joins: bool = False,
         early: EarlyTurn | None = None,
@@ -333,7 +333,7 @@ class CodexAgent:
         running = self.preconditions.run(
             session_id,
             lambda: self.session(session_id).prompt(
-                blocks, when_inserted, joins=joins, early=early
+                blocks, on_accepted, joins=joins, early=early
             ),
             begun=early is not None,
         )

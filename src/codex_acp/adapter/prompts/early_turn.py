@@ -38,11 +38,11 @@ class EarlyTurn:
         codex: AppServerConnection,
         thread_id: str,
         message: Sequence[TextBlock],
-        when_inserted: Callable[[str], None] | None,
+        on_accepted: Callable[[str], None] | None,
     ) -> None:
         self._codex = codex
         self.message = message
-        self.when_inserted = when_inserted
+        self.on_accepted = on_accepted
         """Called with the message's id when Codex has taken it."""
         self.message_id: str = os.urandom(16).hex()
         """Id of the message."""
@@ -111,9 +111,9 @@ class QuickPrompts:
         self,
         session_id: str,
         message: Sequence[TextBlock],
-        when_inserted: Callable[[str], None] | None,
+        on_accepted: Callable[[str], None] | None,
     ) -> EarlyTurn | None:
-        early = self._ask_early(session_id, message, when_inserted)
+        early = self._ask_early(session_id, message, on_accepted)
         if early is not None:  # else it takes its place now: a cancel, or another, may be behind it
             await self._loaded()
         return early

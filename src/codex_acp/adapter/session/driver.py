@@ -170,7 +170,7 @@ class _Waiting:
     """A prompt that the client waits for."""
 
     def __init__(
-        self, show: ToldId, when_inserted: ToldId | None = None, message_id: str = ""
+        self, show: ToldId, on_accepted: ToldId | None = None, message_id: str = ""
     ) -> None:
         self.id = message_id or uuid4().hex
         """The id of its message, however often Codex is given it."""
@@ -179,7 +179,7 @@ class _Waiting:
         """Around the preparation of the prompt, or the command that answers it."""
         self.show = show
         """Shows its message."""
-        self.when_inserted = when_inserted
+        self.on_accepted = on_accepted
         self.takes_plan = False
         """Whether it goes on behind its turn, so that it can never be run anew."""
         self.outcome: asyncio.Future[PromptResult | None]
@@ -188,7 +188,7 @@ class _Waiting:
 
     def goes_on(self, message_id: str, work: TurnWork, show: ToldId) -> None:
         """Its turn is over, and another message of it begins the next."""
-        self.id, self.work, self.show, self.when_inserted = message_id, work, show, None
+        self.id, self.work, self.show, self.on_accepted = message_id, work, show, None
         self.takes_plan = True
 
     def settle(self, outcome: PromptResult | Exception | None) -> None:
@@ -275,7 +275,7 @@ class Prompts:
         self,
         prepare: Callable[[], Awaitable[TurnWork | LocalReply]],
         show: ToldId,
-        when_inserted: ToldId | None = None,
+        on_accepted: ToldId | None = None,
         *,
         joins: bool = False,
         early: EarlyTurn | None = None,
@@ -283,13 +283,13 @@ class Prompts:
         """Run one prompt to its end, behind those that came before it.
 
         Takes its place in the order before anything else. ``show`` shows its message when Codex has
-        taken it, and then ``when_inserted`` is called once with the message's id. One that `begin`
+        taken it, and then ``on_accepted`` is called once with the message's id. One that `begin`
         has begun has its place. Raises RpcError if too many wait, and what ``prepare`` raises;
         NothingRuns if it ``joins`` a turn, and none takes it.
         """
         waiting = None if early is None else self._waiting.get(early.message_id)
         if waiting is None:
-            waiting = self._enter(_Waiting(show, when_inserted))
+            waiting = self._enter(_Waiting(show, on_accepted))
             self.handle(ev.Prompted(waiting.id, joins))
         try:
             with waiting.scope:
@@ -303,7 +303,7 @@ class Prompts:
 
     def begin(self, early: EarlyTurn, show: ToldId) -> None:
         """Follow a turn that was asked for; `run` waits for its end. No prompt came before it."""
-        waiting = self._enter(_Waiting(show, early.when_inserted, early.message_id))
+        waiting = self._enter(_Waiting(show, early.on_accepted, early.message_id))
         self._host.message_named(waiting.id)
         call = self.machine.calls + 1
         self._written[call] = early.written
@@ -516,8 +516,8 @@ class Prompts:
             case ev.Show(message):
                 waiting.show(message)
             case ev.Insert(message):
-                if waiting.when_inserted is not None:
-                    waiting.when_inserted(message)
+                if waiting.on_accepted is not None:
+                    waiting.on_accepted(message)
             case ev.AnswerLocally():
                 waiting.settle(None)
             case ev.Answer(_, end, began_turn, unread):

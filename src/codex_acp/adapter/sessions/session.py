@@ -123,14 +123,14 @@ class Session:
     async def prompt(
         self,
         prompt: Sequence[Block],
-        when_inserted: Callable[[str], None] | None = None,
+        on_accepted: Callable[[str], None] | None = None,
         *,
         joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptDone:
         """Run one prompt and return how it ended; all of its updates are sent before.
 
-        ``when_inserted`` is called with the message's id when Codex has taken it. ``early`` is what
+        ``on_accepted`` is called with the message's id when Codex has taken it. ``early`` is what
         has begun it.
 
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
@@ -148,7 +148,7 @@ class Session:
         end, usage, unread = await self.prompts.run(
             lambda: self._work(prompt),
             lambda message_id: self._show(message_id, prompt),
-            when_inserted,
+            on_accepted,
             joins=joins,
             early=early,
         )

@@ -280,7 +280,7 @@ class Sessions:
         self,
         session_id: str,
         message: Sequence[TextBlock],
-        when_inserted: Callable[[str], None] | None,
+        on_accepted: Callable[[str], None] | None,
     ) -> EarlyTurn | None:
         """Have Codex begin the first prompt's turn; None where that has to wait for something."""
         opened = self._open.get(session_id)
@@ -292,7 +292,7 @@ class Sessions:
             return None
         from codex_acp.adapter.prompts.early_turn import EarlyTurn
 
-        opened.early = EarlyTurn(opened.codex, session_id, message, when_inserted)
+        opened.early = EarlyTurn(opened.codex, session_id, message, on_accepted)
         return opened.early
 
     async def ensure_git_consent(
