@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.server.app_server import AppServer
-    from codex_acp.adapter.session.driver import PromptDone
+    from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.adapter.sessions.archive import SessionArchive
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.session import Session
@@ -327,7 +327,7 @@ class CodexAgent:
         *,
         joins: bool = False,
         early: EarlyTurn | None = None,
-    ) -> PromptDone:
+    ) -> PromptResult:
         """Run a prompt, as `Session.prompt` does; -32002 for a session that is not open here."""
         session_id = self.session(session_id).id
         running = self.preconditions.run(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         SetProvider,
         SetTitle,
     )
-    from codex_acp.adapter.session.driver import PromptDone
+    from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.agent.auth_methods import LoginWays
     from codex_acp.mapping.config.options import Option
@@ -61,7 +61,7 @@ class AgentMethods(Protocol):
     async def set_config_option(
         self, session_id: str, config_id: str, value: str | bool
     ) -> list[Option]: ...
-    async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptDone: ...
+    async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptResult: ...
     def cancel(self, session_id: str) -> None: ...
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.adapter.network.registry import Registry
     from codex_acp.adapter.network.tokens import Token, Tokens
-    from codex_acp.adapter.session.driver import PromptDone
+    from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.events.content import Block
@@ -183,7 +183,7 @@ class NetworkConnection:
         """Set an option of a session that this connection shows."""
         return await self.shown(session_id).agent.set_config_option(session_id, config_id, value)
 
-    async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptDone:
+    async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptResult:
         """Run a prompt in a session that this connection shows."""
         session = self.shown(session_id)
         return await session.prompt(

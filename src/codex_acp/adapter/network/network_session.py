@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import anyio
 
 from codex_acp.adapter.network.journal import Journal
-from codex_acp.adapter.session.driver import PromptDone
+from codex_acp.adapter.session.driver import PromptResult
 from codex_acp.errors import ConnectionClosed, RpcError, TransportError
 from codex_acp.mapping.events.session_events import (
     CommandsChanged,
@@ -81,7 +81,7 @@ class NetworkSession:
         self._changed = asyncio.Event()
         self._asking: dict[anyio.CancelScope, tuple[Asks, int | None]] = {}
         """Questions that wait, each with the request by which it is asked."""
-        self._prompts: set[asyncio.Task[PromptDone]] = set()
+        self._prompts: set[asyncio.Task[PromptResult]] = set()
         self._journal = Journal()
         self._states: dict[type, SessionEvent] = {}
 
@@ -226,15 +226,15 @@ class NetworkSession:
 
     # What its connections do.
 
-    async def prompt(self, client: Client, run: Callable[[], Awaitable[PromptDone]]) -> PromptDone:
+    async def prompt(self, client: Client, run: Callable[[], Awaitable[PromptResult]]) -> PromptResult:
         """Run a prompt for ``client``; it goes on if that connection ends, and not if it is given
         up.
         """
         preconditions, session_id = self.agent.preconditions, self.session_id
         scope = preconditions.waits(session_id)  # a cancel may be right behind it
 
-        async def begin() -> PromptDone:
-            return PromptDone(PromptStop("cancelled")) if scope.cancel_called else await run()
+        async def begin() -> PromptResult:
+            return PromptResult(PromptStop("cancelled")) if scope.cancel_called else await run()
 
         task = asyncio.ensure_future(begin())
         task.add_done_callback(lambda _: preconditions.goes_on(session_id, scope))
@@ -250,7 +250,7 @@ class NetworkSession:
                 _ = task.cancelled() or task.exception()
             raise
 
-    def _prompt_ended(self, client: Client, task: asyncio.Task[PromptDone]) -> None:
+    def _prompt_ended(self, client: Client, task: asyncio.Task[PromptResult]) -> None:
         """A prompt has ended: who shows the session now is told, if the answer is another's."""
         elsewhere = client.gone or self.client not in (client, None)
         if task.cancelled() or self._over or not elsewhere:

@@ -98,8 +98,8 @@ class NothingRuns(RpcError):
     """A message that was meant for a running turn alone, and there is none that could take it."""
 
 
-class PromptResult(NamedTuple):
-    """How a prompt has ended."""
+class PromptOutcome(NamedTuple):
+    """End of a prompt, failed or not."""
 
     end: PromptEnd
     usage: dict[str, JsonValue] | None = None
@@ -108,8 +108,8 @@ class PromptResult(NamedTuple):
     """Whether it failed because Codex had ended before it read anything of it."""
 
 
-class PromptDone(NamedTuple):
-    """How a prompt has ended that has not failed."""
+class PromptResult(NamedTuple):
+    """Stop reason and token usage of a prompt that did not fail, for its answer."""
 
     stop: PromptStop
     usage: dict[str, JsonValue] | None = None
@@ -182,7 +182,7 @@ class _Waiting:
         self.on_accepted = on_accepted
         self.takes_plan = False
         """Whether it goes on behind its turn, so that it can never be run anew."""
-        self.outcome: asyncio.Future[PromptResult | None]
+        self.outcome: asyncio.Future[PromptOutcome | None]
         self.outcome = asyncio.get_running_loop().create_future()
         """The result; None: its turn to be answered without Codex has come."""
 
@@ -191,7 +191,7 @@ class _Waiting:
         self.id, self.work, self.show, self.on_accepted = message_id, work, show, None
         self.takes_plan = True
 
-    def settle(self, outcome: PromptResult | Exception | None) -> None:
+    def settle(self, outcome: PromptOutcome | Exception | None) -> None:
         if self.outcome.done():
             return
         if isinstance(outcome, Exception):
@@ -279,7 +279,7 @@ class Prompts:
         *,
         joins: bool = False,
         early: EarlyTurn | None = None,
-    ) -> PromptResult:
+    ) -> PromptOutcome:
         """Run one prompt to its end, behind those that came before it.
 
         Takes its place in the order before anything else. ``show`` shows its message when Codex has
@@ -351,7 +351,7 @@ class Prompts:
         self._waiting[waiting.id] = waiting
         return waiting
 
-    async def _result(self, waiting: _Waiting) -> PromptResult:
+    async def _result(self, waiting: _Waiting) -> PromptOutcome:
         while True:
             try:
                 result = await shielded(waiting.outcome)
@@ -522,7 +522,7 @@ class Prompts:
                 waiting.settle(None)
             case ev.Answer(_, end, began_turn, unread):
                 usage = self._usage if began_turn else None
-                waiting.settle(PromptResult(end, usage, unread and not waiting.takes_plan))
+                waiting.settle(PromptOutcome(end, usage, unread and not waiting.takes_plan))
                 waiting.scope.cancel()
             case ev.RefuseToJoin():
                 message = "no turn runs that could take the message"

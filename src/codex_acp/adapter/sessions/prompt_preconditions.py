@@ -14,7 +14,7 @@ from codex_acp.adapter.cancel_scope import CancelScope
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.adapter.session.driver import PromptDone
+    from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
 
@@ -41,13 +41,13 @@ class PromptPreconditions:
             await self._opener.move(session_id)
 
     async def run(
-        self, session_id: str, prompt: Callable[[], Awaitable[PromptDone]], *, begun: bool = False
-    ) -> PromptDone:
+        self, session_id: str, prompt: Callable[[], Awaitable[PromptResult]], *, begun: bool = False
+    ) -> PromptResult:
         """Run a prompt as soon as that can be, see `for_prompt`; at once if it has ``begun``.
 
         One of which a Codex that has just ended had read nothing is run once more, on the next.
         """
-        from codex_acp.adapter.session.driver import NotTaken, PromptDone
+        from codex_acp.adapter.session.driver import NotTaken, PromptResult
         from codex_acp.adapter.session.machine import CANCELLED
 
         tries = 0
@@ -60,7 +60,7 @@ class PromptPreconditions:
                 if tries == MAX_TRIES:
                     raise
                 logger.warning("a prompt is run again, on another Codex: %s", error.message)
-        return PromptDone(CANCELLED)
+        return PromptResult(CANCELLED)
 
     async def for_prompt(self, session_id: str) -> bool:
         """Wait until a prompt can be run; False if it was cancelled. Raises as `live`."""

@@ -16,7 +16,7 @@ from codex_acp.adapter.commands.command import Commands, Says, StartsTurn
 from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
-from codex_acp.adapter.session.driver import LocalReply, NotTaken, PromptDone, Prompts, TurnWork
+from codex_acp.adapter.session.driver import LocalReply, NotTaken, PromptResult, Prompts, TurnWork
 from codex_acp.adapter.sessions.activity import stop_command
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_message import prompt_message
@@ -127,7 +127,7 @@ class Session:
         *,
         joins: bool = False,
         early: EarlyTurn | None = None,
-    ) -> PromptDone:
+    ) -> PromptResult:
         """Run one prompt and return how it ended; all of its updates are sent before.
 
         ``on_accepted`` is called with the message's id when Codex has taken it. ``early`` is what
@@ -155,7 +155,7 @@ class Session:
         self._outflow.flush()
         if isinstance(end, PromptFailure):
             raise (NotTaken if unread else RpcError)(end.code, end.message, end.data)
-        return PromptDone(end, usage)
+        return PromptResult(end, usage)
 
     def cancel(self, *, closing: bool = False) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""

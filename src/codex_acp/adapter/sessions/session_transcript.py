@@ -10,7 +10,7 @@ from codex_acp.errors import RpcError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.adapter.session.driver import PromptDone
+    from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.transcript.events import AgreementKind, ApprovalOutcome, ApprovalSettler
     from codex_acp.transcript.log import Transcript
 
@@ -50,7 +50,7 @@ class SessionTranscript:
                 )
             )  # fmt: skip
 
-    async def prompt(self, session_id: str, running: Awaitable[PromptDone]) -> PromptDone:
+    async def prompt(self, session_id: str, running: Awaitable[PromptResult]) -> PromptResult:
         """Wait for a prompt's answer, or error, and note both ends."""
         if not self._transcript.active:
             return await running
