@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from codex_acp.adapter.hand_over import may_have
+from codex_acp.adapter.hand_over import may_access
 from codex_acp.codex.connection import thread_peers
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.thread_peers import ThreadPeers
@@ -46,10 +46,10 @@ async def state(listening: asyncio.Queue[ThreadPeers], **more: JsonValue) -> Jso
 @pytest.mark.attack("network")
 def test_8_2_no_owner_gets_the_session_of_another() -> None:
     hers = cast("Any", OfOwner())
-    assert may_have(hers, "alice")
-    assert not may_have(hers, "bob")
-    assert may_have(hers, None)  # whoever has this user's files
-    assert may_have(None, "bob")  # whose it is, that one's own server has decided
+    assert may_access(hers, "alice")
+    assert not may_access(hers, "bob")
+    assert may_access(hers, None)  # whoever has this user's files
+    assert may_access(None, "bob")  # whose it is, that one's own server has decided
 
 
 async def test_8_1_a_session_can_be_asked_for_before_all_of_a_prompt_is_loaded(

@@ -81,7 +81,7 @@ class _World:
             self.state,
             say=self.said.append,
             may_note=lambda: True,
-            may_have=lambda thread: thread not in self.others,
+            may_be_below=lambda thread: thread not in self.others,
             earlier=lambda _: [],
         )
 

@@ -28,7 +28,7 @@ class AnswerBook:
         self._rest = b""
         self._open: Counter[str] = Counter()
         self._lines: dict[str, bytes] = {}
-        self._may_have: list[str] = []
+        self._may_access: list[str] = []
         """Ids at the heads of lines that are no JSON: they may be answered."""
         self._doubtful: set[str] = set()
         """Ids that may be answered without the id, because the line was hard to read."""
@@ -40,7 +40,7 @@ class AnswerBook:
             request_id, sure = _id_of_request(line)
             if request_id is None and (found := _HEAD.match(line[:HEAD])):
                 with suppress(ValueError):
-                    self._may_have.append(json.dumps(json.loads(found[1])))
+                    self._may_access.append(json.dumps(json.loads(found[1])))
             if request_id is not None:
                 self.requests += 1
                 self._open[request_id] += 1
@@ -55,8 +55,8 @@ class AnswerBook:
         key = json.dumps(message["id"])
         if message["id"] is None:
             return
-        if not self._open[key] and key in self._may_have:
-            self._may_have.remove(key)
+        if not self._open[key] and key in self._may_access:
+            self._may_access.remove(key)
             return
         if not self._open[key]:
             self.wrong.append(f"an answer too many: {json.dumps(message)[:400]}")

@@ -332,9 +332,7 @@ class CodexAgent:
         session_id = self.session(session_id).id
         running = self.preconditions.run(
             session_id,
-            lambda: self.session(session_id).prompt(
-                blocks, on_accepted, joins=joins, early=early
-            ),
+            lambda: self.session(session_id).prompt(blocks, on_accepted, joins=joins, early=early),
             begun=early is not None,
         )
         return await self._sessions.transcript.prompt(session_id, running)

@@ -54,7 +54,7 @@ class HandOver:
         opened = self._sessions.open_session(session_id)
         if opened is None:
             return "opening" if self._opener.is_opening(session_id) else "unknown"
-        if not may_have(opened.audience, asker.owner):
+        if not may_access(opened.audience, asker.owner):
             return "unknown"
         session = opened.session
         if asker.cancels:
@@ -123,7 +123,7 @@ class HandOver:
             raise busy_elsewhere(session_id, error.pid, inline(error.holder)) from error
 
 
-def may_have(audience: Audience | None, owner: str | None) -> bool:
+def may_access(audience: Audience | None, owner: str | None) -> bool:
     """Return whether a session goes to an owner: not if a server has it for another one."""
     of_session = getattr(audience, "owner", None)
     return of_session is None or owner in (None, of_session)

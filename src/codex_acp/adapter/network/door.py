@@ -58,9 +58,12 @@ class Refusal:
         return []
 
 
-class Door:
-    """``path`` is that of the endpoint; ``origins`` and ``hosts`` are let in besides none and
-    addresses."""
+class AccessControl:
+    """Checks each HTTP request of the network: path, host, origin, token and limits.
+
+    ``path`` is the endpoint's. ``origins`` may come from a browser; a request without an origin
+    may come, too. ``hosts`` are allowed besides addresses and localhost.
+    """
 
     def __init__(
         self,

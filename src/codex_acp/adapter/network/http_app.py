@@ -1,7 +1,7 @@
 """Streamable HTTP: what each request is answered, and the connections that it speaks of.
 
-An ASGI application. A request is let in by the `Door`, as a websocket is; a connection is its
-owner's, and for all others it is not there.
+An ASGI application. `AccessControl` lets a request in, as it does a websocket. A connection belongs
+to one owner; for all others it does not exist.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import anyio
 
-from codex_acp.adapter.network.door import Door, Refusal
+from codex_acp.adapter.network.door import AccessControl, Refusal
 from codex_acp.adapter.network.http_exchange import Exchange, RequestRefused
 from codex_acp.adapter.network.http_link import AcceptedHttpLink
 from codex_acp.errors import ConnectionClosed, TransportError
@@ -73,9 +73,9 @@ class _Connection(NamedTuple):
 class HttpApp:
     """Serve streamable HTTP as an ASGI application."""
 
-    def __init__(self, hub: Hub, door: Door) -> None:
+    def __init__(self, hub: Hub, access: AccessControl) -> None:
         self._hub = hub
-        self._door = door
+        self._access = access
         self._connections: dict[str, _Connection] = {}
         self._coming: Counter[str] = Counter()
         """Bytes of bodies that are being received, by owner."""
@@ -103,13 +103,13 @@ class HttpApp:
         await asyncio.gather(*(link.aclose() for link in links))
 
     async def _serve(self, exchange: Exchange) -> None:
-        origin = self._door.allowed_origin(exchange)
+        origin = self._access.allowed_origin(exchange)
         if origin is not None:
             exchange.more_headers = _cross_origin(origin)
             if exchange.method == "OPTIONS":
                 await exchange.answer(HTTPStatus.NO_CONTENT, headers=_PREFLIGHT)
                 return
-        found = self._door.check(exchange.path, exchange)
+        found = self._access.check(exchange.path, exchange)
         try:
             if isinstance(found, Refusal):
                 raise RequestRefused(found)
@@ -134,9 +134,9 @@ class HttpApp:
             logger.debug("a client was gone before it had sent its request")
 
     async def _refused(self, exchange: Exchange, refusal: Refusal) -> None:
-        self._door.log(refusal, exchange.socket.who)
+        self._access.log(refusal, exchange.socket.who)
         too_large = refusal.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        await exchange.discard(*([self._door.limits.message_bytes] if too_large else []))
+        await exchange.discard(*([self._access.limits.message_bytes] if too_large else []))
         headers = [*refusal.headers, ("content-type", "text/plain; charset=utf-8")]
         await exchange.answer(refusal.status, f"{refusal.reason}\n".encode(), headers)
         exchange.socket.refused()
@@ -163,7 +163,7 @@ class HttpApp:
 
     async def _body(self, exchange: Exchange, token: Token, most: int | None) -> bytes:
         """The message that is posted; all that one owner sends at once is bounded, too."""
-        limit = min(self._door.limits.message_bytes, most or self._door.limits.message_bytes)
+        limit = min(self._access.limits.message_bytes, most or self._access.limits.message_bytes)
         coming = 0
 
         def take(count: int) -> Refusal | None:
@@ -173,7 +173,7 @@ class HttpApp:
             if coming > limit:
                 reason = f"a message has at most {limit} bytes"
                 return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-            if self._coming[token.owner] > 2 * self._door.limits.message_bytes:
+            if self._coming[token.owner] > 2 * self._access.limits.message_bytes:
                 return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too much is sent at once")
             return None
 
@@ -185,11 +185,11 @@ class HttpApp:
     async def _initialize(
         self, exchange: Exchange, token: Token, request: Request, body: bytes
     ) -> None:
-        no_room = self._door.enter(token.owner)
+        no_room = self._access.enter(token.owner)
         if no_room is not None:
             raise RequestRefused(no_room)
         connection_id = secrets.token_hex(16)
-        limits = self._door.limits
+        limits = self._access.limits
         name = f"client {connection_id[:8]}"
         link = AcceptedHttpLink(name, idle_seconds=limits.idle_seconds, streams=limits.streams)
         self._connections[connection_id] = _Connection(link, token.owner)
@@ -216,7 +216,7 @@ class HttpApp:
         finally:
             link.end(None)
             del self._connections[connection_id]
-            self._door.left(token.owner)
+            self._access.left(token.owner)
 
     async def _forward(
         self, exchange: Exchange, connection: _Connection, message: Message | Malformed, body: bytes
@@ -272,7 +272,7 @@ class HttpApp:
         self, exchange: Exchange, link: AcceptedHttpLink, stream: OutgoingStream
     ) -> None:
         """Send the events until the end."""
-        loop, limits = asyncio.get_running_loop(), self._door.limits
+        loop, limits = asyncio.get_running_loop(), self._access.limits
 
         def stalled() -> None:
             reason = f"it has left updates unread for {limits.stall_seconds:g} s"

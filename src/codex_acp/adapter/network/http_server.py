@@ -16,9 +16,9 @@ from codex_acp.adapter.network.http_app import HttpApp
 from codex_acp.adapter.network.http_sockets import HttpSocket, HttpSockets
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.network.door import Door
+    from codex_acp.adapter.network.door import AccessControl
     from codex_acp.adapter.network.hub import Hub
-    from codex_acp.adapter.network.newcomer import Strangers
+    from codex_acp.adapter.network.newcomer import PendingConnections
 
 logger = logging.getLogger(__name__)
 
@@ -36,17 +36,17 @@ POSTS_AT_ONCE: Final = 64
 
 
 class HttpServer:
-    """``strangers`` are the connections that have shown no token yet."""
+    """``pending`` are the connections that have shown no token yet."""
 
-    def __init__(self, hub: Hub, door: Door, strangers: Strangers) -> None:
+    def __init__(self, hub: Hub, access: AccessControl, pending: PendingConnections) -> None:
         from hypercorn.app_wrappers import ASGIWrapper
         from hypercorn.asyncio.tcp_server import TCPServer
         from hypercorn.asyncio.worker_context import WorkerContext
         from hypercorn.config import Config
 
         _bound_buffers()
-        self._app = HttpApp(hub, door)
-        self._sockets = HttpSockets(door, strangers)
+        self._app = HttpApp(hub, access)
+        self._sockets = HttpSockets(access, pending)
 
         class Server(TCPServer):
             """Hypercorn's, which keeps one that has ended as long as an idle one."""
@@ -63,7 +63,7 @@ class HttpServer:
         config.errorlog = logging.getLogger(f"{__name__}.hypercorn")
         config.include_server_header = False
         config.h11_max_incomplete_size = config.h2_max_header_list_size = HEADER_BYTES
-        config.h2_max_concurrent_streams = door.limits.streams + POSTS_AT_ONCE
+        config.h2_max_concurrent_streams = access.limits.streams + POSTS_AT_ONCE
         config.keep_alive_timeout = KEEP_SECONDS
         config.keep_alive_max_requests = sys.maxsize  # else a long session would end in the middle
 

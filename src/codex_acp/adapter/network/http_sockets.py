@@ -16,8 +16,8 @@ from codex_acp.adapter.network.http2_frames import FrameMeter
 from codex_acp.adapter.network.limits import Rate
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.network.door import Door
-    from codex_acp.adapter.network.newcomer import Strangers
+    from codex_acp.adapter.network.door import AccessControl
+    from codex_acp.adapter.network.newcomer import PendingConnections
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class HttpSocket:
         if self.owner is None and self._sockets.take(owner):
             self.owner = owner
             self._timer.cancel()
-            self._sockets.strangers.known(self._transport)
+            self._sockets.pending.discard(self._transport)
         return self.owner is not None
 
     def refused(self) -> None:
@@ -101,15 +101,15 @@ class HttpSocket:
     def lost(self) -> None:
         """It has ended."""
         self._timer.cancel()
-        self._sockets.strangers.known(self._transport)
+        self._sockets.pending.discard(self._transport)
 
 
 class HttpSockets:
-    """All of one server. ``strangers`` are the connections that have shown nothing yet."""
+    """All of one server. ``pending`` are the connections that have shown nothing yet."""
 
-    def __init__(self, door: Door, strangers: Strangers) -> None:
-        self.strangers = strangers
-        self._door = door
+    def __init__(self, access: AccessControl, pending: PendingConnections) -> None:
+        self.pending = pending
+        self._access = access
         self._open: dict[HttpSocket, None] = {}
         self._owned: Counter[str] = Counter()
 
@@ -118,7 +118,7 @@ class HttpSockets:
         found = transport.get_extra_info("socket")
         if found is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
             # One that is dead takes no more of what keeps its streams alive: as with pings.
-            milliseconds = int(2000 * self._door.limits.ping_seconds)
+            milliseconds = int(2000 * self._access.limits.ping_seconds)
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         made = HttpSocket(self, transport)
         self._open[made] = None
@@ -126,7 +126,7 @@ class HttpSockets:
 
     def take(self, owner: str) -> bool:
         """Whether ``owner`` may have one more."""
-        if self._owned[owner] >= self._door.share(self._door.limits.sockets):
+        if self._owned[owner] >= self._access.share(self._access.limits.sockets):
             return False
         self._owned[owner] += 1
         return True

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from codex_acp._urls import bare_url
-from codex_acp.adapter.network.door import Door
+from codex_acp.adapter.network.door import AccessControl
 from codex_acp.adapter.network.hub import Hub
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.owners import Owners
@@ -222,7 +222,7 @@ async def listen(
                 versions=options.versions,
                 when_loaded=collect_garbage,
             )
-            door = Door(
+            access = AccessControl(
                 options.address.path,
                 options.tokens,
                 options.limits,
@@ -230,7 +230,7 @@ async def listen(
                 hosts=options.hosts,
             )
             try:
-                async with network_server(hub, door, bound, tls, http=options.address.is_http):
+                async with network_server(hub, access, bound, tls, http=options.address.is_http):
                     url = options.address.bound_to(bound.getsockname()[1])
                     say(url)
                     if options.shared:

@@ -226,7 +226,9 @@ class NetworkSession:
 
     # What its connections do.
 
-    async def prompt(self, client: Client, run: Callable[[], Awaitable[PromptResult]]) -> PromptResult:
+    async def prompt(
+        self, client: Client, run: Callable[[], Awaitable[PromptResult]]
+    ) -> PromptResult:
         """Run a prompt for ``client``; it goes on if that connection ends, and not if it is given
         up.
         """

@@ -17,28 +17,30 @@ HANDSHAKE_SECONDS: Final = 10.0
 """For the TLS handshake, and for the whole request of a websocket's."""
 
 
-class Newcomer(asyncio.Protocol):
-    """``take`` is given the connection and what it has sent: whether it is served by another
-    protocol from now on, or more has to come first.
+class AcceptedConnection(asyncio.Protocol):
+    """A new connection, until the protocol that will serve it is known.
+
+    ``take`` gets the connection and the bytes it has sent. It returns whether another protocol
+    serves the connection from now on; if not, it needs more bytes.
     """
 
     def __init__(
         self,
-        strangers: Strangers,
+        pending: PendingConnections,
         tls: ssl.SSLContext | None,
         take: Callable[[asyncio.Transport, bytes], bool],
     ) -> None:
-        self._strangers = strangers
+        self._pending = pending
         self._tls = tls
         self._take = take
         self._sent = b""
         self._ready: asyncio.Transport | None = None
 
-    def come(self, transport: asyncio.Transport) -> None:
-        """This is the connection. Not left to the listening socket: TLS strangers count, too."""
+    def begin(self, transport: asyncio.Transport) -> None:
+        """Begin with a connection. It counts as pending also during its TLS handshake."""
         loop = asyncio.get_running_loop()
         transport.set_protocol(self)
-        self._strangers.come(transport)
+        self._pending.add(transport)
         self._raw = transport
         self._limit = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
         if self._tls is None:
@@ -56,8 +58,8 @@ class Newcomer(asyncio.Protocol):
             self._raw.abort()
             return
         if secured is not None:
-            self._strangers.known(self._raw)
-            self._strangers.come(secured)
+            self._pending.discard(self._raw)
+            self._pending.add(secured)
             self._is_ready(secured)
 
     def _is_ready(self, transport: asyncio.Transport) -> None:
@@ -77,35 +79,35 @@ class Newcomer(asyncio.Protocol):
         """Forget a connection that ended before it was served."""
         del exc
         self._limit.cancel()
-        self._strangers.known(self._raw)
+        self._pending.discard(self._raw)
         if self._ready is not None:
-            self._strangers.known(self._ready)
+            self._pending.discard(self._ready)
 
 
-class Strangers:
-    """Connections that have shown nothing yet: at most so many, the oldest gives way.
+class PendingConnections:
+    """Connections that have shown no token yet: at most ``most``, the oldest is aborted.
 
-    So whoever opens many and says nothing pushes out their own, and a client that asks at once
-    comes in.
+    So somebody who opens many silent connections loses their own ones, and a client that sends its
+    request at once comes in.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._waiting: dict[asyncio.Transport, None] = {}
 
-    def come(self, transport: asyncio.Transport) -> None:
-        """One more has connected."""
+    def add(self, transport: asyncio.Transport) -> None:
+        """Count a new connection, and abort the oldest if there are too many."""
         self._waiting[transport] = None
         if len(self._waiting) > self._most:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
             oldest.abort()
 
-    def known(self, transport: asyncio.Transport) -> None:
-        """It has been let in, refused, or is gone; again is fine."""
+    def discard(self, transport: asyncio.Transport) -> None:
+        """Count a connection no longer: it was let in or refused, or has ended. Idempotent."""
         self._waiting.pop(transport, None)
 
-    def cut_all(self) -> None:
-        """The server ends."""
+    def abort_all(self) -> None:
+        """Abort all: the server ends."""
         for transport in tuple(self._waiting):
             transport.abort()

@@ -1,4 +1,4 @@
-"""Accepting websockets: the handshake behind the door, then one ACP connection each.
+"""Accepting websockets: the handshake that `AccessControl` allows, then one ACP connection each.
 
 With the package ``websockets``, which is loaded when a server is started. Where streamable HTTP is
 served as well, what a connection begins with says whose it is.
@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anyio import CancelScope
 
-from codex_acp.adapter.network.door import Door, Refusal
-from codex_acp.adapter.network.newcomer import HANDSHAKE_SECONDS, Newcomer, Strangers
+from codex_acp.adapter.network.door import AccessControl, Refusal
+from codex_acp.adapter.network.newcomer import (
+    HANDSHAKE_SECONDS,
+    AcceptedConnection,
+    PendingConnections,
+)
 from codex_acp.adapter.network.websocket_frames import WebSocketFrames
 from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket_messages import WebSocketMessages
@@ -60,20 +64,20 @@ HEAD_BYTES: Final = 16 * 1024
 class WebSocketServer:
     """Serve each websocket connection."""
 
-    def __init__(self, hub: Hub, door: Door, strangers: Strangers) -> None:
+    def __init__(self, hub: Hub, access: AccessControl, pending: PendingConnections) -> None:
         self._hub = hub
-        self._door = door
-        self._strangers = strangers
+        self._access = access
+        self._pending = pending
         self._let_in: dict[ServerConnection, Token] = {}
 
     def request(self, connection: ServerConnection, request: Request) -> Response | None:
         """Let it in, or answer why not."""
-        self._strangers.known(connection.transport)
-        found = self._door.check(request.path, request.headers)
+        self._pending.discard(connection.transport)
+        found = self._access.check(request.path, request.headers)
         if not isinstance(found, Refusal):
-            found = self._door.enter(found.owner) or found
+            found = self._access.enter(found.owner) or found
         if isinstance(found, Refusal):
-            self._door.log(found, _who(connection))
+            self._access.log(found, _who(connection))
             response = connection.respond(found.status, f"{found.reason}\n")
             for name, value in found.headers:
                 response.headers[name] = value
@@ -95,7 +99,7 @@ class WebSocketServer:
     async def serve(self, connection: ServerConnection) -> None:
         """Serve one that has become a websocket."""
         connection_id = connection.id.hex
-        limit = self._door.limits.message_bytes
+        limit = self._access.limits.message_bytes
         link = AcceptedLink(connection, name=f"client {connection_id[:8]}", message_limit=limit)
         logger.info("client %s has come from %s", connection_id[:8], _who(connection))
         try:
@@ -105,18 +109,18 @@ class WebSocketServer:
 
     def lost(self, connection: ServerConnection) -> None:
         """It is gone, perhaps before it has asked for anything."""
-        self._strangers.known(connection.transport)
+        self._pending.discard(connection.transport)
         self._left(connection)
 
     def _left(self, connection: ServerConnection) -> None:
         token = self._let_in.pop(connection, None)
         if token is not None:
-            self._door.left(token.owner)
+            self._access.left(token.owner)
 
 
 @asynccontextmanager
 async def network_server(
-    hub: Hub, door: Door, sock: socket, tls: ssl.SSLContext | None, *, http: bool
+    hub: Hub, access: AccessControl, sock: socket, tls: ssl.SSLContext | None, *, http: bool
 ) -> AsyncIterator[None]:
     """Accept on ``sock`` until the end of the block; the connections are ended with it.
 
@@ -124,19 +128,19 @@ async def network_server(
     """
     from websockets.asyncio.server import serve
 
-    strangers = Strangers(door.limits.handshakes)
-    server = WebSocketServer(hub, door, strangers)
-    others = _http_server(hub, door, strangers) if http else None
+    pending = PendingConnections(access.limits.handshakes)
+    server = WebSocketServer(hub, access, pending)
+    others = _http_server(hub, access, pending) if http else None
 
     quiet = logging.getLogger("codex_acp.adapter.network.handshakes")
-    quiet.setLevel(logging.CRITICAL)  # a stranger writes no traceback into our log: see `Door.log`
-    limits = door.limits
+    quiet.setLevel(logging.CRITICAL)  # no tracebacks of strangers: see `AccessControl.log`
+    limits = access.limits
     async with serve(
         server.serve,
         sock=sock,
         process_request=server.request,
         process_response=server.response,
-        create_connection=_accepted(server, strangers, tls, others),
+        create_connection=_accepted(server, pending, tls, others),
         compression=None,
         max_size=limits.message_bytes,
         open_timeout=HANDSHAKE_SECONDS,
@@ -149,7 +153,7 @@ async def network_server(
         try:
             yield
         finally:
-            strangers.cut_all()
+            pending.abort_all()
             if others is not None:
                 with CancelScope(shield=True):
                     await others.aclose()
@@ -157,7 +161,7 @@ async def network_server(
 
 def _accepted(
     server: WebSocketServer,
-    strangers: Strangers,
+    pending: PendingConnections,
     tls: ssl.SSLContext | None,
     others: HttpServer | None,
 ) -> type[ServerConnection]:
@@ -168,7 +172,7 @@ def _accepted(
         """One that may not become a websocket."""
 
         def connection_made(self, transport: Any) -> None:
-            Newcomer(strangers, tls, self.take).come(transport)
+            AcceptedConnection(pending, tls, self.take).begin(transport)
 
         def take(self, transport: Any, begun: bytes) -> bool:
             if others is not None:
@@ -201,10 +205,10 @@ def _accepted(
     return Accepted
 
 
-def _http_server(hub: Hub, door: Door, strangers: Strangers) -> HttpServer:
+def _http_server(hub: Hub, access: AccessControl, pending: PendingConnections) -> HttpServer:
     from codex_acp.adapter.network.http_server import HttpServer
 
-    return HttpServer(hub, door, strangers)
+    return HttpServer(hub, access, pending)
 
 
 def _wants_websocket(begun: bytes) -> bool | None:

@@ -63,7 +63,7 @@ class Session:
 
     ``spawn`` starts a task that may outlive a request. ``settle`` withdraws what is asked of the
     person for a turn, or for all of them with what sub-agents do. ``roots`` are its directories,
-    ``may_have`` and ``earlier`` are for its `SubAgents`.
+    ``may_be_below`` and ``earlier`` are for its `SubAgents`.
     ``state`` is what the mapping remembers of a replay, which goes on here. All methods run on the
     event loop's thread.
     """
@@ -79,7 +79,7 @@ class Session:
         *,
         state: SessionState | None = None,
         roots: Sequence[str] = (),
-        may_have: Callable[[str], bool],
+        may_be_below: Callable[[str], bool],
         earlier: Callable[[str], list[tuple[str, JsonValue]]] = lambda _: [],
     ) -> None:
         self.id = session_id
@@ -101,7 +101,7 @@ class Session:
         """Shows its notifications."""
         self.sub_agents: SubAgents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs,
-            may_have=may_have, earlier=earlier,
+            may_be_below=may_be_below, earlier=earlier,
         )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)

@@ -362,7 +362,7 @@ class Sessions:
             self._settle(session_id, opened.connection),
             state=opened.state,
             roots=opened.roots,
-            may_have=lambda thread_id: self._may_have(session_id, thread_id),
+            may_be_below=lambda thread_id: self._may_be_below(session_id, thread_id),
             earlier=opened.said_of,
         )
         session.ensure_git_consent = lambda: self.ensure_git_consent(
@@ -409,7 +409,7 @@ class Sessions:
         root = self._root_of(thread_id)
         return root if root is not None and root.sub_agents.has_started(thread_id) else None
 
-    def _may_have(self, session_id: str, thread_id: str) -> bool:
+    def _may_be_below(self, session_id: str, thread_id: str) -> bool:
         """Whether a thread may be below a session: no client has opened it, and no other has it."""
         connection = self._open[session_id].connection
         if thread_id in connection.codex.opened_threads:

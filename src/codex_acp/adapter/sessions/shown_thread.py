@@ -147,7 +147,7 @@ class ShownThread:
         self._timer.stop()
 
     def close_open(self) -> None:
-        """End open tool calls and compactions: their turn is over, even if Codex does not say so."""
+        """End open tool calls and compactions: their turn is over, also if Codex is silent."""
         self._owner.tell(close_compactions(self.state))
         self._owner.tell(close_open_calls(self.state))
         self._steps.forget_files()

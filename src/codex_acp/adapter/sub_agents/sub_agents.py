@@ -38,9 +38,9 @@ MORE_THAN_SHOWN: Final = f"What more than {MAX_SHOWN} sub-agents of this session
 class SubAgents:
     """``state`` is what the mapping remembers of the session, ``say`` tells its person a line.
 
-    ``may_note`` says whether a tool call of the session may be changed now, ``may_have`` whether a
-    thread that is named can be below it: a model can name any. ``earlier`` gives, once, what was
-    said of a thread before it is followed.
+    ``may_note`` says whether a tool call of the session may be changed now. ``may_be_below`` says
+    whether a thread can be a sub-agent of the session, because a model can name any thread.
+    ``earlier`` returns, once, the notifications of a thread that came before it is followed.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class SubAgents:
         *,
         say: Callable[[str], None],
         may_note: Callable[[], bool],
-        may_have: Callable[[str], bool],
+        may_be_below: Callable[[str], bool],
         earlier: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
         self._session_id = session_id
@@ -61,7 +61,7 @@ class SubAgents:
         self._state = state
         self._say = say
         self._may_note = may_note
-        self._may_have = may_have
+        self._may_be_below = may_be_below
         self._earlier = earlier
         self._sinks: dict[str, SubAgentSink] = {}
         self.outlets: dict[str, NotesOutlet] = {}
@@ -69,7 +69,7 @@ class SubAgents:
         self._told_of_more = False
         self._changed = asyncio.Event()
         for agent in list(state.sub_agents.values()):  # those of a history
-            if may_have(agent.thread_id):
+            if may_be_below(agent.thread_id):
                 self._follow(agent)
             else:
                 del state.sub_agents[agent.thread_id]
@@ -159,7 +159,7 @@ class SubAgents:
             return
         if agent.thread_id in known:
             self._more_of(known[agent.thread_id], agent)
-        elif not self._may_have(agent.thread_id):
+        elif not self._may_be_below(agent.thread_id):
             return
         elif len(known) < MAX_SHOWN:
             known[agent.thread_id] = agent
