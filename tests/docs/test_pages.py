@@ -155,6 +155,19 @@ def test_a_file_that_a_contributor_is_sent_to_is_there() -> None:
     assert len(named) > 40
 
 
+@pytest.mark.parametrize(("page", "fewest"), [("contributing.md", 14), ("glossary.md", 40)])
+def test_a_place_that_a_page_names_has_what_it_names(page: str, fewest: int) -> None:
+    rows = re.findall(r"\| `([\w/]+\.py)`(?:: `([\w.]+)`)? \|$", (DOCS / page).read_text(), re.M)
+    assert len(rows) >= fewest
+    for path, symbol in rows:
+        text = (ROOT / "src" / "codex_acp" / path).read_text()
+        for name in filter(None, symbol.split(".")):
+            defined = (
+                rf"^ *(?:class|(?:async )?def) {name}\b|^ *{name}\b(?:: \w+)?.* = |^ *{name}: "
+            )
+            assert re.search(defined, text, re.M), f"{path}: {symbol}"
+
+
 def test_every_session_of_nox_is_named_and_there() -> None:
     text = (DOCS / "contributing.md").read_text().partition("\n## Sessions of nox\n")[2]
     rows = re.findall(r"^\| (`[\w-]+`(?:, `[\w-]+`)*) \| [a-z]", text, re.MULTILINE)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.acp.either_agent_side import EitherAgentSide
-    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.dialects.requests import (
         ForkSession,
         Json,
@@ -158,7 +158,7 @@ class CodexAgent:
 
     # Sessions.
 
-    async def new_session(self, request: NewSession, audience: Audience | None = None) -> Json:
+    async def new_session(self, request: NewSession, audience: SessionClient | None = None) -> Json:
         """``session/new``; ``audience`` is for a session that has one of its own.
 
         Raises RpcError: -32602, -32000, -32603.
@@ -178,7 +178,9 @@ class CodexAgent:
         self._opened(opened)
         return {"sessionId": opened.session_id, **opened.answer, **also}
 
-    async def load_session(self, request: ResumeSession, audience: Audience | None = None) -> Json:
+    async def load_session(
+        self, request: ResumeSession, audience: SessionClient | None = None
+    ) -> Json:
         """Load a session, as `SessionMethods.load` does; all that there is to say of it, is said
         before the answer."""
         if self._ahead is not None:
@@ -191,12 +193,14 @@ class CodexAgent:
         return answer
 
     async def resume_session(
-        self, request: ResumeSession, audience: Audience | None = None
+        self, request: ResumeSession, audience: SessionClient | None = None
     ) -> Json:
         """Resume a session, as `SessionMethods.resume` does."""
         return self._opened(await self.methods.resume(request, audience))
 
-    async def fork_session(self, request: ForkSession, audience: Audience | None = None) -> Json:
+    async def fork_session(
+        self, request: ForkSession, audience: SessionClient | None = None
+    ) -> Json:
         """Fork a session, as `SessionMethods.fork` does."""
         opened = await self.methods.fork(request, audience)
         return {"sessionId": opened.session_id, **self._opened(opened)}

@@ -1,7 +1,7 @@
-"""Describes the client of a session: one ACP client, or what stands for several.
+"""The client as a session sees it: its capabilities, its updates, and the questions to its person.
 
-Where one client has one agent, on standard input and output, it is that `Client` for every session.
-Where clients come and go, each session has an audience of its own, see `adapter.network`.
+On standard input and output there is one client, and its `Client` serves every session. Over the
+network clients come and go, and each session has a `NetworkSession` of its own.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ if TYPE_CHECKING:
 
 
 class Outgoing(Protocol):
-    """The way of events to whoever hears of a session; see `Outflow`."""
+    """Sends the events of a session to its client, as `Outflow` does."""
 
     @property
     def client_gone(self) -> bool:
-        """Whether nothing that is sent arrives any more, now or later."""
+        """Return whether the client is gone for good: nothing that is sent arrives any more."""
 
     def when_full(self, callback: Callable[[bool], None]) -> None:
-        """``callback(True)`` when no more should come, ``callback(False)`` when it may again."""
+        """Call ``callback(True)`` when the queue is full, ``callback(False)`` when it has room."""
 
     def send(self, session_id: str, event: SessionEvent) -> None:
-        """Send an event behind all that was sent before."""
+        """Send an event after all events that were sent before."""
 
     def flush(self) -> None:
-        """Write everything that waits: an answer follows it."""
+        """Write all waiting events, because an answer follows them."""
 
     async def drained(self) -> None:
-        """Wait until a client that lags has taken most of what was sent. Raises TransportError."""
+        """Wait until a slow client has read most of what was sent. Raises TransportError."""
 
 
 class Asks(Protocol):
-    """Whoever can be asked something of a person. What these raise is a CodexAcpError.
+    """Asks the person at the client. Each method raises CodexAcpError if there is no answer.
 
-    ``asked`` is told the id of each request by which it is asked, where that may be several.
+    ``asked`` is called with the id of each request that is sent for the question.
     """
 
     @property
     def next_request_id(self) -> int | None:
-        """The id that the next question will have; None while nobody is there to be asked."""
+        """Return the id of the next request; None while no client is connected."""
 
     async def request_permission(
         self, question: PermissionQuestion, asked: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
-        """Ask whether one action may run."""
+        """Ask whether one action may run, and return the outcome."""
 
     async def elicitation_create(
         self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
-        """Ask for input; both versions of ACP write the question and the answer alike."""
+        """Ask for input, and return the answer, which both versions of ACP write alike."""
 
     def withdraw(self, request_id: RequestId | None) -> None:
-        """Tell at once that nobody waits for the answer to a request; again is fine."""
+        """Tell the client that nobody waits for its answer any more. Idempotent."""
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell that what a page was opened for is done."""
+        """Tell the client that the page of an elicitation has done its work."""
 
 
-class Audience(Protocol):
-    """All of it, for one session or for all."""
+class SessionClient(Protocol):
+    """Capabilities, update queue and questions of the client that shows a session."""
 
     @property
     def features(self) -> ClientFeatures:
@@ -74,8 +74,8 @@ class Audience(Protocol):
 
     @property
     def outflow(self) -> Outgoing:
-        """The way of events."""
+        """Return the queue of updates to the client."""
 
     @property
     def asks(self) -> Asks:
-        """Whom to ask."""
+        """Return where to send questions to the person."""

@@ -1,4 +1,4 @@
-"""The client of one ACP connection, as the adapter sees it: see `Audience`."""
+"""The client of one ACP connection, as the adapter sees it: see `SessionClient`."""
 
 from __future__ import annotations
 

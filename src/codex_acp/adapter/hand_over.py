@@ -17,7 +17,7 @@ from codex_acp.routing.display import inline
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
@@ -104,7 +104,7 @@ class HandOver:
         codex: AppServerConnection,
         session_id: str,
         cancels: bool,
-        audience: Audience | None,
+        audience: SessionClient | None,
         again: Callable[[], Awaitable[JsonValue]],
         refused: ErrorReply,
     ) -> JsonValue:
@@ -123,7 +123,7 @@ class HandOver:
             raise busy_elsewhere(session_id, error.pid, inline(error.holder)) from error
 
 
-def may_access(audience: Audience | None, owner: str | None) -> bool:
+def may_access(audience: SessionClient | None, owner: str | None) -> bool:
     """Return whether a session goes to an owner: not if a server has it for another one."""
     of_session = getattr(audience, "owner", None)
     return of_session is None or owner in (None, of_session)

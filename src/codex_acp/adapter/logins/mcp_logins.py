@@ -23,7 +23,7 @@ from codex_acp.routing.display import server_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
@@ -45,7 +45,7 @@ class McpLogins(NotificationSink):
     def __init__(
         self,
         codex: AppServerConnection,
-        audience: Callable[[str], Audience],
+        audience: Callable[[str], SessionClient],
         spawn: Spawn,
         is_open: Callable[[str], bool],
         say: Callable[[str, str], None],

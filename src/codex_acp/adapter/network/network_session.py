@@ -1,9 +1,9 @@
-"""One session for clients that come and go: who hears of it now, and who answers for it.
+"""One session over the network, whose clients come and go.
 
-It is the session's `Audience`: what the adapter sends goes to the connection that shows the session
-at the time, and so does what it asks. A session that is *kept* goes on without one: what it says is
-noted in a journal, and its questions wait. Whoever shows it next gets both. One answer settles a
-question, and only from the connection that was asked last: of those before, the calls are over.
+It is the `SessionClient` of its session: it sends updates and questions to the connection that
+shows the session now. A session that is *kept* has no connection: its updates go to a journal and
+its questions wait, until a connection shows it again and gets both. A question takes one answer,
+from the connection that was asked last; calls on earlier connections are over.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class NetworkSession:
         self._journal = Journal()
         self._states: dict[type, SessionEvent] = {}
 
-    # Audience
+    # SessionClient
 
     @property
     def features(self) -> ClientFeatures:

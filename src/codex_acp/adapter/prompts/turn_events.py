@@ -12,7 +12,7 @@ from codex_acp._json import object_at, text_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codex_acp.adapter.session.driver import Prompts
+    from codex_acp.adapter.session.driver import SessionDriver
     from codex_acp.jsonrpc.message import JsonValue
 
 _STOPPED: Final = frozenset({"idle", "systemError", "notLoaded"})
@@ -29,7 +29,7 @@ def item_of(params: JsonValue) -> str | None:
     return text_at(params, "item", "id")
 
 
-def _turn_started(prompts: Prompts, params: JsonValue) -> None:
+def _turn_started(prompts: SessionDriver, params: JsonValue) -> None:
     turn_id = turn_of(params)
     turn = object_at(params, "turn")
     if turn_id is not None:
@@ -38,7 +38,7 @@ def _turn_started(prompts: Prompts, params: JsonValue) -> None:
         prompts.turn_began(turn_id, root_id)
 
 
-def _item_started(prompts: Prompts, params: JsonValue) -> None:
+def _item_started(prompts: SessionDriver, params: JsonValue) -> None:
     item, turn_id = object_at(params, "item"), turn_of(params)
     if item.get("type") == "userMessage":
         message_id = text_at(item, "clientId")
@@ -53,23 +53,23 @@ def _item_started(prompts: Prompts, params: JsonValue) -> None:
             prompts.command_began(item_id)
 
 
-def _item_completed(prompts: Prompts, params: JsonValue) -> None:
+def _item_completed(prompts: SessionDriver, params: JsonValue) -> None:
     item_id = item_of(params)
     if item_id is not None:
         prompts.command_ended(item_id)
 
 
-def _status_changed(prompts: Prompts, params: JsonValue) -> None:
+def _status_changed(prompts: SessionDriver, params: JsonValue) -> None:
     if text_at(params, "status", "type") in _STOPPED:
         prompts.thread_stopped()
 
 
-def _closed(prompts: Prompts, params: JsonValue) -> None:
+def _closed(prompts: SessionDriver, params: JsonValue) -> None:
     del params
     prompts.thread_stopped()
 
 
-TURN_EVENTS: Final[Mapping[str, Callable[[Prompts, JsonValue], None]]] = {
+TURN_EVENTS: Final[Mapping[str, Callable[[SessionDriver, JsonValue], None]]] = {
     "turn/started": _turn_started,
     "item/started": _item_started,
     "item/completed": _item_completed,

@@ -200,7 +200,7 @@ class _Waiting:
             self.outcome.set_result(outcome)
 
 
-class Prompts:
+class SessionDriver:
     """The prompts and the turn of one session. ``spawn`` starts a task that may outlive a
     request."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.sessions.session_transcript import SessionTranscript
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.threads.git_config import GitProgram
@@ -61,7 +61,7 @@ class GitConsent:
         codex: AppServerConnection,
         directory: str,
         session_id: str,
-        audience: Audience | None,
+        audience: SessionClient | None,
         asking: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """Return when git may run all that it would run there.
@@ -91,7 +91,11 @@ class GitConsent:
         return [each for each in programs if (directory, each) not in self._agreed]
 
     async def _ask(
-        self, directory: str, programs: Sequence[GitProgram], session_id: str, audience: Audience
+        self,
+        directory: str,
+        programs: Sequence[GitProgram],
+        session_id: str,
+        audience: SessionClient,
     ) -> bool:
         """Ask; False for anything but the choice to let them run."""
         from codex_acp.mapping.session.trust import RUN, programs_answered, programs_question

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.config.config import Config
     from codex_acp.adapter.dialects.requests import (
         ForkSession,
@@ -83,11 +83,13 @@ class SessionMethods:
 
     # Opening.
 
-    async def setup(self, request: NewSession, audience: Audience | None = None) -> Setup:
+    async def setup(self, request: NewSession, audience: SessionClient | None = None) -> Setup:
         """Return the setup of a new session. Raises RpcError -32602."""
         return await self._setup(request, audience, stored=False)
 
-    async def load(self, request: ResumeSession, audience: Audience | None = None) -> OpeningResult:
+    async def load(
+        self, request: ResumeSession, audience: SessionClient | None = None
+    ) -> OpeningResult:
         """``session/load``: all of the history is sent before this returns.
 
         Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
@@ -97,21 +99,23 @@ class SessionMethods:
         return await self._opener.resume(request.session_id, setup, "load")
 
     async def resume(
-        self, request: ResumeSession, audience: Audience | None = None
+        self, request: ResumeSession, audience: SessionClient | None = None
     ) -> OpeningResult:
         """``session/resume``: as `load`, but nothing of the history is sent."""
         self._sessions.not_below(request.session_id)
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
-    async def fork(self, request: ForkSession, audience: Audience | None = None) -> OpeningResult:
+    async def fork(
+        self, request: ForkSession, audience: SessionClient | None = None
+    ) -> OpeningResult:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
         self._sessions.not_below(request.session_id)
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.fork(request.session_id, setup)
 
     async def _setup(
-        self, request: WithServers, audience: Audience | None, *, stored: bool
+        self, request: WithServers, audience: SessionClient | None, *, stored: bool
     ) -> Setup:
         cwd, directories = request.cwd, request.additional_directories
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything

@@ -37,7 +37,7 @@ from codex_acp.mapping.session.setup import canonical_id, started_thread
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.config.config import Config, How
     from codex_acp.adapter.server.app_server import AppServer
@@ -64,8 +64,8 @@ class Setup(NamedTuple):
     """Names of its MCP servers that were passed on."""
     said: tuple[str, ...] = ()
     """Lines for the person, to be said when the session is open."""
-    audience: Audience | None = None
-    """Audience of the session, if it has one of its own."""
+    audience: SessionClient | None = None
+    """SessionClient of the session, if it has one of its own."""
     cancels: bool = False
     """Whether what runs in it in another process shall be cancelled, to have it here."""
 
@@ -83,7 +83,7 @@ class TakesOver(Protocol):
         codex: AppServerConnection,
         session_id: str,
         cancels: bool,
-        audience: Audience | None,
+        audience: SessionClient | None,
         again: Callable[[], Awaitable[JsonValue]],
         refused: ErrorReply,
     ) -> JsonValue:
@@ -485,7 +485,7 @@ class SessionOpener:
         told = how == "load" or audience.features.agent_terminals
         return await left_running(codex, session_id, state, audience, told=told)
 
-    def _titled(self, result: JsonValue, audience: Audience | None) -> SessionState | None:
+    def _titled(self, result: JsonValue, audience: SessionClient | None) -> SessionState | None:
         """Return the mapping's memory of a thread that has a title; None for one without."""
         from codex_acp.mapping.session.info import title_of
         from codex_acp.mapping.state import SessionState
@@ -497,7 +497,7 @@ class SessionOpener:
 
     async def _past(
         self, codex: AppServerConnection, session_id: str, result: JsonValue,
-        held: HeldNotifications, how: How, audience: Audience | None,
+        held: HeldNotifications, how: How, audience: SessionClient | None,
     ) -> SessionState | None:  # fmt: skip
         """Learn what runs, and for a load show the history: what the mapping remembers of it."""
         running = await self._learn(codex, session_id, result, held)

@@ -24,7 +24,7 @@ from codex_acp.mapping.state import SessionState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.audience import SessionClient
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
@@ -38,7 +38,7 @@ class Replay:
     What the mapping remembers lasts for one turn, as it does live.
     """
 
-    def __init__(self, audience: Audience, session_id: str, result: JsonValue) -> None:
+    def __init__(self, audience: SessionClient, session_id: str, result: JsonValue) -> None:
         self._outflow = audience.outflow
         self._client = audience.features
         self._session_id = session_id
@@ -105,7 +105,7 @@ async def left_running(
     codex: AppServerConnection,
     session_id: str,
     state: SessionState | None,
-    audience: Audience,
+    audience: SessionClient,
     *,
     told: bool,
 ) -> SessionState | None:

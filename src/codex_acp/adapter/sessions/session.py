@@ -1,6 +1,6 @@
 """One ACP session: a Codex thread, its prompts, and the updates that its notifications cause.
 
-Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
+Owns the mapping's memory of the session. How prompts run and end is `SessionDriver`'.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from codex_acp.adapter.commands.command import Commands, Says, StartsTurn
 from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
-from codex_acp.adapter.session.driver import LocalReply, NotTaken, PromptResult, Prompts, TurnWork
+from codex_acp.adapter.session.driver import (
+    LocalReply,
+    NotTaken,
+    PromptResult,
+    SessionDriver,
+    TurnWork,
+)
 from codex_acp.adapter.sessions.activity import stop_command
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_message import prompt_message
@@ -105,7 +111,7 @@ class Session:
         )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
-        self.prompts: Prompts = Prompts(self._calls, self, spawn)
+        self.prompts: SessionDriver = SessionDriver(self._calls, self, spawn)
         self.plan_mode: PlanMode | None = None
         """Known when the client knows the session."""
         self._plan: PlanQuestion | None = None
@@ -172,7 +178,7 @@ class Session:
 
     @property
     def turn(self) -> object | None:
-        """Return what runs, as `Prompts.turn` does."""
+        """Return what runs, as `SessionDriver.turn` does."""
         return self.prompts.turn
 
     @property

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.adapter.server.request_intake import RequestIntake
@@ -102,7 +102,7 @@ class OpenSession:
     """None until it is known."""
     unloaded: bool = False
     """Whether its thread has to be resumed although its connection lives."""
-    audience: Audience | None = None
+    audience: SessionClient | None = None
     """Its audience, if it has one of its own."""
     early: EarlyTurn | None = None
     """Of its first prompt, until it is known."""
@@ -143,7 +143,7 @@ class Sessions:
     """``spawn`` starts a task that may outlive its request; ``audience`` is that of the sessions
     that have none of their own."""
 
-    def __init__(self, spawn: Spawn, audience: Audience, transcript: Transcript) -> None:
+    def __init__(self, spawn: Spawn, audience: SessionClient, transcript: Transcript) -> None:
         self._spawn = spawn
         self._audience = audience
         self._transcript = transcript
@@ -182,7 +182,7 @@ class Sessions:
         """Those of the newest connection."""
         return self._newest().events
 
-    def audience(self, session_id: str | None) -> Audience:
+    def audience(self, session_id: str | None) -> SessionClient:
         """Return the audience of a session; of one that is not open, that of everything else."""
         opened = None if session_id is None else self._open.get(session_id)
         return self._audience if opened is None or opened.audience is None else opened.audience
@@ -227,7 +227,7 @@ class Sessions:
         *,
         held: HeldNotifications | None = None,
         state: SessionState | None = None,
-        audience: Audience | None = None,
+        audience: SessionClient | None = None,
     ) -> None:
         """It is open, on the newest connection to Codex; its notifications count from now on.
 
@@ -300,7 +300,7 @@ class Sessions:
         codex: AppServerConnection,
         directory: str,
         session_id: str,
-        audience: Audience | None = None,
+        audience: SessionClient | None = None,
         *,
         opens: bool = False,
     ) -> None:

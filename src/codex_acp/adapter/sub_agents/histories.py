@@ -19,7 +19,7 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.audience import SessionClient
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class SubAgentHistories:
     """Of those below ``session_id``, on their way to ``audience``."""
 
-    def __init__(self, audience: Audience, session_id: str) -> None:
+    def __init__(self, audience: SessionClient, session_id: str) -> None:
         self._outflow = audience.outflow
         self._client = audience.features
         self._session_id = session_id
