@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -25,6 +26,16 @@ TOO_EARLY = {"code": -32600, "message": "no active turn to interrupt"}
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch, cancel=0.05)
+
+
+async def test_4_3_a_command_that_is_cancelled_at_any_moment_ends() -> None:
+    async with MemoryBench() as bench:
+        for moments in range(12):
+            bench.start_prompt(f"p{moments}", "/status")
+            for _ in range(moments):
+                await asyncio.sleep(0)
+            bench.cancel()
+            assert await bench.end_of(f"p{moments}") in ("cancelled", "end_turn")
 
 
 async def test_a_cancel_while_the_turn_runs_interrupts_it() -> None:

@@ -193,7 +193,10 @@ class _Waiting:
 
     def settle(self, outcome: PromptOutcome | Exception | None) -> None:
         if self.outcome.done():
-            return
+            if self.outcome.exception() is not None or self.outcome.result() is not None:
+                return
+            # It ends before it has taken its turn.
+            self.outcome = asyncio.get_running_loop().create_future()
         if isinstance(outcome, Exception):
             self.outcome.set_exception(outcome)
         else:
@@ -353,13 +356,16 @@ class SessionDriver:
 
     async def _result(self, waiting: _Waiting) -> PromptOutcome:
         while True:
+            told = waiting.outcome
             try:
-                result = await shielded(waiting.outcome)
+                result = await shielded(told)
             except asyncio.CancelledError:
                 await self._give_up(waiting)
                 raise
             if result is not None:
                 return result
+            if waiting.outcome is not told:
+                continue
             waiting.outcome = asyncio.get_running_loop().create_future()
             assert isinstance(waiting.work, LocalReply), "it is answered without a turn"
             waiting.scope = CancelScope()
