@@ -12,20 +12,24 @@ import re
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, cast
+from unittest.mock import patch
 
 from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
+from codex_acp.codex.connection import thread_peers
 from codex_acp.codex.connection.launch import LaunchOptions
+from codex_acp.codex.connection.thread_peers import ThreadPeers
 from codex_acp.errors import LaunchError
 from codex_acp.transport.child import ChildProcess
+from codex_acp.transport.local_peers import ASK_SECONDS, Asked
 from codex_acp.transport.memory import memory_pair
 from tests.adapter.test_early_turn import SlowLoad
 from tests.soak.chaos.comparison import differences
 from tests.soak.chaos.random_client import RandomClient
 from tests.soak.chaos.random_codex import RandomCodex
 from tests.soak.chaos.virtual_time import VirtualTimeLoop
-from tests.soak.chaos.world import Chances, World
+from tests.soak.chaos.world import Chances, Json, World
 
 STEPS = 40
 """Moments at which the client asks for something."""
@@ -73,11 +77,21 @@ class Chaos:
         errors, deaths = kind.choice([0, 0, 0.03, 0.1]), kind.choice([0, 0, 0.03])
         self.world.chances = Chances(errors, deaths, kind.random() < 0.3)
         self._early = kind.random() < 0.4
+        self._asks = kind.random() < 0.6
+        self._peers: ThreadPeers | None = None
         self._deaths = 0
 
     def run(self) -> World:
         """All of it."""
-        run_in_no_time(self.world, self._run())
+
+        async def listen(peers: ThreadPeers, _codex: object) -> None:
+            self._peers = peers
+
+        with (
+            patch.object(ThreadPeers, "listen", listen),
+            patch.object(thread_peers, "ask_all", self._ask_the_other),
+        ):
+            run_in_no_time(self.world, self._run())
         return self.world
 
     async def _run(self) -> None:
@@ -111,10 +125,48 @@ class Chaos:
                 await asyncio.sleep(0)
             if random.random() < self.world.chances.deaths:
                 await self._kill_codex()
+            if self._asks and random.random() < 0.3 and client.sessions:
+                client.spawn(self._other_asks(client, random.choice(client.sessions)))
             if isinstance(ahead, SlowLoad) and random.random() < 0.2:
                 ahead.finish()
         if isinstance(ahead, SlowLoad):
             ahead.finish()
+
+    async def _other_asks(self, client: RandomClient, session: str) -> None:
+        """Another process asks for a session; as long as it has it, nothing is written here."""
+        world = self.world
+        cancels = world.random.random() < 0.2
+        if self._peers is None or session not in world.threads:
+            return
+        if cancels:
+            client.upset(session, "cancel")
+        world.trace.append(f"another process asks for {session}{', which cancels' * cancels}")
+        question: Json = {"thread": session, "client": "another", "cancel": cancels}
+        began = world.now
+        state = (await self._peers._answer(question))["state"]
+        world.trace.append(f"another process is told: {state}")
+        world.counts[f"asked by another process: {state}"] += 1
+        if world.now - began > ASK_SECONDS:
+            world.fail(f"another process is answered after {world.now - began:g} s")
+        codex = world.codexes[-1]
+        if state != "free" or codex.dead or session in codex.loaded or session not in world.threads:
+            return
+        if session in codex.running:
+            world.fail(f"{session} is let go, and {codex.running[session]} runs in it")
+        if not world.errors_over:
+            world.elsewhere.add(session)
+
+    async def _ask_the_other(self, *given: Any) -> Asked:
+        """Answer as the process that has what is elsewhere, if it answers."""
+        world, session = self.world, given[1]["thread"]
+        await asyncio.sleep(world.random.choice([0, 0.1, 1]))
+        state = world.random.choice(["free", "free", "busy", "opening", "silent"])
+        if session not in world.elsewhere or state == "silent":
+            return Asked([], state == "silent")
+        if state == "free":
+            world.elsewhere.discard(session)
+        world.counts[f"the other process says: {state}"] += 1
+        return Asked([{"state": state, "client": "another", "pid": 1}], unheard=False)
 
     async def _kill_codex(self) -> None:
         codex = self.world.codexes[-1] if self.world.codexes else None
@@ -129,6 +181,7 @@ class Chaos:
     async def _settle(self, client: RandomClient) -> None:
         """Let everything end, cancel what does not, and close all sessions."""
         self.world.errors_over = True
+        self.world.elsewhere.clear()
         await asyncio.sleep(100)
         for session_id in dict.fromkeys(client.sessions):
             client.cancel(session_id)

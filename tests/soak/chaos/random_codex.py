@@ -38,7 +38,7 @@ class RandomCodex(End):
             "thread/start": self._start,
             "thread/fork": self._fork,
             "thread/resume": self._resume,
-            "thread/read": self._resume,
+            "thread/read": self._read,
             "thread/delete": self._delete,
             "thread/archive": lambda params: self._move(params, archived=True),
             "thread/unarchive": lambda params: self._move(params, archived=False),
@@ -122,6 +122,12 @@ class RandomCodex(End):
             raise _Refusal("no rollout found for thread id")
         return thread_id
 
+    def _must_be_free(self, params: Json) -> str:
+        thread_id = self._must_exist(params)
+        if thread_id in self.world.elsewhere:
+            raise _Refusal(f"thread {thread_id} already has an active writer")
+        return thread_id
+
     def _opened(self, method: str, params: Json, thread_id: str) -> Json:
         self.loaded.add(thread_id)
         result: Any = default_result(method, {**params, "threadId": thread_id}, "")
@@ -147,14 +153,16 @@ class RandomCodex(End):
         return self._opened("thread/resume", params, copy)
 
     def _resume(self, params: Json) -> Json:
+        return self._opened("thread/resume", params, self._must_be_free(params))
+
+    def _read(self, params: Json) -> Json:
         thread_id, loaded = self._must_exist(params), set(self.loaded)
         result = self._opened("thread/resume", params, thread_id)
-        if "cwd" not in params:  # it is only read
-            self.loaded = loaded
+        self.loaded = loaded
         return result
 
     def _delete(self, params: Json) -> Json:
-        thread_id = self._must_exist(params)
+        thread_id = self._must_be_free(params)
         del self.world.threads[thread_id]
         self.world.counts["deleted"] += 1
         self.loaded.discard(thread_id)
@@ -164,7 +172,7 @@ class RandomCodex(End):
         return {}
 
     def _move(self, params: Json, *, archived: bool) -> Json:
-        thread_id = self._must_exist(params)
+        thread_id = self._must_be_free(params)
         self.loaded.discard(thread_id)
         self.world.threads[thread_id] = archived
         return {}

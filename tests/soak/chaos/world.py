@@ -50,6 +50,8 @@ class World:
         """Stored threads, and whether they are archived."""
         self.history: dict[str, list[tuple[str, Json]]] = {}
         """Thread → its stored items, each with its turn."""
+        self.elsewhere: set[str] = set()
+        """Threads that another process has open."""
         self.spoken = Spoken()
         self.until = 0.0
         """When all that runs has ended, and the end of everything has not begun."""
