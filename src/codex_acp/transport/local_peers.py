@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 LINE_BYTES: Final = 4096
 """Of a question or an answer."""
 
-ASK_SECONDS: Final = 2.0
+ASK_SECONDS: Final = 1.8
 """For a peer to answer: one that is stopped never does."""
 
 READ_SECONDS: Final = 1.0

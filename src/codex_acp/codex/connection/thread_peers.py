@@ -32,7 +32,7 @@ State: TypeAlias = Literal["unknown", "opening", "busy", "free"]
 
 logger = logging.getLogger(__name__)
 
-TAKE_SECONDS: Final = 2.5
+TAKE_SECONDS: Final = 2.2
 """For a thread to be handed over, from the first question to the last try."""
 
 LET_GO_SECONDS: Final = 1.5
