@@ -261,6 +261,16 @@ def regen_check(session: nox.Session) -> None:
 
 
 @nox.session
+def goldens(session: nox.Session) -> None:
+    """Write the golden files of the code anew, in seconds; `git diff tests/golden` shows it."""
+    tests = [
+        path for path in Path("tests").rglob("test_*.py") if "assert_golden(" in path.read_text()
+    ]
+    words = ("-m", "pytest", "-q", "-n0", "-k", "golden", *map(str, sorted(tests)))
+    session.run(shared(session), *words, env={"CODEX_ACP_UPDATE_GOLDEN": "1"})
+
+
+@nox.session
 def refresh_schema(session: nox.Session) -> None:
     """Fetch new schemas and tell what they change: -- --codex VERSION --acp VERSION."""
     session.run(shared(session), "-m", "codegen.refresh", *session.posargs, success_codes=[0, 3])

@@ -12,10 +12,8 @@ from codegen.regen import check, impossible, regenerate, undecided
 _DECIDE = """
 The generated code is as the schemas give it, and {} decisions are to be taken: exit code 4, which
 is no failure. Add the lines above; the import, the type check and the tests fail until then. As
-they stand they decline what is new: see docs/recipes for more. Run this again, then write the
-golden files anew and look at what changed:
-CODEX_ACP_UPDATE_GOLDEN=1 pytest tests/routing tests/mapping tests/contract \\
-    tests/project/test_public_api.py"""
+they stand they decline what is new: see docs/recipes for more. Run this again, then
+`nox -s goldens`, which writes the golden files anew, and read `git diff tests/golden`."""
 
 
 def main() -> int:

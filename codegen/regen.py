@@ -32,6 +32,12 @@ GENERATED_DIRS = (
 )
 """Folders that hold generated files and nothing else."""
 
+_IMPORT = """
+import codex_acp.mapping.notifications
+from codegen.true_rows import require_true
+require_true()
+"""
+
 
 def _versions_file(pins: dict[str, PinnedFile], keys: tuple[str, ...], head: str) -> str:
     lines = [head, '"""Which schema the generated files come from."""', ""]
@@ -92,12 +98,11 @@ def undecided(root: Path = ROOT) -> list[Missing]:
 
 
 def impossible(root: Path = ROOT) -> str:
-    """Why the tables do not import although no row is missing; empty when they do."""
-    env = {**os.environ, "PYTHONPATH": str(root / "src")}
+    """Why the tables do not import, or are not true, although no row is missing; else empty."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
     done = subprocess.run(
-        [sys.executable, "-c", "import codex_acp.routing.table, codex_acp.mapping.notifications"],
-        env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", _IMPORT], env=env, capture_output=True, text=True, check=False
+    )
     return done.stderr.strip().rpartition("\n")[2]
 
 

@@ -97,7 +97,7 @@ def test_every_number_is_that_of_a_rule() -> None:
     assert not unknown
 
 
-def test_the_manifest_is_current() -> None:
+def test_the_golden_manifest_is_current() -> None:
     lines = ["# The contract and its tests", ""]
     for rule, text in RULES.items():
         lines += [f"## {rule} {text}", ""]

@@ -25,7 +25,7 @@ NOXFILE = (ROOT / "noxfile.py").read_text()
 COMMAND = "codex-acp-sdk"
 OTHER_COMMANDS = (
     "pip install 'codex-acp-sdk", "python3 -m venv .venv && .venv/bin/pip install -q ",
-    ".venv/bin/nox -s ", "CODEX_ACP_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/",
+    ".venv/bin/nox -s ",
     "git diff tests/golden/", "towncrier build --draft", "(umask 077; python -c ",
     "curl ",
 )  # fmt: skip

@@ -100,9 +100,8 @@ NOT_RUN = {
     "towncrier build --draft --version 0.2.0": "for a release: the wheel holds no fragments",
     f'codex-acp-sdk run --agent claude "{QUESTION}"': _CLAUDE,
     "codex-acp-sdk chat --agent claude": _CLAUDE,
-    "CODEX_ACP_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/mapping": _CHECKOUT,
-    "CODEX_ACP_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/routing tests/mapping"
-    " tests/contract tests/project/test_public_api.py": _CHECKOUT,
+    ".venv/bin/nox -s goldens": _CHECKOUT,
+    "git diff tests/golden/": _CHECKOUT,
     "git diff tests/golden/items.md": _CHECKOUT,
     "codex-acp-sdk fleet run tasks.jsonl --out results": _FLEET,
     "codex-acp-sdk fleet run tasks.jsonl --out results --engine ray --address auto": _FLEET,

@@ -5,117 +5,64 @@ So whatever else a row said would be noticed: wrong rows are planted, every one 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import Any
+from collections.abc import Mapping
+from itertools import combinations
+from typing import get_args
 
 import pytest
 
-from codex_acp.codex._generated import models
-from codex_acp.codex.approvals import classify, refusals
+from codegen import true_rows
+from codegen.true_rows import untrue
+from codex_acp.codex.approvals import classify
 from codex_acp.codex.approvals.classify import ProgramOnly, Refused
-from codex_acp.codex.approvals.grants import granted
+from codex_acp.codex.approvals.grants import Grant, Once
 from codex_acp.errors import IncompleteTable
 from codex_acp.routing._generated.rows import TAKES
-from codex_acp.routing.catalogue_samples import SESSION, Sample, samples
-from codex_acp.routing.elicitations import reply_to
-from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingContext
 from codex_acp.routing.rows import AnyRow, Row, Sent, require_possible
-from codex_acp.routing.table import TABLES, route
-from codex_acp.wire.codec import encode
+from codex_acp.routing.table import TABLES
 from tests.support.planted_rows import planted
-
-ROUTES = ("approval", "elicitation", "decline")
-OF_REQUESTS = {"SERVER_REQUEST_ROUTES", "ELICITATION_MODES", "COMMAND_KINDS"}
-
-
-def _keys_of(asked: Any) -> list[tuple[str, str]]:
-    """The rows of the table that a request is about: of its method, its mode, its kind."""
-    found = [("SERVER_REQUEST_ROUTES", asked.method)]
-    for name, attribute in (("ELICITATION_MODES", "mode"), ("COMMAND_KINDS", "kind")):
-        value = getattr(asked.params, attribute, None)
-        found += [(name, value)] if value in TAKES[name] else []
-    return found
-
-
-def _became(sample: Sample) -> tuple[str, object]:
-    """The field of the row that allows what a sample becomes, and the class in it."""
-    routed = route(sample.request, RoutingContext(sample.items, sample.client, {SESSION}))
-    what = type(classify.classify(sample.request, sample.items))
-    match routed:
-        case Approval():
-            return "approval", type(routed.approval)
-        case Elicitation():
-            return "elicitation", what
-        case Decline():
-            return "decline", what if what is ProgramOnly else Refused
-
-
-def _decided(reply: Any) -> list[tuple[str, str]]:
-    """The list and the value of the decision in a reply to Codex."""
-    by_reply: dict[Any, tuple[str, str]] = {
-        models.CommandExecutionRequestApprovalResponse: ("COMMAND_DECISIONS", "decision"),
-        models.FileChangeRequestApprovalResponse: ("FILE_CHANGE_DECISIONS", "decision"),
-        models.ExecCommandApprovalResponse: ("REVIEW_DECISIONS", "decision"),
-        models.ApplyPatchApprovalResponse: ("REVIEW_DECISIONS", "decision"),
-        models.PermissionsRequestApprovalResponse: ("PERMISSION_SCOPES", "scope"),
-        models.McpServerElicitationRequestResponse: ("ELICITATION_ACTIONS", "action"),
-    }
-    if type(reply) not in by_reply:
-        return []
-    name, member = by_reply[type(reply)]
-    value = json.loads(encode(reply))[member]
-    return [(name, value if isinstance(value, str) else next(iter(value)))]
-
-
-def _replies(sample: Sample) -> Iterator[tuple[str, object, Any]]:
-    """Every reply that a sample can get: the field of the row, what it is for, the reply."""
-    method, params = sample.request.method, sample.request.params
-    yield "decline", "refusal", refusals.refusal(method, params, "no")
-    yield "decline", "cancellation", refusals.cancelled(method, params, "no")
-    routed = route(sample.request, RoutingContext(sample.items, sample.client, {SESSION}))
-    if isinstance(routed, Approval):
-        for grant in routed.offered.grants:
-            yield "approval", type(grant), granted(routed.approval, grant)
-    elif isinstance(routed, Elicitation):
-        what = type(classify.classify(sample.request, sample.items))
-        for said in ("accept", "decline", "cancel"):
-            content = {"content": {"color": "red"}} if "color" in repr(params) else {"content": {}}
-            yield "elicitation", what, reply_to(routed.asked, {"action": said, **content}).result
-
-
-@cache
-def _reached() -> dict[tuple[str, str], set[tuple[str, object]]]:
-    """Table and key → what the samples become and how they are answered: the field, what in it."""
-    found: dict[tuple[str, str], set[tuple[str, object]]] = {
-        (table, key): set() for table, rows in TABLES.items() for key in rows
-    }
-    for sample in samples():
-        for key in _keys_of(sample.request):
-            found[key].add(_became(sample))
-        for field, why, reply in _replies(sample):
-            for key in _decided(reply):
-                found[key].add((field, why))
-    return found
-
-
-def _is_true(table: str, key: str, row: AnyRow) -> bool:
-    """Whether the samples become all that a row allows, and nothing else."""
-    allowed = {(field, each) for field in ROUTES for each in getattr(row, field)}
-    besides = {("decline", Refused)} - allowed  # each can be declined, and need not be
-    return _reached()[table, key] - besides == allowed
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_1_2_each_sample_becomes_what_its_rows_allow_and_each_row_is_reached(table: str) -> None:
-    assert [key for key, row in TABLES[table].items() if not _is_true(table, key, row)] == []
+    assert {key: untrue(table, key, row) for key, row in TABLES[table].items()} == dict.fromkeys(
+        TABLES[table], ""
+    )
 
 
 def test_1_2_whatever_else_a_row_said_is_noticed() -> None:
     wrong = list(planted())
     assert len({(each.table, each.key) for each in wrong}) == sum(map(len, TABLES.values()))
-    assert [each for each in wrong if _is_true(each.table, each.key, each.row)] == []
+    assert [each for each in wrong if not untrue(each.table, each.key, each.row)] == []
+
+
+def test_1_2_no_decision_can_be_said_to_grant_what_it_does_not() -> None:
+    """Every other set of grants, for every decision of every list that the schema has."""
+    grants = get_args(Grant)
+    sets = [each for n in range(len(grants) + 1) for each in combinations(grants, n)]
+    wrong = [
+        (table, key, row._replace(approval=granting))
+        for table, rows in TABLES.items()
+        for key, row in rows.items()
+        if isinstance(row, Sent)
+        for granting in sets
+        if set(granting) != set(row.approval)
+    ]
+    assert (
+        len(wrong)
+        == sum(len(TAKES[table]) for table in {t for t, _ in true_rows.DECISIONS.values()})
+        * (len(sets) - 1)
+        > 700
+    )
+    assert [each for each in wrong if not untrue(*each)] == []
+
+
+def test_1_2_a_wrong_grant_stops_regen(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = TABLES["COMMAND_DECISIONS"]["decline"]
+    wrong = {**TABLES["COMMAND_DECISIONS"], "decline": row._replace(approval=(Once,))}
+    monkeypatch.setattr(true_rows, "TABLES", {**TABLES, "COMMAND_DECISIONS": wrong})
+    with pytest.raises(IncompleteTable, match="row for 'decline': nothing becomes approval Once"):
+        true_rows.require_true()
 
 
 def _import(table: str, rows: Mapping[str, AnyRow]) -> None:
