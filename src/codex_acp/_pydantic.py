@@ -1,9 +1,9 @@
-"""Pydantic left out of a process of the adapter, where nobody else looks at a model.
+"""Do without pydantic in a process of the adapter, to start faster.
 
-What reads and writes is pydantic-core's compiled module. Around it ``import pydantic_core``
-describes its schemas in typed dictionaries, and pydantic makes classes of annotations, which
-generated ones do without: together fourteen times its own time. Must be light: it is loaded before
-a process is spawned.
+Models are read and written by pydantic-core's compiled module. Its Python package and pydantic take
+fourteen times as long to import, for things that generated models do not need: typed dictionaries
+of the schemas, and classes made of annotations. This module must load fast, because it is imported
+before Codex is spawned.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 PACKAGE = "pydantic_core"
 
 CORE = "pydantic_core._pydantic_core"
-"""The compiled module."""
+"""The compiled module of pydantic-core."""
 
 TESTED = ("2.41", "2.46", "2.50")
-"""Its versions that were tested by themselves: those of `codex_acp.wire.lazy.TESTED`."""
+"""Versions of pydantic-core that were tested so: those of `codex_acp.wire.lazy.TESTED`."""
 
 _left_out = False
 
 
 def leave_out() -> None:
-    """Said first by a command whose process runs nothing but this library.
+    """Leave pydantic out of this process, in which only this library runs.
 
-    Generated models are then no pydantic models, and all else about them is the same. Does nothing
-    where somebody was faster, or the package cannot be found as usual.
+    Call it before any import of pydantic-core. Generated models are then no pydantic models, but
+    otherwise the same. Does nothing if pydantic-core is imported already or is not found.
     """
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
@@ -45,7 +45,7 @@ def leave_out() -> None:
 
 
 def is_left_out() -> bool:
-    """Whether pydantic is not needed here; loads pydantic-core if it can be so."""
+    """Return whether this process does without pydantic; may import pydantic-core to find out."""
     if not _left_out or "pydantic" in sys.modules:
         return False
     from pydantic_core import __version__
@@ -54,7 +54,7 @@ def is_left_out() -> bool:
 
 
 def core_if_loaded() -> ModuleType | None:
-    """pydantic-core's compiled module; it may not be complete yet."""
+    """Return pydantic-core's compiled module if it is imported, perhaps only in part."""
     return sys.modules.get(CORE)
 
 
@@ -67,7 +67,7 @@ def _found(package: ModuleType, name: str) -> object:
     if "MISSING" not in names:
         core = import_module(CORE)
         names |= {public: getattr(core, public) for public in core.__all__}
-        # Which the compiled module looks for among the values that it writes.
+        # The compiled module looks this name up when it writes values.
         names["MISSING"] = object()
     if name not in names:
         names.pop("__getattr__", None)

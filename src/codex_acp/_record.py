@@ -1,7 +1,7 @@
 """Small classes for what is loaded at every start: as dataclasses, at a sixth of their cost.
 
-A dataclass compiles six functions of its own; one of these compiles its ``__init__``, which is
-what its speed rests on, when its first object is made, and shares the rest.
+``@dataclass`` compiles six functions for each class. A record compiles only ``__init__``, so that
+objects are made fast, and only when the first one is made. All records share the other functions.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def record(
 ) -> Any:
     """As ``@dataclass(slots=True)``: an ``__init__`` of the annotated fields, ``==`` and a repr.
 
-    For classes without a base. A default is a value, or a factory as ``field`` takes it; what is
-    frozen can be hashed. To the functions of `dataclasses` it is one; `replace` is faster.
+    The class must have no base. A default is a value, or ``field(default_factory=…)``. A frozen
+    object can be hashed. The functions of `dataclasses` accept a record; our `replace` is faster.
     """
     if cls is None:
         return lambda made: _made(made, frozen=frozen, kw_only=kw_only, eq=eq)
@@ -38,13 +38,13 @@ def record(
 
 
 def names_of(cls: type) -> tuple[str, ...]:
-    """The names of its fields."""
+    """Return the names of the fields of a record."""
     names: tuple[str, ...] = cls.__dict__["__slots__"]
     return names
 
 
 def replace(value: T, **changes: Any) -> T:
-    """A copy with other values in some fields."""
+    """Return a copy with other values in some fields."""
     make: Any = type(value)
     copy: T = make(**{name: getattr(value, name) for name in make.__slots__} | changes)
     return copy
@@ -57,7 +57,7 @@ def _made(cls: type[T], *, frozen: bool, kw_only: bool, eq: bool) -> type[T]:
     defaults = {name: namespace.pop(name) for name in names if name in namespace}
     for left_over in ("__dict__", "__weakref__"):
         namespace.pop(left_over, None)
-    # Once: it takes out of the class what it would look for the next time.
+    # Cached: ``dataclass`` changes the class, so it cannot run twice.
     as_dataclass = cache(lambda: vars(dataclass(frozen=frozen, kw_only=kw_only, eq=eq)(cls)))
     namespace |= {
         "__slots__": names,
@@ -80,11 +80,11 @@ def _made(cls: type[T], *, frozen: bool, kw_only: bool, eq: bool) -> type[T]:
 
 
 _MAKING: Final = RLock()
-"""Held by the thread that makes one."""
+"""Held by the thread that makes a member of a class."""
 
 
 class _AtFirstUse:
-    """A member of a class that is made when it is first looked up: of most nobody ever does."""
+    """A member of a class, made at its first use: most are never used."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -147,6 +147,6 @@ def _refuse(self: Any, name: str, *_: object) -> None:
 
 
 def _restore(self: Any, state: tuple[None, dict[str, Any]]) -> None:
-    """Of a copy, and of what was pickled."""
+    """Restore the fields of a frozen object that was copied or unpickled."""
     for name, value in state[1].items():
         object.__setattr__(self, name, value)

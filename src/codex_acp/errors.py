@@ -4,14 +4,14 @@
 
     CodexAcpError
     ├── MisuseError              this program called the library wrongly
-    │   ├── UnknownOption        a keyword argument has a name or value that there is not
+    │   ├── UnknownOption        a keyword argument has an unknown name or value
     │   └── IncompleteTable      a handwritten table does not match the schema
     ├── PeerError                the other side broke its protocol
     │   ├── ErrorReply           it answered a request with a JSON-RPC error
-    │   │   ├── ServerOverloaded the app-server did so each time, because it has too much to do
+    │   │   ├── ServerOverloaded the app-server is overloaded, and refused each attempt
     │   │   └── ThreadOpenElsewhere  another process has the thread open
     │   ├── NotAnswered          Codex, stopped or hung, left a call of the agent without a reply
-    │   ├── InvalidPayload       its params or result do not fit the schema
+    │   ├── InvalidPayload       params or a result do not fit the schema
     │   ├── UnsupportedVersion   an agent answered a version of ACP that was not offered
     │   └── LineTooLong          one message was larger than the limit
     ├── TransportError           bytes can no longer travel
@@ -27,8 +27,8 @@
     ├── UntrustedGitPrograms     git would run programs of a directory that nobody trusts
     └── RpcError                 raised by a request handler: the error to answer with
 
-`codex_acp.runtime.errors` has what is only of agents, under the same branches. Each message says
-what happened and what to do next. Nothing here imports a model.
+`codex_acp.runtime.errors` has further classes for agents, below these. Each message says what
+happened and what to do next. This module imports no model.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class MisuseError(CodexAcpError):
 
 
 class UnknownOption(MisuseError, TypeError):
-    """A keyword argument that there is not; a TypeError, as Python's own refusal of one."""
+    """A keyword argument has an unknown name or value. Also a TypeError, as in Python itself."""
 
 
 class IncompleteTable(MisuseError):
@@ -103,9 +103,9 @@ class ErrorReply(PeerError):
 
 
 class ServerOverloaded(ErrorReply):
-    """The app-server answered ``-32001`` each time a call was tried; ``attempts`` tells how often.
+    """The app-server answered ``-32001`` to each of ``attempts`` attempts of a call.
 
-    None of the attempts took effect: it may be tried again later.
+    None of the attempts took effect: you may try again later.
     """
 
     def __init__(self, error: ErrorReply, attempts: int) -> None:
@@ -116,8 +116,8 @@ class ServerOverloaded(ErrorReply):
 class ThreadOpenElsewhere(ErrorReply):
     """Another process has the thread open, and Codex lets one process write it.
 
-    ``holder`` names it, ``pid`` is its process where that is known. A process of this package hands
-    over what is at rest; with ``busy`` it is one, and something runs in the thread.
+    ``holder`` names the other process, ``pid`` is its id if known. With ``busy`` it is a process of
+    this package, which hands threads over, but something runs in this one.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class InvalidPayload(PeerError):
 class UnsupportedVersion(PeerError):
     """An ACP agent answered ``initialize`` with a protocol version that was not offered.
 
-    ``answered`` is None where it answered none; ``offered`` are those of the client.
+    ``answered`` is None if the answer names no version; ``offered`` are the client's versions.
     """
 
     def __init__(self, answered: int | None, offered: Sequence[int]) -> None:
@@ -267,10 +267,10 @@ class NotLoggedIn(CodexAcpError):
 
 
 class UntrustedGitPrograms(CodexAcpError):
-    """Codex was not asked: it would have git run programs that a directory's configuration names.
+    """Nothing was sent to Codex: its git would run programs that a directory's configuration names.
 
-    ``programs`` are the file, the key and the command of each; the key is empty where a file cannot
-    be read. Nobody trusts ``directory``.
+    ``programs`` has the file, the key and the command of each; the key is empty if the file cannot
+    be read. Nobody has trusted ``directory``.
     """
 
     def __init__(

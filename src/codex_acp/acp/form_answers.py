@@ -1,11 +1,11 @@
-"""Whether what a form is answered with is what the form asked for (contract 2.5).
+"""Check the answer to a form against the form (contract 2.5). Pure.
 
-Pure, and the one check for both sides: for the agent, which passes an answer on, and for the
-client, which sends it. Problems name rules, never a value that a person typed (contract 5.2).
+The agent uses this check before it passes an answer on, and the client before it sends one.
+Problems name rules, never a value that a person typed (contract 5.2).
 
-Null is absent. A number with an integral value is an integer (JSON has one kind of number) and
-becomes an ``int``. A ``pattern`` is not tried: it is written in another language, by a stranger.
-Forms are plain JSON here, which is what both versions of ACP have alike.
+Null counts as absent. A whole number such as 3.0 counts as an integer and becomes an ``int``. A
+``pattern`` is not checked: a stranger wrote it, and in another dialect of regular expressions.
+Forms are plain JSON here, the same in both versions of ACP.
 Source: ``ElicitationSchema`` of ``schema/acp``.
 """
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**63 - 1
-"""ACP's integers are 64 bits wide; what is beyond is no longer an integer in many parsers."""
+"""ACP's integers have 64 bits; many parsers read larger ones as floats."""
 
 MAX_FIELDS: Final = 500
-"""No person fills in more; whoever asks for them wants something else."""
+"""Fields of one form: no person fills in more."""
 
 MAX_CHOICES: Final = 10_000
-"""Of all fields together: a list of countries, or of time zones, in some fields."""
+"""Choices of all fields together: enough for several lists of countries or time zones."""
 
 MAX_WORDS: Final = 1024 * 1024
 """Characters of all names, titles and descriptions together."""
 
 MAX_PROBLEMS: Final = 10
-"""More wrong fields than this help nobody; the rest is counted."""
+"""Wrong fields that are named; further ones are only counted."""
 
 
 class Choice(TypedDict, total=False):
-    """``EnumOption``."""
+    """One choice of a field: ``EnumOption`` of the schema."""
 
     const: str
     title: str
@@ -50,7 +50,7 @@ class Choice(TypedDict, total=False):
 
 
 class Items(TypedDict, total=False):
-    """``MultiSelectItems``: one or the other."""
+    """Choices of an array field, as ``enum`` or ``anyOf``: ``MultiSelectItems`` of the schema."""
 
     type: Literal["string"]
     enum: Sequence[str]
@@ -58,7 +58,8 @@ class Items(TypedDict, total=False):
 
 
 class Field(TypedDict, total=False):
-    """``ElicitationPropertySchema``: null is absent, and which keys there are, the type says."""
+    """One field: ``ElicitationPropertySchema``. Null counts as absent; ``type`` decides the
+    keys."""
 
     type: Literal["string", "integer", "number", "boolean", "array"]
     title: str | None
@@ -77,7 +78,7 @@ class Field(TypedDict, total=False):
 
 
 class Form(TypedDict, total=False):
-    """``ElicitationSchema``."""
+    """A form: ``ElicitationSchema`` of the schema."""
 
     type: Literal["object"]
     title: str | None
@@ -120,12 +121,12 @@ class InvalidContent:
 
 
 def written(model: WireModel) -> Any:
-    """A form of either version, or a field of one, as plain JSON."""
+    """Return a form of either version of ACP, or one of its fields, as plain JSON."""
     return plain(model)
 
 
 def too_large(schema: Form) -> str | None:
-    """Why a form is no form for a person; completes the sentence "it was declined because …"."""
+    """Return why a form is too large for a person, to complete "it was declined because …"."""
     properties = schema.get("properties", {})
     fields = max(len(properties), len(set(schema.get("required") or ())))
     if fields > MAX_FIELDS:
@@ -142,9 +143,9 @@ def too_large(schema: Form) -> str | None:
 
 
 def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent | InvalidContent:
-    """``content`` of an accepting answer against the schema that was asked.
+    """Check the ``content`` of an accepting answer against the form.
 
-    Absent content is that of a form in which nothing was filled in.
+    Absent content counts as a form in which the person filled in nothing.
     """
     given = content or {}
     properties = schema.get("properties", {})
@@ -167,7 +168,7 @@ def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent
         for name in required
         if name not in properties
     ]
-    # The names of these are not the form's, so they are not repeated.
+    # Not named: the form does not have these names, so a person may have typed them.
     extra = sum(name not in properties for name in given)
     if extra:
         fields = "fields" if extra > 1 else "field"
@@ -176,7 +177,7 @@ def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent
 
 
 def misfit(field: Field, value: object) -> str | None:
-    """The rule that one value breaks, to be read behind the field's name; None if it fits."""
+    """Return the rule that a value breaks, to stand after the field's name; None if it fits."""
     if not _is_known(field):
         return "is of a kind that is not known here"
     match field["type"]:
@@ -193,7 +194,7 @@ def misfit(field: Field, value: object) -> str | None:
 
 
 def choices_of(field: Field) -> tuple[tuple[str, str], ...]:
-    """The values that may be chosen, each with its title; empty where anything may be said."""
+    """Return the choices of a field as (value, title); empty if it has free text."""
     if field.get("type") == "string":
         return _choices(field.get("enum"), field.get("oneOf"))
     if field.get("type") == "array":
@@ -216,14 +217,14 @@ def _choices(
 
 
 def _as_asked(field: Field, value: object) -> object:
-    """A value that fits, with 3.0 as 3 where an integer is asked."""
+    """Return a valid value; for an integer field 3.0 becomes 3."""
     if field["type"] == "integer" and isinstance(value, float):
         return int(value)
     return value
 
 
 def _string(field: Field, value: object) -> str | None:
-    """Lengths count code points, as JSON Schema does."""
+    """Return the rule that a text breaks. Lengths are in code points, as in JSON Schema."""
     offers = field.get("enum") is not None or field.get("oneOf") is not None
     shortest, longest, form = field.get("minLength"), field.get("maxLength"), field.get("format")
     if offers and not (isinstance(value, str) and value in dict(choices_of(field))):
@@ -258,7 +259,7 @@ def _number(field: Field, value: object) -> str | None:
 
 
 def _written(bound: float) -> str:
-    """A bound as a person writes it: 3, not 3.0."""
+    """Return a bound as a person writes it: 3, not 3.0."""
     return str(int(bound)) if isinstance(bound, int) or bound.is_integer() else str(bound)
 
 

@@ -1,7 +1,7 @@
 """Check the last answer of a task against a Python type or a JSON Schema, at the driver.
 
-The agent is told the schema in its prompt, since ACP has no field for it; what it answers is
-checked here, where the type is known, so that no type has to travel.
+ACP has no field for a schema, so the prompt tells it to the agent. The answer is checked here, at
+the driver, because a worker does not have the type.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ OutputType: TypeAlias = "type[Any] | Mapping[str, Any]"
 """A type that pydantic knows, or a JSON Schema."""
 
 MAX_PROBLEMS: Final = 5
+"""Problems of one answer that are reported to the agent."""
 
 _FENCED: Final = re.compile(r"\s*```[\w-]*\n(.*?)\n?```\s*", re.DOTALL)
-"""An answer in a code fence, which models like although they are asked not to."""
+"""An answer in a code fence: models write one although the prompt asks them not to."""
 
 
 class OutputCheck:
-    """Made of what a task wants. Raises MisuseError if no answer can be held to it."""
+    """Checks answers against a type or a schema. Raises MisuseError if that cannot be checked."""
 
     def __init__(self, wanted: OutputType) -> None:
         self._adapter: Any = None
@@ -46,7 +47,7 @@ class OutputCheck:
             raise MisuseError(f"{name} cannot be an output type: {first}") from error
 
     def check(self, text: str) -> tuple[JsonValue, list[str]]:
-        """The answer as plain JSON, and what is wrong with it."""
+        """Return the answer as plain JSON, and its problems."""
         fenced = _FENCED.fullmatch(text)
         try:
             value: JsonValue = json.loads(fenced[1] if fenced else text)
@@ -67,7 +68,7 @@ class OutputCheck:
         return self._adapter.dump_python(read, mode="json", by_alias=True), []
 
     def read(self, output: JsonValue) -> object:
-        """The plain JSON as the type that was wanted; of a JSON Schema, as it is."""
+        """Return plain JSON as a value of the type; with a JSON Schema, unchanged."""
         if self._adapter is None:
             return output
         return self._adapter.validate_json(json.dumps(output))
@@ -91,7 +92,7 @@ def _validator(schema: Mapping[str, JsonValue]) -> Any:
 def checked_answer(
     check: OutputCheck | None, question: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """The answer to a worker that asks whether a text is what is wanted."""
+    """Return the reply to a worker that asks the driver to check a text."""
     text = question.get("text")
     if check is None or not isinstance(text, str):
         return {"problems": ["nothing was wanted"]}

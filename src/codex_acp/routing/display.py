@@ -1,7 +1,5 @@
 """PURE: text of others made safe and complete for a person's eyes (contract 3.8).
 
-Owns the notation for what cannot be seen. Must not know what the text is about.
-
 A character without a glyph of its own (control, bidirectional, zero-width and other format
 characters, unpaired surrogates, line separators, every space but the plain one, fillers, variation
 selectors, private-use and unassigned code points) is written as its code point in ⟦ ⟧. A ⟦ that
@@ -34,7 +32,7 @@ _NEWLINE_SIGN: Final = "\u23ce"
 _TAB_SIGN: Final = "\u21e5"
 
 _MAX_REMEMBERED: Final = 4096
-"""Characters a table keeps: enough for one person's scripts, bounded against hostile text."""
+"""Characters that a table remembers: enough for a person's scripts, few for hostile text."""
 
 _JOINERS: Final = frozenset("\u00ad\u200b\u200c\u200d\u2060")
 """Soft hyphen, zero-width space, non-joiner and joiner, word joiner: they change no direction."""
@@ -56,9 +54,9 @@ def visible(text: str, *, multiline: bool = False) -> str:
 
 
 def still_visible(text: str) -> str:
-    """`visible` on several lines, for text of which parts were made visible before.
+    """Make the rest of a text visible whose parts partly are, on several lines.
 
-    Their notation is kept, so it is not injective: not for what a person decides by.
+    A ⟦ of the text itself looks like notation here: do not use it for what a person decides by.
     """
     return visible(text, multiline=True).replace(_written_out(ord(_OPEN)), _OPEN)
 
@@ -66,24 +64,24 @@ def still_visible(text: str) -> str:
 def prose(text: str) -> str:
     """Make a long foreign text safe for a terminal: ``text``, unless it could steer that.
 
-    Kept besides what `visible` keeps: every space, joiners and variation selectors (emoji and
-    several scripts need them), private use, ⟦. Written out are control characters except newline
-    and tab, and what changes the direction or the lines of a text. So it is not injective: not for
-    what a person decides by.
+    This keeps more than `visible`: every space, joiners and variation selectors (emoji and several
+    scripts need them), private use, ⟦. It writes out control characters except newline and tab, and
+    what changes the direction or the lines of a text. Two texts may look the same: do not use it
+    for what a person decides by.
     """
     return text.translate(_PROSE)
 
 
 def is_plain(text: str, *, multiline: bool = False) -> bool:
-    """Whether all of ``text`` can be seen as it is: nothing in it is without a glyph."""
-    # No step of Python for each character: a new file may have millions.
+    """Return whether every character of ``text`` has a glyph."""
+    # Without a Python step for each character: a new file may have millions.
     if text.isascii():
         return not any(map(text.__contains__, _CONTROLS_BUT_LINES if multiline else _CONTROLS))
     return all(has_glyph(c) or (multiline and c in _LAYOUT) for c in set(text))
 
 
 def shortened(text: str, limit: int) -> str:
-    """The first ``limit`` characters of ``text``; what was cut is stated, never silent.
+    """Return the first ``limit`` characters of ``text``, and how many were cut off.
 
     Counts characters (code points) of the text as given, before or after `visible` made it longer.
     """
@@ -106,7 +104,7 @@ def inline(text: str, limit: int | None = TITLE_LIMIT) -> str:
 
 
 def as_code(shown: str) -> str:
-    """`inline`, of what is visible already."""
+    """Wrap visible text as code unless Markdown shows it as it is; see `inline`."""
     return shown if _is_inert(shown) else code_span(shown)
 
 
@@ -118,7 +116,7 @@ def code_span(text: str) -> str:
 
 
 def listed(parts: Sequence[str], limit: int = TITLE_LIMIT) -> str:
-    """``parts`` with commas, as many as ``limit`` characters hold; the rest is counted."""
+    """Join parts with commas, as many as fit in ``limit`` characters; count the rest."""
     length = 0
     for number, part in enumerate(parts):
         length += len(part) + 2
@@ -128,7 +126,7 @@ def listed(parts: Sequence[str], limit: int = TITLE_LIMIT) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """``text`` as it is, in a Markdown code block that it cannot end by itself."""
+    """Wrap ``text`` in a Markdown code block that the text cannot end."""
     runs = _FENCE.findall(text) if "```" in text else []
     longest = max(map(len, runs), default=2)
     fence = "`" * (longest + 1)
@@ -150,18 +148,19 @@ def quoted_words(server: str, text: str) -> str:
 
 
 def server_name(server: str) -> str:
-    """How a person is told which server it is."""
+    """Return the name of an MCP server for a sentence to the person."""
     return f'The MCP server "{inline(server)}"'
 
 
 def quotation(text: str) -> str:
-    """``text`` made visible, in a code block, each of its lines behind a quotation mark."""
+    """Return visible ``text`` in a code block, each line marked as a quotation."""
     lines = visible(text, multiline=True).split("\n")
     return fenced("\n".join(f"> {line}" for line in lines))
 
 
 def _is_inert(text: str) -> bool:
-    """Whether Markdown, of any kind, shows ``text`` as it is: no sign, and no sign of a list."""
+    """Return whether every Markdown shows ``text`` unchanged: it has no sign that means
+    something."""
     return not text or (_INERT.fullmatch(text) is not None and _MEANT.search(text) is None)
 
 
@@ -194,10 +193,10 @@ _BACKTICKS: Final = re.compile(r"`+")
 _INERT: Final = re.compile(
     r"""["'(/.]?[^\W_](?:[^\W_]|[ ,.;'"()/?!%+…\u2013\u2014\u201c\u201d\u2018\u2019-]|:(?= |$))*"""
 )
-"""Words, and signs that mean nothing in Markdown once a line has begun with a word."""
+"""Words, and signs without a meaning in Markdown after the first word of a line."""
 
 _MEANT: Final = re.compile(r"\A\d+[.)](?: |\Z)|--|\.\.\.(?! |\Z)|  | \Z")
-"""Where they do: a numbered list; dashes and dots that are drawn as one; spaces that are lost."""
+"""Signs that Markdown still changes: a list's number, joined dashes and dots, lost spaces."""
 
 _LINES: Final = _Notation({ord("\n"): "\n", ord("\t"): "\t", ord(_OPEN): _written_out(ord(_OPEN))})
 _ONE_LINE: Final = _Notation(

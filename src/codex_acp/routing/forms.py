@@ -1,11 +1,9 @@
-"""PURE: the form an MCP server asks for, as an ACP form (contract 2.2, 2.5).
+"""PURE: convert the form of an MCP server to an ACP form (contract 2.2, 2.5).
 
-Owns the conversion of schemas. Must not know who asks, nor what is answered.
-
-A schema is converted only if nothing of it gets lost: what ACP cannot say, or what this library
-could not check in the answer, makes it `Unrepresentable`, and the request is declined. A
-``pattern`` is among these although ACP has it: an answer would have to be matched against a
-hostile server's regular expression, in another dialect. Titles and descriptions are made visible
+A schema is converted only if nothing of it gets lost. If ACP cannot say a part of it, or this
+library could not check the answer, it is `Unrepresentable` and the request is declined. That holds
+for a ``pattern``, too, although ACP has it: the answer would have to be matched against a hostile
+server's regular expression, in another dialect. Titles and descriptions are made visible
 (`codex_acp.routing.display`); values are never changed.
 
 Sources: ``McpElicitationSchema`` of ``schema/codex``, ``ElicitationSchema`` of ``schema/acp``.
@@ -56,18 +54,18 @@ class AcpForm:
     """A form that ACP can carry without loss. No fields: a yes/no question."""
 
     schema: Form
-    """For ``elicitation/create``, and what an answer is checked against: nothing was lost."""
+    """Sent with ``elicitation/create``; the answer is checked against it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unrepresentable:
-    """Not to be asked over ACP; ``reason`` completes the sentence "it was declined because …"."""
+    """A form that ACP cannot carry; ``reason`` completes "it was declined because …"."""
 
     reason: str
 
 
 def acp_form(schema: models.McpElicitationSchema) -> AcpForm | Unrepresentable:
-    """``schema`` as an ACP form, or why that would lose something."""
+    """Return ``schema`` as an ACP form, or why that would lose something."""
     try:
         form = _form(schema)
     except LossError as loss:
@@ -166,7 +164,7 @@ def _string(at: str, asked: models.McpElicitationStringSchema) -> Field:
             made["format"] = asked.format
         case _:
             assert_never(asked.format)
-    # A default with something unseen in it would be sent by a person who has not seen it.
+    # With an invisible character in the default, a person would send what they cannot see.
     default = asked.default
     if default is not None and _fits(made, default) and is_plain(default, multiline=True):
         made["default"] = default
@@ -187,7 +185,7 @@ def _number(at: str, asked: models.McpElicitationNumberSchema) -> Field:
 
 
 def _integer(at: str, asked: models.McpElicitationNumberSchema) -> Field:
-    """Bounds are rounded inwards and kept inside the integers that ACP can carry."""
+    """Return an integer field; its bounds are rounded inwards, to integers that ACP can carry."""
     made: Field = {"type": "integer"}
     _finite(at, asked)
     low = MIN_INTEGER if asked.minimum is None else max(math.ceil(asked.minimum), MIN_INTEGER)
@@ -203,7 +201,7 @@ def _integer(at: str, asked: models.McpElicitationNumberSchema) -> Field:
 
 
 def _fits(made: Field, default: object) -> bool:
-    """A default that does not fit its own field is nobody's answer; it is left out."""
+    """Return whether a default fits its field; one that does not is left out."""
     return misfit(made, default) is None
 
 
@@ -224,7 +222,7 @@ def _ordered(at: str, low_name: str, low: float | None, high_name: str, high: fl
 def _single_choice(at: str, asked: SingleSelect) -> Field:
     made: Field = {"type": "string"}
     choices = _choices(at, asked)
-    if _need_words(asked, choices):
+    if _need_titles(asked, choices):
         made["oneOf"] = enum_options(choices)
     else:
         made["enum"] = [choice.const for choice in choices]
@@ -238,7 +236,7 @@ def _several_choices(at: str, asked: MultiSelect) -> Field:
     _ordered(at, "minItems", asked.min_items, "maxItems", asked.max_items)
     _ordered(at, "minItems", asked.min_items, "number of choices", len(choices))
     made: Field = {"type": "array"}
-    if _need_words(asked, choices):
+    if _need_titles(asked, choices):
         made["items"] = {"anyOf": enum_options(choices)}
     else:
         made["items"] = {"type": "string", "enum": [choice.const for choice in choices]}
@@ -262,8 +260,8 @@ def _choices(at: str, asked: SingleSelect | MultiSelect) -> tuple[FormChoice, ..
     return choices
 
 
-def _need_words(asked: SingleSelect | MultiSelect, choices: tuple[FormChoice, ...]) -> bool:
-    """Titled choices stay titled; bare values get words if they cannot be seen as they are."""
+def _need_titles(asked: SingleSelect | MultiSelect, choices: tuple[FormChoice, ...]) -> bool:
+    """Return whether choices need titles: they have some, or a bare value is not fully visible."""
     bare = isinstance(
         asked,
         models.McpElicitationUntitledSingleSelectEnumSchema

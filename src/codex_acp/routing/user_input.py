@@ -1,11 +1,10 @@
-"""PURE: the questions of ``item/tool/requestUserInput`` as a form, and its content as answers.
+"""PURE: make a form of the questions of ``item/tool/requestUserInput``, and answers of its content.
 
-Owns both directions. Must not know the client or the reply's way to Codex. The questions are the
-model's words.
+The model writes the questions.
 
 A question with options becomes a choice of their labels; with ``isOther`` also a text field beside
-it, of a name that no question has. A question without options becomes a text field. A choice that
-leaves no room for other words is required; everything else may be left empty. Contract 2.5: a form
+it, whose name no question has. A question without options becomes a text field. A choice
+without such a text field is required; everything else may be left empty. Contract 2.5: a form
 must not ask for secrets, so one ``isSecret`` question makes the whole request `Unrepresentable`.
 
 Source: ``ToolRequestUserInputParams`` of ``schema/codex``.
@@ -29,18 +28,18 @@ if TYPE_CHECKING:
     from codex_acp.acp.form_answers import Field, Form
 
 _OTHER: Final = "_other"
-"""Behind a question's id: the name of its text field."""
+"""Suffix to a question's id, for the name of its text field."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionFields:
-    """Where the answer to one question is found in the content."""
+    """The fields of the form that hold the answer to one question."""
 
     id: str
     choice: str | None
-    """The field with one of the labels."""
+    """The field for one of the labels; None: free words only."""
     text: str | None
-    """The field with the person's own words."""
+    """The field for the person's own words; None: labels only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +47,14 @@ class UserInputForm:
     """Questions that ACP can carry as a form."""
 
     schema: Form
-    """For ``elicitation/create``, and what an answer is checked against."""
+    """Sent with ``elicitation/create``; the answer is checked against it."""
     questions: tuple[QuestionFields, ...]
     words: tuple[str, ...]
-    """Words in which the model asks."""
+    """The questions, as the model wrote them."""
 
 
 def user_input_form(params: models.ToolRequestUserInputParams) -> UserInputForm | Unrepresentable:
-    """The questions as a form, or why they cannot be asked over ACP."""
+    """Return the questions as a form, or why ACP cannot carry them."""
     questions = params.questions
     if not questions:
         return Unrepresentable("it asks no question")
@@ -89,7 +88,7 @@ def user_input_form(params: models.ToolRequestUserInputParams) -> UserInputForm 
 def user_input_answers(
     form: UserInputForm, content: Mapping[str, object] | None
 ) -> models.ToolRequestUserInputResponse | InvalidContent:
-    """The content of an accepting answer as Codex reads it.
+    """Return the content of an accepting answer in Codex's form.
 
     Every question has an entry. It lists the chosen label, then the person's own words as typed:
     both if both were given, so that nothing a person said is lost, and nothing if the question
@@ -107,14 +106,14 @@ def user_input_answers(
 
 
 def _said(place: QuestionFields, value: Mapping[str, object]) -> list[str]:
-    """The chosen label, then the person's own words, as far as there are any."""
+    """Return the chosen label and the person's own words, those that were given."""
     choice = value.get(place.choice) if place.choice is not None else None
     text = value.get(place.text) if place.text is not None else None
     return [said for said in (choice, text or None) if isinstance(said, str)]
 
 
 def _choices(question: models.ToolRequestUserInputQuestion) -> tuple[FormChoice, ...] | None:
-    """The labels to choose from, none for a question that is answered in free words."""
+    """Return the labels to choose from, none for free words; None: a label has two meanings."""
     options = question.options or ()
     return distinct(FormChoice(o.label, o.label, o.description or None) for o in options)
 
@@ -125,7 +124,7 @@ def _add(
     fields: dict[str, Field],
     taken: set[str],
 ) -> QuestionFields:
-    """Put the fields of one question among the others."""
+    """Add the fields of one question to the form."""
     name, title = question.id, visible(question.header or question.id)
     words = visible(question.question, multiline=True)
     fields[name] = {"type": "string", "title": title, "description": words}

@@ -1,7 +1,6 @@
-"""The client's rows of the protocol: which requests of the agent are answered, and by what.
+"""The client's handler tables: which requests of the agent are answered, and by which function.
 
-Owns the tables and the look-up of the session that a request names. Must not know what a session
-does with it, nor how the agent was started.
+Finds the session that a request names, and lets it answer.
 """
 
 from __future__ import annotations
@@ -27,27 +26,28 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 answering: Final[ContextVar[bool]] = ContextVar("answering", default=False)
-"""Whether this task answers a request of an agent, in which callbacks of the program run."""
+"""Whether this task answers a request of an agent, and so may run the program's callbacks."""
 
 
 class SessionSink(Protocol):
-    """A session, as its agent's process sees it."""
+    """A session, as far as the handlers need it."""
 
     @property
     def answers(self) -> Answers:
-        """Answers to what the agent asks."""
+        """Return what answers the agent's requests for this session."""
 
     def take_update(self, update: Update) -> None:
-        """An update of this session, in order."""
+        """Take the next update of this session."""
 
     def agent_ended(self, error: TransportError) -> None:
-        """The process is gone; nothing more will come."""
+        """Note that the agent's process is gone, so that nothing more will come."""
 
 
 class Handlers:
-    """The tables for one connection. ``find`` gives the session with an id, or None.
+    """The handler tables of one connection.
 
-    ``drained`` waits until the agent has taken most of what it was sent.
+    ``find`` returns the session with an id, or None. ``drained`` waits until the agent has read
+    most of what was sent.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Handlers:
         self._complaints = Complaints()
 
     def requests(self) -> ClientRequestHandlers:
-        """A row is None exactly where the capability is not advertised."""
+        """Return the request handlers; None for each capability that is not advertised."""
         files, terminals = self._services.files, self._services.terminals is not None
         elicits = self._services.on_form is not None or self._services.on_url is not None
         return {
@@ -81,7 +81,7 @@ class Handlers:
         }
 
     def notifications(self) -> ClientNotificationHandlers:
-        """Handlers of what the agent tells."""
+        """Return the notification handlers."""
         return {
             "session/update": self._on_update,
             "elicitation/complete": self._url_done if self._services.on_url_done else None,
@@ -89,7 +89,7 @@ class Handlers:
         }
 
     def _session(self, session_id: str) -> Answers:
-        answering.set(True)  # for this task alone: each request has its own
+        answering.set(True)  # each request has a task of its own
         session = self._find(session_id)
         if session is None:
             what = "the agent asked something for %r, which is no session"
@@ -118,7 +118,7 @@ class Handlers:
     async def _terminal_output(
         self, request: types.TerminalOutputRequest
     ) -> types.TerminalOutputResponse:
-        await self._drained()  # an output that nobody takes would be kept for each time
+        await self._drained()  # else a slow agent that keeps asking fills our memory with copies
         return self._session(request.session_id).terminals.output(request.terminal_id)
 
     async def _wait_for_exit(
@@ -142,7 +142,7 @@ class Handlers:
     async def _elicit(
         self, request: types.CreateElicitationRequest
     ) -> types.CreateElicitationResponse:
-        """One that belongs to a session is the session's, so that a cancel settles it."""
+        """Ask for input. A session answers its own elicitation, so that a cancel ends it."""
         answering.set(True)
         on_form, on_url = self._services.on_form, self._services.on_url
         if isinstance(request, types.SessionFormCreateElicitationRequest) and on_form is not None:
@@ -164,7 +164,7 @@ class Handlers:
         return answer
 
     def _url_done(self, notification: types.CompleteElicitationNotification) -> None:
-        """Only what a person agreed to open can be done; any other id is to be ignored."""
+        """Report that a page is done, if the person agreed to open it; ignore any other id."""
         if notification.elicitation_id in self._opened_urls:
             self._opened_urls.remove(notification.elicitation_id)
             if self._services.on_url_done is not None:

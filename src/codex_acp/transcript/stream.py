@@ -1,7 +1,7 @@
 """The transcript as an async iterator.
 
-Owns the buffer between the transcript and one reader. Must never make the transcript wait: when
-the reader is slow, the oldest entries go, and the reader is told how many.
+A bounded buffer stands between the transcript and one reader. The transcript never waits: if the
+reader is slow, the buffer drops its oldest entries, and the reader gets their number.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ DEFAULT_LIMIT = 1024
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Stands where ``count`` entries were dropped, because they were not read in time."""
+    """Stands for ``count`` entries that were dropped, because the reader was too slow."""
 
     count: int
 
 
 class EntryStream:
-    """Entries in the order they were recorded; made by `Transcript.events`.
+    """Entries in the order in which they were recorded; made by `Transcript.events`.
 
-    Collects from the moment it is made. Ends, after what waits, when the transcript is closed;
-    at once when it is closed itself, with ``async with`` or `aclose`.
+    It collects entries as soon as it is made. When the transcript closes, the iteration ends after
+    the entries that wait. When the stream itself is closed, the iteration ends at once.
     """
 
     def __init__(self, limit: int, forget: Callable[[EntryStream], None]) -> None:
@@ -62,7 +62,7 @@ class EntryStream:
         return self
 
     async def __anext__(self) -> Entry | Dropped:
-        """The next entry, or how many are missing before it; waits for one."""
+        """Wait for the next entry and return it, or how many were dropped before it."""
         while not self._waiting:
             if self._ended:
                 raise StopAsyncIteration
@@ -73,7 +73,7 @@ class EntryStream:
         return self._waiting.popleft()
 
     async def aclose(self) -> None:
-        """Stop collecting and drop what waits; again is fine. An iteration that waits ends."""
+        """Stop collecting, drop the waiting entries and end the iteration. Idempotent."""
         self._forget(self)
         self._waiting.clear()
         self.end()
@@ -90,7 +90,7 @@ class EntryStream:
         self._wake()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """End the iteration after the entries that wait."""
         self._ended = True
         self._wake()
 

@@ -1,9 +1,8 @@
-"""PURE: lines of the wire → events.
+"""PURE: make a transcript event of each line of a connection.
 
-Owns which answer belongs to which request, and what must not be recorded because of where it
-stands in a message: what was typed into a form, and what a client gave its MCP servers. What
-looks like a secret by itself is `redaction`'s. Of the protocols it knows the names of these few
-members, and no more.
+Matches answers with their requests. Leaves out two kinds of members, whatever their values: what a
+person typed into a form, and the settings that a client gave its MCP servers. `redaction` finds
+what looks like a secret elsewhere. Of the protocols this module knows only the names used below.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAX_BODY: Final = 256 * 1024
-"""Bytes of a message that is recorded whole; of a larger one what it is, and how large."""
+"""Bytes of a message that is recorded whole; of a larger one its method and size are recorded."""
 
 MAX_OPEN: Final = 10_000
-"""Requests whose answers are waited for; one that was forgotten is answered by nobody's method."""
+"""Requests remembered until their answer; the answer to a forgotten one has no method."""
 
 MAX_TYPED: Final = 500
-"""Spellings of typed values that are looked for in what is said afterwards."""
+"""Spellings of values typed into forms, which are also removed from later messages."""
 
 MIN_TYPED: Final = 6
-"""Characters of such a value; a shorter one would be in every other word."""
+"""Characters of a typed value that is removed later; a shorter one would occur in any text."""
 
 NOT_RECORDED: Final = "[not recorded]"
-"""Stands where something was typed or given."""
+"""Written in place of a value that is left out."""
 
 _BLANK: Final[JsonValue] = NOT_RECORDED
 
@@ -56,17 +55,17 @@ _TYPED: Final = {
 }
 """Request → the member of its answer that holds what a person typed, by field."""
 
-_GIVEN: Final = re.compile(r"(?i)env|headers|(env_)?http_?headers|env_?vars|query_?params")
-"""Members whose values may be secrets, whatever their names are."""
+_SETTINGS: Final = re.compile(r"(?i)env|headers|(env_)?http_?headers|env_?vars|query_?params")
+"""Members that hold settings: all values in them may be secrets."""
 
 _METHOD: Final = re.compile(rb'"method"\s*:\s*"([^"\\]{1,100})"')
 _HEAD: Final = 2048
-"""Bytes of a large message in which its method is looked for."""
+"""Bytes at the start of a large message that are searched for its method."""
 
 _Key: TypeAlias = "tuple[WireDirection, RequestId]"
 
 
-class _About(NamedTuple):
+class _Header(NamedTuple):
     """Kind, id and method of a message."""
 
     kind: WireKind
@@ -75,7 +74,10 @@ class _About(NamedTuple):
 
 
 class WireTaps:
-    """The taps of one transcript; they share what was typed. ``record`` takes the events."""
+    """Makes the taps of one transcript, which share the typed values to remove.
+
+    ``record`` is called with each event. With ``keep_typed`` typed values are recorded.
+    """
 
     def __init__(
         self, record: Callable[[TranscriptEvent], None], *, keep_typed: bool = False
@@ -86,18 +88,18 @@ class WireTaps:
         self._connections: dict[WirePeer, int] = {"client": 0, "codex": 0}
 
     def new(self, peer: WirePeer) -> WireTap:
-        """The tap of a connection that begins now."""
+        """Return the tap of a new connection."""
         self._connections[peer] += 1
         return WireTap(self, peer, self._connections[peer])
 
     @property
     def generation(self) -> int:
-        """Which connection to Codex it is now."""
+        """Return the number of the present connection to Codex."""
         return self._connections["codex"]
 
 
 class WireTap:
-    """Sees each line of one connection. Never raises: it stands in the reader's way."""
+    """Records each line of one connection. Never raises, because the reader calls it."""
 
     def __init__(self, taps: WireTaps, peer: WirePeer, connection: int) -> None:
         self._taps = taps
@@ -124,66 +126,66 @@ class WireTap:
         if left_out is None and not isinstance(message, dict):
             left_out = "no object"
         if isinstance(message, dict):
-            about = self._look(direction, message)
+            head = self._classify(direction, message)
         else:
             found = _METHOD.search(line[:_HEAD])
-            about = _About("unread", method=found[1].decode(errors="replace") if found else None)
+            head = _Header("unread", method=found[1].decode(errors="replace") if found else None)
         return WireMessage(
-            ref=self._ref(message, about),
+            ref=self._ref(message, head),
             peer=self._peer,
             direction=direction,
             connection=self._connection,
-            kind=about.kind,
-            id=about.id,
-            method=about.method,
+            kind=head.kind,
+            id=head.id,
+            method=head.method,
             size=len(line),
-            message=self._safe(message, about) if isinstance(message, dict) else None,
+            message=self._safe(message, head) if isinstance(message, dict) else None,
             left_out=left_out,
         )
 
-    def _look(self, direction: WireDirection, message: dict[str, JsonValue]) -> _About:
+    def _classify(self, direction: WireDirection, message: dict[str, JsonValue]) -> _Header:
         method, given = message.get("method"), message.get("id")
         request_id = given if isinstance(given, str | int) else None
         if isinstance(method, str):
             if request_id is None:
-                return _About("notification", None, method)
+                return _Header("notification", None, method)
             self._open[direction, request_id] = method
-            return _About("request", request_id, method)
+            return _Header("request", request_id, method)
         if request_id is None or not ("result" in message or "error" in message):
-            return _About("error" if "error" in message else "unread", request_id)
+            return _Header("error" if "error" in message else "unread", request_id)
         asked_by: WireDirection = "sent" if direction == "received" else "received"
         kind: WireKind = "error" if "error" in message else "response"
-        return _About(kind, request_id, self._open.pop((asked_by, request_id), None))
+        return _Header(kind, request_id, self._open.pop((asked_by, request_id), None))
 
-    def _ref(self, message: JsonValue, about: _About) -> SessionRef:
+    def _ref(self, message: JsonValue, head: _Header) -> SessionRef:
         ids = {"sessionId": None, "threadId": None, "turnId": None} | _ids(message)
         return SessionRef(
             session_id=ids["sessionId"],
             thread_id=ids["threadId"],
             turn_id=ids["turnId"],
             generation=self._connection if self._peer == "codex" else self._taps.generation,
-            acp_request_id=about.id if self._peer == "client" else None,
+            acp_request_id=head.id if self._peer == "client" else None,
         )
 
-    def _safe(self, message: dict[str, JsonValue], about: _About) -> dict[str, JsonValue]:
-        """``message`` without what may not be recorded because of where it stands."""
-        if not self._taps.keep_typed and about.kind in ("response", "error"):
-            message = self._without_typed(message, about)
-        if about.kind == "notification" and "params" in message:
-            params = self._pieces.without_secrets(about.method, message["params"])
+    def _safe(self, message: dict[str, JsonValue], head: _Header) -> dict[str, JsonValue]:
+        """Return ``message`` without typed values, settings and secrets."""
+        if not self._taps.keep_typed and head.kind in ("response", "error"):
+            message = self._without_typed(message, head)
+        if head.kind == "notification" and "params" in message:
+            params = self._pieces.without_secrets(head.method, message["params"])
             message = {**message, "params": params}
         return {key: self._walk(key, value) for key, value in message.items()}
 
-    def _without_typed(self, message: dict[str, JsonValue], about: _About) -> dict[str, JsonValue]:
-        if about.kind == "error":
+    def _without_typed(self, message: dict[str, JsonValue], head: _Header) -> dict[str, JsonValue]:
+        if head.kind == "error":
             error = message.get("error")
-            if about.method in (None, *_TYPED) and isinstance(error, dict):
+            if head.method in (None, *_TYPED) and isinstance(error, dict):
                 kept = {k: v for k, v in error.items() if k in ("code", "message")}
                 return {**message, "error": kept}
             return message
-        if about.method is None:  # it may be anything
+        if head.method is None:  # the request is unknown: the result may hold typed values
             return {**message, "result": NOT_RECORDED}
-        member, result = _TYPED.get(about.method), message.get("result")
+        member, result = _TYPED.get(head.method), message.get("result")
         if member is None or not isinstance(result, dict) or result.get(member) is None:
             return message
         typed = result[member]
@@ -196,7 +198,7 @@ class WireTap:
         return {**message, "result": {**result, member: names}}
 
     def _walk(self, key: str, value: JsonValue) -> JsonValue:
-        if any(map(_GIVEN.fullmatch, key.split("."))):  # a key of settings may be dotted
+        if any(map(_SETTINGS.fullmatch, key.split("."))):  # a key of settings may be dotted
             return _without_values(value)
         if isinstance(value, str):
             for typed in sorted(self._taps.typed, key=len, reverse=True):
@@ -210,7 +212,7 @@ class WireTap:
 
 
 def _ids(message: JsonValue) -> dict[str, str | None]:
-    """The ids of session, thread and turn, from where messages have them."""
+    """Return the ids of session, thread and turn that a message names."""
     found: dict[str, str | None] = {}
     if not isinstance(message, dict):
         return found
@@ -240,7 +242,7 @@ def _texts(value: JsonValue) -> Iterator[str]:
 
 
 def _without_values(value: JsonValue) -> JsonValue:
-    """Names stay: of a table its keys, of a list of ``{name, value}`` the names."""
+    """Return a settings value without its values: the keys of a table, the names of a list."""
     if isinstance(value, dict):
         return dict.fromkeys(value, _BLANK)
     if isinstance(value, list):

@@ -228,7 +228,7 @@ class HttpLink(MessageLink):
         ready: list[bytes] = []
         for message in messages:
             arrived = self._routes.arrived(message, session)
-            if arrived.again:
+            if arrived.duplicate:
                 continue
             if arrived.replayed is not None and arrived.replayed != session:
                 await self._history(arrived.replayed)

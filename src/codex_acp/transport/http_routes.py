@@ -1,6 +1,6 @@
-"""Which stream and which headers a message of ACP over HTTP belongs to.
+"""Decide to which stream of ACP over HTTP a message belongs, and what it opens or ends.
 
-Knows the ids of what is open in both directions, and no connection: does no IO.
+Remembers the ids of open requests in both directions. Does no IO.
 Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Protocol.
 """
 
@@ -16,7 +16,7 @@ from codex_acp.transport.json_decoding import default_loads
 from codex_acp.transport.streamable_http import CLOSING, LOAD, session_named
 
 REPLAYING: Final = frozenset({LOAD, "session/resume"})
-"""Their answers end what a session's stream replays, and may come on another one."""
+"""Requests that replay a session. Their answer ends the replay, perhaps on another stream."""
 
 
 @record
@@ -25,63 +25,63 @@ class Outgoing:
 
     line: bytes
     method: str | None
-    """None of an answer."""
+    """None: the message is an answer."""
     request_id: RequestId | None
-    """Of a request; None of what nobody answers."""
+    """None: the message is a notification or an answer."""
     session: str | None
-    """Session of the stream; None: the connection's own."""
+    """The session whose stream carries the message; None: the connection's own stream."""
 
 
 @record
 class Arrived:
-    """A message that came, and what it means for the streams."""
+    """What a received message means for the streams."""
 
     opens: str | None = None
-    """A session that this side has now."""
+    """A session that the answer has opened."""
     ends: str | None = None
-    """A session that is over."""
+    """A session that the answer has closed."""
     replayed: str | None = None
-    """A session whose replay this answer ends."""
-    again: bool = False
-    """A request that is open already: it is not delivered."""
+    """A session whose replay the answer ends."""
+    duplicate: bool = False
+    """Whether the message repeats an open request: then it is not delivered."""
 
 
 @record
-class _Asked:
+class _OpenRequest:
     method: str
     session: str | None
 
 
 @record
 class HttpRoutes:
-    """Told of each message once, in order."""
+    """Keeps the open requests of one connection: each message must pass here once, in order."""
 
-    _asked: dict[RequestId, _Asked] = field(default_factory=dict)
-    """Our requests that are not answered."""
-    _questions: dict[RequestId | None, tuple[str | None, int]] = field(default_factory=dict)
-    """The peer's requests that are not answered: on which stream they came, and their hash."""
+    _our_requests: dict[RequestId, _OpenRequest] = field(default_factory=dict)
+    """Our open requests."""
+    _peer_requests: dict[RequestId | None, tuple[str | None, int]] = field(default_factory=dict)
+    """The peer's open requests: the stream on which each came, and the hash of its line."""
 
     def outgoing(self, line: bytes) -> Outgoing:
-        """A line that this program wrote."""
+        """Sort a line that this program sends."""
         message = default_loads()(line)
         assert isinstance(message, dict)
         request_id, method = message.get("id"), message.get("method")
         if method is None:
-            # None of an error about a message whose id could not be read.
-            session, _ = self._questions.pop(request_id, (None, 0))
+            # The id is None in an error about a message whose id could not be read.
+            session, _ = self._peer_requests.pop(request_id, (None, 0))
             return Outgoing(line, None, None, session)
         session = session_named(message.get("params"))
         if request_id is not None:
-            self._asked[request_id] = _Asked(method, session)
+            self._our_requests[request_id] = _OpenRequest(method, session)
         return Outgoing(line, method, request_id, session)
 
     def arrived(self, line: bytes, stream: str | None) -> Arrived:
         """Sort a message that came on a session's stream, or on the connection's (None)."""
-        if b'"id"' not in line:  # nearly all: what a session tells
+        if b'"id"' not in line:  # a notification, as nearly all lines are
             return Arrived()
         try:
             message = default_loads()(line)
-        except ValueError:  # the connection says so
+        except ValueError:  # the connection reports it
             return Arrived()
         if not isinstance(message, dict):
             return Arrived()
@@ -89,19 +89,19 @@ class HttpRoutes:
         if isinstance(request_id, bool) or not isinstance(request_id, int | str):
             return Arrived()
         if "method" in message:
-            question = self._questions.get(request_id)
+            question = self._peer_requests.get(request_id)
             if question is not None and question[1] == hash(line):
-                return Arrived(again=True)
-            self._questions.setdefault(request_id, (stream, hash(line)))
+                return Arrived(duplicate=True)
+            self._peer_requests.setdefault(request_id, (stream, hash(line)))
             return Arrived()
         return self._answered(request_id, message)
 
     def unanswered(self, session: str) -> list[RequestId]:
-        """Our requests about a session that are not answered."""
-        return [key for key, asked in self._asked.items() if asked.session == session]
+        """Return the ids of our open requests about a session."""
+        return [key for key, asked in self._our_requests.items() if asked.session == session]
 
     def is_answer(self, body: bytes, request_id: RequestId | None) -> bool:
-        """Whether a body is the answer to this request."""
+        """Return whether a body is the answer to this request."""
         try:
             message = default_loads()(body)
         except ValueError:
@@ -113,13 +113,14 @@ class HttpRoutes:
         )
 
     def refusal(self, request_id: RequestId, why: str) -> bytes | None:
-        """An answer of this side to a request of its own that cannot be sent, or gets none."""
-        if self._asked.pop(request_id, None) is None:
+        """Return an error as the answer to our own request, which could not be sent or got no
+        answer."""
+        if self._our_requests.pop(request_id, None) is None:
             return None
         return encode_error(request_id, INTERNAL_ERROR, why, version=True)
 
     def _answered(self, request_id: RequestId, message: dict[str, JsonValue]) -> Arrived:
-        asked = self._asked.pop(request_id, None)
+        asked = self._our_requests.pop(request_id, None)
         if asked is None or "result" not in message:
             return Arrived()
         result = message["result"]

@@ -1,8 +1,8 @@
-"""The class below all models: pydantic's, or in a process of the adapter one that is like it.
+"""The base class of all models: pydantic's, or `CoreModel` in a process of the adapter.
 
-Pydantic takes 50 ms to import, for what is asked of its classes by others: what reads and writes is
-pydantic-core, and generated classes come with its schemas. Where nobody else is, they stand on a
-class of the same members, of which only those are there that this library uses.
+Pydantic takes 50 ms to import. Models are read and written by pydantic-core, for which generated
+classes bring their schemas, so the adapter can do without the rest of pydantic. `CoreModel` has the
+members of ``BaseModel`` that this library uses.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from codex_acp._pydantic import is_left_out
 
 LEFT_OUT = is_left_out()
-"""Whether pydantic is, see `codex_acp._pydantic`."""
+"""Whether this process does without pydantic, see `codex_acp._pydantic`."""
 
 
 class CoreModelMeta(type):
-    """The class of `CoreModel`; of its own so that a class can be taken from it and given back."""
+    """Metaclass of `CoreModel`, so that ``__class__`` of a model's class can be assigned."""
 
 
 class CoreModel(metaclass=CoreModelMeta):
-    """Class that pydantic-core fills; its members are those of ``BaseModel`` that it needs."""
+    """A model that pydantic-core can fill: it has the members of ``BaseModel`` for that."""
 
     __slots__ = (
         "__dict__",
@@ -34,7 +34,7 @@ class CoreModel(metaclass=CoreModelMeta):
 
         @property
         def model_fields_set(self) -> set[str]:
-            """Names of the fields that were set."""
+            """Return the names of the fields that were set."""
             return self.__pydantic_fields_set__
 
         @property
@@ -43,7 +43,7 @@ class CoreModel(metaclass=CoreModelMeta):
             return self.__pydantic_extra__
 
         def model_copy(self, *, update: dict[str, Any] | None = None) -> Any:
-            """A copy that shares its values, with others in some fields."""
+            """Return a shallow copy, with other values in some fields."""
             copied = object.__new__(type(self))
             put = object.__setattr__
             put(copied, "__dict__", self.__dict__.copy())
@@ -55,7 +55,7 @@ class CoreModel(metaclass=CoreModelMeta):
             return copied
 
         def __getattr__(self, name: str) -> Any:
-            # Also before it is filled, when it has no extra members either.
+            # pydantic-core asks before it has filled the model: then there are no extra members.
             extra = {} if name == "__pydantic_extra__" else self.__pydantic_extra__ or {}
             if name in extra:
                 return extra[name]

@@ -1,7 +1,7 @@
-"""Asks one connection to Codex for the choices of options, while something else is waited for.
+"""Ask Codex for the choices of a session's options, in the background, once per connection.
 
-Models and collaboration modes are asked for once; permission profiles and the configuration for
-each working directory anew, because a project has its own. Must not know a session.
+Models and collaboration modes are asked for once. Permission profiles and the configuration are
+asked for once per working directory, because a project has its own.
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ANSWER_SECONDS: Final = 30.0
-"""How long Codex may take for one page: it may ask a server for the models of an account."""
+"""Seconds that Codex may take for one page: it may ask a server for the account's models."""
 
 MAX_PAGES: Final = 100
-"""Of one list; a cursor that repeats ends it, too."""
+"""Pages of one list; a cursor that repeats also ends the list."""
 
 
 class Place:
-    """Choices that depend on a working directory; `done` is set when all of it is known, or
-    refused."""
+    """Profiles and configuration of one working directory.
+
+    `done` is set when Codex has answered or refused every request about it.
+    """
 
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd
@@ -53,18 +55,17 @@ class Place:
         self.config: dict[str, JsonValue] | None = None
         """The effective ``config.toml``; None if it was not asked for, or refused."""
         self.read: JsonValue = None
-        """The whole answer that it is from, with its layers."""
+        """The whole answer of ``config/read``, with its layers."""
         self.untrusted: str | None = None
-        """Directory that a person could decide to trust; None: that was decided, or is not known.
-        """
+        """Directory about whose trust nobody has decided; None: decided, or not known."""
         self.trusted = False
-        """Whether that was decided since."""
+        """Whether a person has trusted ``untrusted`` since then."""
         self.done: asyncio.Event = asyncio.Event()
         self.changed: Callable[[], None] | None = None
-        """Called when all of it has come: nobody else's options depend on it."""
+        """Called when `done` is set; set by the one session whose options depend on this."""
 
     def configured(self, read: JsonValue) -> None:
-        """Codex has told the configuration: the answer of ``config/read``."""
+        """Take the answer of ``config/read``."""
         config = value_at(read, "config")
         if not isinstance(config, dict):
             return
@@ -76,9 +77,10 @@ class Place:
 
 
 class Catalogues:
-    """The lists of one connection. ``changed`` is called when one for all sessions has come.
+    """The lists of one connection: models and collaboration modes.
 
-    Until then those of an ``earlier`` connection, now lost, are the best there is.
+    ``changed`` is called when one of them has come. Until then the lists of an ``earlier``
+    connection, which is lost, are used.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class Catalogues:
         self.done: asyncio.Event = asyncio.Event()
         """Set when models and collaboration modes are known, or refused."""
         self._open = 2
-        """Lists that are asked for and have not come."""
+        """Lists that Codex has not answered yet."""
         spawn(self._ask_models)
         spawn(self._ask_collaborations)
 
@@ -107,9 +109,9 @@ class Catalogues:
         return Catalogue(self._models, self._collaborations, place.profiles)
 
     def place(self, cwd: str, *, with_config: bool, read: JsonValue = None) -> Place:
-        """Ask for what depends on a working directory; the configuration only ``with_config``.
+        """Ask for the profiles of a working directory, and ``with_config`` for its configuration.
 
-        ``read`` is the answer of a ``config/read`` there, if there is one.
+        ``read`` is the answer of an earlier ``config/read`` for the directory, if there is one.
         """
         place = Place(cwd)
         place.configured(read)
@@ -150,7 +152,7 @@ class Catalogues:
         params: dict[str, JsonValue],
         entries_of: Callable[[JsonValue], Iterator[T]],
     ) -> list[T] | None:
-        """The entries of all pages of a list; None if the first is refused."""
+        """Return the entries of all pages of a list; None if Codex refuses the first page."""
         pages: list[JsonValue] = []
         cursors: set[str] = set()
         for _ in range(MAX_PAGES):
@@ -166,7 +168,7 @@ class Catalogues:
         return [entry for page in pages for entry in entries_of(page)] if pages else None
 
     async def _call(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
-        """The result; None, with a line in the log, if Codex has none."""
+        """Call Codex and return the result; None, with a line in the log, if the call fails."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self.codex.call_raw(method, params)
@@ -180,7 +182,7 @@ class Catalogues:
 
 
 def _repository_of(cwd: str) -> str | None:
-    """The nearest folder that has ``.git``: trust in a project is by its repository."""
+    """Return the nearest folder with ``.git``, because Codex trusts a whole repository."""
     path = os.path.abspath(cwd)  # noqa: PTH100 - a string of the protocol, compared as such
     while True:
         if os.path.isdir(os.path.join(path, ".git")):  # noqa: PTH112, PTH118

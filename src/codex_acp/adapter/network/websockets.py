@@ -1,7 +1,7 @@
 """Accepting websockets: the handshake that `AccessControl` allows, then one ACP connection each.
 
-With the package ``websockets``, which is loaded when a server is started. Where streamable HTTP is
-served as well, what a connection begins with says whose it is.
+The package ``websockets`` is loaded when a server starts. If the server also serves streamable
+HTTP, the first bytes of a connection decide which of the two serves it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class AcceptedLink(WebSocketMessages):
-    """A connection whose handshake is done; the rest as in `WebSocketMessages`."""
+    """A websocket of the server, after its handshake."""
 
     def __init__(self, connection: ServerConnection, *, name: str, message_limit: int) -> None:
         super().__init__(name, message_limit)
@@ -58,11 +58,11 @@ CLOSE_SECONDS: Final = 1.0
 """For the closing handshake; then the connection is cut."""
 
 HEAD_BYTES: Final = 16 * 1024
-"""Of a request, to see whether it wants a websocket."""
+"""Bytes of a request in which its headers must end, so that a websocket is recognised."""
 
 
 class WebSocketServer:
-    """Serve each websocket connection."""
+    """Serves the websocket connections of one server."""
 
     def __init__(self, hub: Hub, access: AccessControl, pending: PendingConnections) -> None:
         self._hub = hub
@@ -71,7 +71,7 @@ class WebSocketServer:
         self._let_in: dict[ServerConnection, Token] = {}
 
     def request(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Let it in, or answer why not."""
+        """Let a connection in (None), or return the response that refuses it."""
         self._pending.discard(connection.transport)
         found = self._access.check(request.path, request.headers)
         if not isinstance(found, Refusal):
@@ -88,7 +88,7 @@ class WebSocketServer:
     def response(
         self, connection: ServerConnection, request: Request, response: Response
     ) -> Response | None:
-        """Name the connection; one that was let in and is no websocket goes again."""
+        """Add the connection's id; if the handshake failed, count the connection no longer."""
         del request
         if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
             response.headers[CONNECTION_ID] = connection.id.hex
@@ -97,7 +97,7 @@ class WebSocketServer:
         return None
 
     async def serve(self, connection: ServerConnection) -> None:
-        """Serve one that has become a websocket."""
+        """Serve a connection that has become a websocket, to its end."""
         connection_id = connection.id.hex
         limit = self._access.limits.message_bytes
         link = AcceptedLink(connection, name=f"client {connection_id[:8]}", message_limit=limit)
@@ -108,7 +108,7 @@ class WebSocketServer:
             self._left(connection)
 
     def lost(self, connection: ServerConnection) -> None:
-        """It is gone, perhaps before it has asked for anything."""
+        """Forget a connection that ended, perhaps before it sent a request."""
         self._pending.discard(connection.transport)
         self._left(connection)
 
@@ -122,15 +122,15 @@ class WebSocketServer:
 async def network_server(
     hub: Hub, access: AccessControl, sock: socket, tls: ssl.SSLContext | None, *, http: bool
 ) -> AsyncIterator[None]:
-    """Accept on ``sock`` until the end of the block; the connections are ended with it.
+    """Accept connections on ``sock`` until the end of the block, which also ends them.
 
-    Websockets; with ``http`` what wants none is served by `HttpServer`.
+    They are websockets; with ``http``, `HttpServer` serves all others.
     """
     from websockets.asyncio.server import serve
 
     pending = PendingConnections(access.limits.handshakes)
     server = WebSocketServer(hub, access, pending)
-    others = _http_server(hub, access, pending) if http else None
+    http_server = _http_server(hub, access, pending) if http else None
 
     quiet = logging.getLogger("codex_acp.adapter.network.handshakes")
     quiet.setLevel(logging.CRITICAL)  # no tracebacks of strangers: see `AccessControl.log`
@@ -140,7 +140,7 @@ async def network_server(
         sock=sock,
         process_request=server.request,
         process_response=server.response,
-        create_connection=_accepted(server, pending, tls, others),
+        create_connection=_accepted(server, pending, tls, http_server),
         compression=None,
         max_size=limits.message_bytes,
         open_timeout=HANDSHAKE_SECONDS,
@@ -154,39 +154,39 @@ async def network_server(
             yield
         finally:
             pending.abort_all()
-            if others is not None:
+            if http_server is not None:
                 with CancelScope(shield=True):
-                    await others.aclose()
+                    await http_server.aclose()
 
 
 def _accepted(
     server: WebSocketServer,
     pending: PendingConnections,
     tls: ssl.SSLContext | None,
-    others: HttpServer | None,
+    http_server: HttpServer | None,
 ) -> type[ServerConnection]:
     """Return the class of the connections that a server accepts."""
     from websockets.asyncio.server import ServerConnection
 
     class Accepted(ServerConnection):
-        """One that may not become a websocket."""
+        """A new connection; only its first bytes decide whether it becomes a websocket."""
 
         def connection_made(self, transport: Any) -> None:
             AcceptedConnection(pending, tls, self.take).begin(transport)
 
-        def take(self, transport: Any, begun: bytes) -> bool:
-            if others is not None:
-                is_websocket = _wants_websocket(begun)
+        def take(self, transport: Any, first_bytes: bytes) -> bool:
+            if http_server is not None:
+                is_websocket = _wants_websocket(first_bytes)
                 if is_websocket is None:
                     return False
                 if not is_websocket:
-                    others.take(transport, begun)
+                    http_server.take(transport, first_bytes)
                     return True
             transport.set_protocol(self)
             self._frames = WebSocketFrames(asyncio.get_running_loop().time)
             super().connection_made(transport)
-            if begun:
-                self.data_received(begun)
+            if first_bytes:
+                self.data_received(first_bytes)
             return True
 
         def data_received(self, data: bytes) -> None:
@@ -211,16 +211,16 @@ def _http_server(hub: Hub, access: AccessControl, pending: PendingConnections) -
     return HttpServer(hub, access, pending)
 
 
-def _wants_websocket(begun: bytes) -> bool | None:
-    """Whether a connection begins with the handshake of one; None if that cannot be told yet.
+def _wants_websocket(first_bytes: bytes) -> bool | None:
+    """Return whether the first bytes are a websocket's handshake; None: more bytes are needed.
 
-    Only who reads it is decided here, and each of the two takes nothing for granted.
+    This only chooses a server; each server checks the request by itself.
     """
-    if not b"GET ".startswith(begun[:4]):
+    if not b"GET ".startswith(first_bytes[:4]):
         return False
-    head, end, _ = begun.partition(b"\r\n\r\n")
+    head, end, _ = first_bytes.partition(b"\r\n\r\n")
     if not end:
-        return None if len(begun) <= HEAD_BYTES else False
+        return None if len(first_bytes) <= HEAD_BYTES else False
     lines = (line.partition(b":") for line in head.lower().split(b"\r\n"))
     return any(name == b"upgrade" and b"websocket" in value for name, _, value in lines)
 

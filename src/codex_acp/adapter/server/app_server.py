@@ -1,4 +1,4 @@
-"""The Codex app-server of an adapter: spawned first, shaken hands with once, replaced when lost."""
+"""The Codex app-server of an adapter: spawned first, initialized once, replaced when it is lost."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ logger = logging.getLogger(__name__)
 
 
 class _Lost(LaunchError):
-    """Codex has ended, too often or too early; it may start another time."""
+    """Codex ended too often or too early; a later start may succeed."""
 
 
 class AppServer:
-    """One app-server process at a time.
+    """Runs one app-server process at a time.
 
-    ``spawned`` is the process that was started before anything was imported, or why it could not
-    be; then the reason is told to whoever needs Codex, and not before. ``lock`` is shared by those
-    that start one at a time: in a new CODEX_HOME two that start at once fail. ``defaults`` are
-    those of the sessions on it, ``hello`` was said to the spawned one. ``answer_times`` bound how
+    ``spawned`` is the process that was started before the imports, or the error of its start, which
+    the first `client` call raises. Servers that share a ``lock`` start one after the other, because
+    two that start at once in a new CODEX_HOME fail. ``defaults`` are for the sessions on it.
+    ``hello`` is the handshake that the spawned process was sent already. ``answer_times`` bound how
     long Codex may take for a reply.
     """
 
@@ -64,7 +64,7 @@ class AppServer:
         self._client_info: dict[str, JsonValue] | None = None
         self._client: AppServerConnection | None = None
         self._failure: CodexAcpError | None = None
-        """Why the warm-up failed, until somebody was told."""
+        """Why `warm_up` failed, until the next `client` call raises it."""
         self._on_client: Callable[[AppServerConnection], None] | None = None
         self._before_use: Callable[[], object] = lambda: None
         self._on_refused: Callable[[RefusedRequest], None] | None = None
@@ -75,7 +75,7 @@ class AppServer:
         self._end = _End()
 
     def introduce(self, client_info: dict[str, JsonValue] | None) -> None:
-        """Say on whose behalf Codex is used; counts for handshakes that begin after this."""
+        """Set the client's name for the handshakes that begin after this."""
         self._client_info = client_info
 
     def when_started(self, callback: Callable[[AppServerConnection], None]) -> None:
@@ -83,26 +83,28 @@ class AppServer:
         self._on_client = callback
 
     def before_use(self, callback: Callable[[], object]) -> None:
-        """Call ``callback`` each time a Codex has shaken hands, before it is asked for anything."""
+        """Call ``callback`` after each handshake, before the first request."""
         self._before_use = callback
 
     def when_connected(
         self, new_tap: Callable[[], Callable[[Direction, bytes], None] | None]
     ) -> None:
-        """Have what ``new_tap`` gives see each line of every connection from now on."""
+        """Call ``new_tap`` for each new connection; its result is called with every line."""
         self._new_tap = new_tap
 
     def when_refused(self, callback: Callable[[RefusedRequest], None]) -> None:
-        """Call ``callback`` with what a client refuses by itself: an unknown method, params that
-        do not fit, a reused id; not with what is refused because this adapter ends.
+        """Call ``callback`` with each request of Codex that the connection refuses by itself.
+
+        It refuses unknown methods, params that do not fit, and reused ids. What it refuses because
+        this adapter ends is not reported.
         """
         self._on_refused = callback
 
     async def client(self) -> AppServerConnection:
-        """A client that is ready; a Codex that has ended is started again, but not for ever.
+        """Return a ready connection. Starts Codex again if it ended, but not too often.
 
-        Raises RpcError -32603 that says what is wrong with Codex and what to do, or how long one
-        that keeps ending is left alone.
+        Raises RpcError -32603, which says what is wrong with Codex and what to do, or how long
+        no new start is tried.
         """
         async with self._lock:
             if self._client is not None and not self._client.closed:
@@ -117,7 +119,8 @@ class AppServer:
             return self._client
 
     async def warm_up(self) -> None:
-        """Shake hands with Codex before anybody needs it; what goes wrong is told to who does."""
+        """Do the handshake with Codex before it is needed; the next `client` call raises a
+        failure."""
         async with self._lock:
             if self._client is None and self._failure is None:
                 try:
@@ -154,14 +157,14 @@ class AppServer:
             self._end.reason = str(error)
             raise
         except CodexAcpError as error:
-            failure = await self._no_codex(error)
+            failure = await self._why_failed(error)
             self._end.reason = str(failure)
             raise failure from error
         self._before_use()
         return client
 
-    async def _no_codex(self, error: CodexAcpError) -> LaunchError:
-        """Perhaps it is none at all, or too old to say so: ask it, and say which program failed."""
+    async def _why_failed(self, error: CodexAcpError) -> LaunchError:
+        """Return why a handshake failed: the program is no Codex, is too old, or did not start."""
         from anyio import to_thread
 
         try:
@@ -206,13 +209,13 @@ class AppServer:
 
 
 class _End(NotificationSink):
-    """A sink of the end alone, which notes why the last connection ended."""
+    """Remembers why the last connection ended."""
 
     def __init__(self) -> None:
         self.reason = "it ended by itself"
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """Take a notification, as `NotificationSink` says."""
+        """Do nothing: only the end counts."""
 
     def on_closed(self, error: TransportError | None) -> None:
         self.reason = "it ended by itself" if error is None else str(error)

@@ -1,7 +1,7 @@
 """Drive the machine of a session: make events of what arrives, and carry out its effects.
 
-The only part with a loop. What an effect brings about at once (a call on a closed connection) is
-an event behind those that wait. Belongs to the event loop's thread.
+The loop of the session. If carrying out an effect causes an event at once (a call fails because the
+connection is closed), that event joins the end of the queue. Not safe for threads.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from codex_acp.wire.model import WireModel
 
     Tap: TypeAlias = Callable[[SessionMachine, ev.Event, list[ev.Effect]], None]
-    ToldId: TypeAlias = Callable[[str], None]
-    """Is called with the id of a message."""
+    OnMessageId: TypeAlias = Callable[[str], None]
+    """Called with the id of a message."""
     OnReply: TypeAlias = Callable[[JsonValue | CodexAcpError], None]
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ MAX_PROMPTS: Final = 32
 
 
 taps: Final[list[Tap]] = []
-"""Told of each event of every session of this process, before its effects: see `record`."""
+"""Called with each event of every session of this process, before its effects: see `record`."""
 
 
 class Timings(NamedTuple):
@@ -60,11 +60,14 @@ class Timings(NamedTuple):
     free: float = 2.0
     """For the end of a turn that was given up, before the next one begins."""
     answer: float = 5.0
-    """From ``turn/started`` to the answer of the call that began the turn: usually no time."""
+    """From ``turn/started`` to the answer of the call that began the turn: usually they come
+    together."""
     silence: float = 60.0
-    """Without a notification of the thread: a model may think as long, so Codex is only asked."""
+    """Without a notification of the thread; then Codex is asked, because a model may think so
+    long."""
     stopped: float = 2.0
-    """After Codex said that the thread is idle: the end of the turn comes in the same moment."""
+    """After Codex said that the thread is idle, to the end of the turn: usually they come
+    together."""
     look_up: float = 10.0
     """For asking Codex about a turn; a healthy one answers within milliseconds."""
     steer: float = 10.0
@@ -75,27 +78,27 @@ TIMINGS: Final = Timings()
 
 
 class TurnWork(NamedTuple):
-    """A prompt that runs as a turn: the call that begins it."""
+    """The call that begins a turn for a prompt."""
 
     method: str
     params: Callable[[str], WireModel]
     """Makes the params of the call for a message of this id."""
     message: list[UserInput] | None
-    """The content that is steered into a running turn instead; None: a turn of its own."""
+    """The content with which the prompt can steer a running turn; None: it needs its own turn."""
 
 
 class LocalReply(NamedTuple):
-    """A prompt that this side answers, without a turn."""
+    """The work of a prompt that the adapter answers itself, without a turn."""
 
     run: Callable[[], Awaitable[None]]
 
 
 class NotTaken(RpcError):
-    """A prompt that failed, and of which nothing has happened: it may be run once more."""
+    """A prompt failed before it had any effect: it may be run once more."""
 
 
 class NothingRuns(RpcError):
-    """A message that was meant for a running turn alone, and there is none that could take it."""
+    """A message was only for a running turn, and no turn runs that could take it."""
 
 
 class PromptOutcome(NamedTuple):
@@ -103,9 +106,9 @@ class PromptOutcome(NamedTuple):
 
     end: PromptEnd
     usage: dict[str, JsonValue] | None = None
-    """Of the turn that this prompt began; one that was steered into a turn has none of its own."""
+    """Tokens of the turn that the prompt began; None for a prompt that steered a turn."""
     unread: bool = False
-    """Whether it failed because Codex had ended before it read anything of it."""
+    """Whether the prompt failed because Codex ended before it read any of it."""
 
 
 class PromptResult(NamedTuple):
@@ -113,81 +116,81 @@ class PromptResult(NamedTuple):
 
     stop: PromptStop
     usage: dict[str, JsonValue] | None = None
-    """Of the turn that it began."""
+    """Tokens of the turn that the prompt began."""
 
 
 class PromptHost(Protocol):
-    """The session, as far as its prompts need it."""
+    """The session of a driver: shows, asks the person, and answers the driver's questions."""
 
     @property
     def client_gone(self) -> bool:
-        """Whether nothing that is sent arrives any more."""
+        """Return whether the client is gone for good."""
 
     def message_named(self, message_id: str) -> None:
-        """A message of the client goes to Codex under this id."""
+        """Note that a message of the client is about to be sent to Codex with this id."""
 
     def settle_questions(self, turn_id: str | None) -> None:
-        """Withdraw what is asked of the person for a turn; None: all, and what sub-agents do."""
+        """Withdraw the person's questions of a turn; None: all, and those of sub-agents."""
 
     def turn_begins(self) -> None:
-        """A turn is about to be asked for."""
+        """Note that the driver is about to ask Codex for a turn."""
 
     @property
     def has_plan(self) -> bool:
-        """Whether the turn that ends now has proposed a plan that is to be asked about."""
+        """Return whether the turn that ends now proposed a plan that the person should confirm."""
 
     def plan_asked(self) -> None:
-        """Show the question about it."""
+        """Show the question whether to carry out the plan."""
 
     async def plan_approved(self) -> bool:
-        """Ask the person; return whether it is to be carried out."""
+        """Ask the person, and return whether to carry out the plan."""
 
     def plan_reviewed(self, approved: bool | None) -> None:
-        """Show what became of the question; None: withdraw it."""
+        """Show how the question about the plan ended; None: withdraw the question."""
 
     async def take_plan(self) -> TurnWork:
-        """Leave plan mode; return what carries the plan out. Raises CodexAcpError."""
+        """Leave plan mode; return the turn that carries the plan out. Raises CodexAcpError."""
 
     def plan_shown(self, message_id: str) -> None:
-        """Show the message that does, as a prompt's."""
+        """Show the message that carries out the plan, as if it were a prompt."""
 
     def show_activity(
         self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
     ) -> None:
-        """Tell what the session does, and why nothing runs any more."""
+        """Send the activity of the session; ``end``: why nothing runs any more."""
 
     def turn_over(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None:
-        """Send what is still to be sent of a turn, whose prompts are answered after this.
+        """Send the remaining updates of a turn, before its prompts are answered.
 
-        Return the tokens that it has used, as ``Usage`` of ACP, if Codex told.
+        Return the tokens that the turn used, as ACP's ``Usage``, if Codex reported them.
         """
 
     def say(self, text: str) -> None:
-        """One line for the person."""
+        """Show the person one line."""
 
 
 class _Waiting:
     """A prompt that the client waits for."""
 
     def __init__(
-        self, show: ToldId, on_accepted: ToldId | None = None, message_id: str = ""
+        self, show: OnMessageId, on_accepted: OnMessageId | None = None, message_id: str = ""
     ) -> None:
         self.id = message_id or uuid4().hex
-        """The id of its message, however often Codex is given it."""
+        """The id of the prompt's message, each time that it is sent to Codex."""
         self.work: TurnWork | LocalReply | None = None
         self.scope = CancelScope()
         """Around the preparation of the prompt, or the command that answers it."""
         self.show = show
-        """Shows its message."""
+        """Shows the message of the prompt to the client."""
         self.on_accepted = on_accepted
         self.takes_plan = False
-        """Whether it goes on behind its turn, so that it can never be run anew."""
+        """Whether the prompt carries out a plan in a second turn, and must not be run again."""
         self.outcome: asyncio.Future[PromptOutcome | None]
         self.outcome = asyncio.get_running_loop().create_future()
-        """The result; None: its turn to be answered without Codex has come."""
+        """How the prompt ended; None: `_result` runs its `LocalReply` now."""
 
-    def goes_on(self, message_id: str, work: TurnWork, show: ToldId) -> None:
-        """Its turn is over, and another message of it begins the next."""
+    def continue_with(self, message_id: str, work: TurnWork, show: OnMessageId) -> None:
+        """Continue the prompt with a second turn, which another message begins."""
         self.id, self.work, self.show, self.on_accepted = message_id, work, show, None
         self.takes_plan = True
 
@@ -204,8 +207,10 @@ class _Waiting:
 
 
 class SessionDriver:
-    """The prompts and the turn of one session. ``spawn`` starts a task that may outlive a
-    request."""
+    """Runs the prompts and the turn of one session.
+
+    ``spawn`` starts a task that may outlive the request which asked for it.
+    """
 
     def __init__(
         self, calls: TurnCalls, host: PromptHost, spawn: Spawn, timings: Timings | None = None
@@ -219,57 +224,60 @@ class SessionDriver:
         self.is_answered = self.machine.is_answered
         self._waiting: dict[str, _Waiting] = {}
         self._abandon: dict[int, Callable[[], None]] = {}
-        """Gives up the call of a number."""
+        """By the number of a call: the function that stops waiting for its reply."""
         self._written: dict[int, int | None] = {}
-        """How much had been written to Codex before the call that begins a turn, or steers."""
+        """By the number of a call that begins or steers a turn: bytes written to Codex before
+        it."""
         self._timers: dict[ev.Timer, asyncio.TimerHandle] = {}
-        self._heard = 0.0
+        self._last_activity = 0.0
         self._events: deque[ev.Event] = deque()
         self._handling = False
         self._questions = 0
-        """Asked so far."""
+        """Questions that were asked so far."""
         self._usage: dict[str, JsonValue] | None = None
         self._settled: list[asyncio.Future[None]] = []
+        """Futures of `settled` calls: done once no prompt is open and no turn runs."""
 
-    # What others may know.
+    # State.
 
     @property
     def busy(self) -> bool:
-        """Whether a prompt is not answered yet."""
+        """Return whether a prompt is not answered yet."""
         return bool(self._waiting)
 
     @property
     def running(self) -> bool:
-        """Whether a prompt's turn runs."""
+        """Return whether a turn runs that a prompt began."""
         run = self.machine.run
         return run is not None and run.starter is not None
 
     @property
     def turn(self) -> object | None:
-        """Return what runs: an equal object from its beginning to its end, None for nothing."""
+        """Return a key of the turn that runs, equal from its beginning to its end; None: no
+        turn."""
         run = self.machine.run
         return run.number if run is not None else self.machine.active or self.reviewing
 
     @property
     def reviewing(self) -> str | None:
-        """The prompt whose turn has ended, and of whose plan something is asked or done."""
+        """Return the prompt whose plan waits for the person, or is about to be carried out."""
         reviewing = (p.id for p in self.machine.prompts if isinstance(p.place, Reviews))
         return next(reviewing, None)
 
     @property
     def turn_ids(self) -> frozenset[str | None]:
-        """The names of what runs, as far as they are known."""
+        """Return the ids that Codex uses for the running turn, as far as they are known."""
         run = self.machine.run
         return frozenset([self.machine.active, *(() if run is None else run.names)])
 
     @property
     def running_turn(self) -> str | None:
-        """The turn of the prompt that runs."""
+        """Return the id of the turn that a prompt runs in."""
         run = self.machine.run
         return None if run is None else run.turn
 
     def has_begun(self, early: EarlyTurn | None) -> bool:
-        """Whether this prompt has its place: its turn was asked for, and it is not answered."""
+        """Return whether `begin` started this prompt, and it is not answered yet."""
         return early is not None and early.message_id in self._waiting
 
     # What the client asks for.
@@ -277,18 +285,18 @@ class SessionDriver:
     async def run(
         self,
         prepare: Callable[[], Awaitable[TurnWork | LocalReply]],
-        show: ToldId,
-        on_accepted: ToldId | None = None,
+        show: OnMessageId,
+        on_accepted: OnMessageId | None = None,
         *,
         joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptOutcome:
-        """Run one prompt to its end, behind those that came before it.
+        """Run one prompt to its end, after the prompts that came before it.
 
-        Takes its place in the order before anything else. ``show`` shows its message when Codex has
-        taken it, and then ``on_accepted`` is called once with the message's id. One that `begin`
-        has begun has its place. Raises RpcError if too many wait, and what ``prepare`` raises;
-        NothingRuns if it ``joins`` a turn, and none takes it.
+        The prompt joins the queue first, unless `begin` has put it there; only then ``prepare`` is
+        awaited. When Codex has taken the message, ``show`` shows it and ``on_accepted`` is called
+        once with its id. Raises RpcError if too many prompts wait, what ``prepare`` raises, and
+        NothingRuns if the prompt only ``joins`` a turn and no turn takes it.
         """
         waiting = None if early is None else self._waiting.get(early.message_id)
         if waiting is None:
@@ -304,8 +312,9 @@ class SessionDriver:
             del self._waiting[waiting.id]
             self.handle(ev.Withdrawn(waiting.id))
 
-    def begin(self, early: EarlyTurn, show: ToldId) -> None:
-        """Follow a turn that was asked for; `run` waits for its end. No prompt came before it."""
+    def begin(self, early: EarlyTurn, show: OnMessageId) -> None:
+        """Follow the turn of a session's first prompt, which was asked for early; `run` awaits
+        it."""
         waiting = self._enter(_Waiting(show, early.on_accepted, early.message_id))
         self._host.message_named(waiting.id)
         call = self.machine.calls + 1
@@ -323,11 +332,11 @@ class SessionDriver:
         self.handle(ev.Cancelled(closing))
 
     def reopened(self) -> None:
-        """The session is not closed after all."""
+        """Note that the client gave up its close of the session."""
         self.handle(ev.Reopened())
 
     def lost(self, error: TransportError | None) -> None:
-        """Codex is gone: nothing runs any more."""
+        """Note that Codex is gone, so that no turn runs any more."""
         unread = frozenset(
             call for call, written in self._written.items() if self._calls.untaken(written)
         )
@@ -336,7 +345,7 @@ class SessionDriver:
         self._written.clear()
 
     def moved(self) -> None:
-        """The thread was resumed on another Codex."""
+        """Note that the thread was resumed on another Codex."""
         self.handle(ev.Moved())
 
     async def settled(self) -> None:
@@ -347,7 +356,7 @@ class SessionDriver:
             await changed
 
     def _enter(self, waiting: _Waiting) -> _Waiting:
-        """Give a prompt its place at the end. Raises RpcError -32600 if too many wait."""
+        """Put a prompt at the end of the queue. Raises RpcError -32600 if too many wait."""
         if len(self._waiting) >= MAX_PROMPTS:
             message = f"{MAX_PROMPTS} prompts of this session are not answered yet; wait for one"
             raise RpcError(INVALID_REQUEST, message)
@@ -378,11 +387,10 @@ class SessionDriver:
             self.handle(ev.AnsweredLocally(waiting.id, end))
 
     async def _give_up(self, waiting: _Waiting) -> None:
-        """The client's ``$/cancel_request``: the answer follows the end of a turn that it alone
-        waits for.
+        """Cancel one prompt (``$/cancel_request``); wait for a turn that no other prompt shares.
 
-        When the adapter itself ends there is no client any more: no interrupt then, or Codex would
-        end the shell of a command and leave us what it started as orphans.
+        Does nothing when the adapter itself ends. An interrupt would then make Codex end the shell
+        of a command, and leave the processes that the shell started as orphans.
         """
         if self._host.client_gone:
             return
@@ -395,7 +403,7 @@ class SessionDriver:
 
     @contextmanager
     def asking(self, turn_id: str | None = None) -> Iterator[None]:
-        """While a person is asked something for a turn; None: before one."""
+        """Count a question to the person as open, in a ``with`` block; None: before a turn."""
         self._questions += 1
         question = self._questions
         self.handle(ev.Asked(question, turn_id))
@@ -408,40 +416,40 @@ class SessionDriver:
 
     def note_activity(self) -> None:
         """Note that a notification of the thread arrived: the turn is not silent."""
-        self._heard = monotonic()
+        self._last_activity = monotonic()
 
     def turn_began(self, turn_id: str, root_id: str | None) -> None:
-        """``turn/started``."""
+        """Note the beginning of a turn (``turn/started``)."""
         self.handle(ev.TurnBegan(turn_id, root_id))
 
     def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
-        """``turn/completed``, however it could be read."""
+        """Note the end of a turn (``turn/completed``), also if it did not fit the schema."""
         self.handle(ev.TurnEnded(turn_id, end, self._host.has_plan))
 
     def message_read(self, message_id: str, turn_id: str) -> None:
-        """Codex took a message of ours into a turn."""
+        """Note that Codex took a message of ours into a turn."""
         self.handle(ev.MessageRead(message_id, turn_id))
 
     def compaction_began(self, turn_id: str) -> None:
-        """A turn compacts the thread."""
+        """Note that a turn compacts the thread."""
         self.handle(ev.CompactionBegan(turn_id))
 
     def command_began(self, item_id: str) -> None:
-        """A command runs."""
+        """Note that a command runs."""
         self.handle(ev.CommandBegan(item_id))
 
     def command_ended(self, item_id: str) -> None:
-        """It does not any more."""
+        """Note that a command does not run any more."""
         self.handle(ev.CommandEnded(item_id))
 
     def thread_stopped(self) -> None:
-        """Codex says that the thread is idle, broken or closed."""
+        """Note that Codex reports the thread as idle, broken or closed."""
         self.handle(ev.ThreadStopped())
 
     # Events and effects.
 
     def handle(self, event: ev.Event) -> None:
-        """Have the machine handle an event, behind those whose effects are being carried out."""
+        """Let the machine handle an event, after all events that were queued before."""
         self._events.append(event)
         if self._handling:
             return
@@ -600,9 +608,9 @@ class SessionDriver:
             self.lost(error)
 
     def _of_call(self, call: int, on_reply: OnReply) -> OnReply:
-        """Return what handles the reply to a call.
+        """Return the callback for the reply to a call.
 
-        The end of the connection is one event for all calls, behind what was read before it.
+        If the connection ended, `lost` runs once for all calls, after everything that was read.
         """
 
         def replied(reply: JsonValue | CodexAcpError) -> None:
@@ -641,7 +649,8 @@ class SessionDriver:
             self.handle(ev.LookedUp(call, turn.id, end, ours, self._host.has_plan))
 
     async def _stop_commands(self, call: int, items: frozenset[str]) -> None:
-        """End what an interrupt has left running, and say what could not be ended."""
+        """End the commands that an interrupt left running; tell the person which ones could not
+        be."""
         ended: list[str] = []
         try:
             ended, left = await self._calls.end_commands(items)
@@ -673,7 +682,7 @@ class SessionDriver:
         waiting = self._waiting.pop(prompt, None)
         if waiting is not None:
             message_id = uuid4().hex
-            waiting.goes_on(message_id, work, self._host.plan_shown)
+            waiting.continue_with(message_id, work, self._host.plan_shown)
             self._waiting[message_id] = waiting
             self.handle(ev.PlanTaken(prompt, message_id, _kind(work)))
 
@@ -690,7 +699,7 @@ class SessionDriver:
 
     def _due(self, timer: ev.Timer) -> None:
         if timer == "silence":
-            left = self._heard + self._timings.silence - monotonic()
+            left = self._last_activity + self._timings.silence - monotonic()
             if left > 0:
                 self._set_timer(timer, left)
                 return

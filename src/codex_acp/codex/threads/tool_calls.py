@@ -1,6 +1,6 @@
 """Runs the program's tools when the model calls them (``item/tool/call``).
 
-Owns which tool a thread's call means, and the calls that run. Must not know what tools do.
+Finds the tool that a call of a thread means, and ends calls that Codex no longer waits for.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ EVERY_THREAD = None
 
 
 class _Running(NamedTuple):
-    """A call that runs."""
+    """A tool call that runs."""
 
     task: asyncio.Task[Any]
     turn_id: str
 
 
 class ToolCalls(NotificationSink):
-    """The tools of one client; a sink of all its notifications."""
+    """The tools of one client, and their running calls."""
 
     def __init__(self) -> None:
         self._tools: dict[str | None, dict[str, Tool]] = {EVERY_THREAD: {}}
@@ -41,7 +41,7 @@ class ToolCalls(NotificationSink):
     def add(
         self, tools: Iterable[Tool | Callable[..., object]], thread_id: str | None = EVERY_THREAD
     ) -> None:
-        """Answer calls of these in a thread, or in all of them.
+        """Offer tools to one thread, or to all threads.
 
         Raises MisuseError if a function cannot be a tool, or two tools have one name.
         """
@@ -49,12 +49,13 @@ class ToolCalls(NotificationSink):
         self._tools[thread_id] = known | _by_name(tools, known)
 
     def offered(self, more: Iterable[Tool | Callable[..., object]]) -> list[JsonValue]:
-        """Return the tools for ``thread/start``: every thread's, and these. Raises as `add`."""
+        """Return the tools for ``thread/start``: those of all threads, and ``more``. Raises as
+        `add`."""
         every = self._tools[EVERY_THREAD]
         return [t.spec() for t in (every | _by_name(more, every)).values()]
 
     async def handle(self, request: ItemToolCall) -> DynamicToolCallResponse:
-        """The result of one call; a failure that says so for a tool that is not there."""
+        """Run a tool and return its result; for an unknown tool, return a failure that says so."""
         key = (type(request.id), request.id)
         task = asyncio.current_task()
         if task is not None:
@@ -73,7 +74,7 @@ class ToolCalls(NotificationSink):
 
     def _find(self, request: ItemToolCall) -> Tool | None:
         params = request.params
-        if params.namespace is not None:  # ours have none
+        if params.namespace is not None:  # our tools have no namespace
             return None
         for key in (params.thread_id, EVERY_THREAD):
             found = self._tools.get(key, {}).get(params.tool)
@@ -84,9 +85,9 @@ class ToolCalls(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """End a call that Codex waits for no more.
+        """End a call that Codex no longer waits for.
 
-        Codex settles a call itself in some ends of a turn, and says nothing of it in others.
+        When a turn ends, Codex settles its calls in some cases, and says nothing in others.
         """
         if method == "serverRequest/resolved":
             request_id = value_at(params, "requestId")

@@ -1,7 +1,7 @@
-"""The ways to log in that a client is offered at ``initialize``.
+"""The login methods that ``initialize`` offers to a client.
 
-As JSON, which a process just started can send before it has loaded a model. Source: ACP page
-"Authentication", ``AuthMethod``; Codex ``LoginAccountParams``.
+They are plain JSON, so that a new process can send them before it has loaded a model.
+Source: ACP page "Authentication", ``AuthMethod``; Codex ``LoginAccountParams``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
 CHATGPT: Final = "chat-gpt"
-"""Codex's login in a browser. This id and the next two are those of OpenAI's users already."""
+"""Codex's login in a browser. Clients know this id and the next two from OpenAI's adapter."""
 
 DEVICE_CODE: Final = "chat-gpt-device-code"
-"""The same on another device, by a code that the person types there."""
+"""Codex's login on another device, where the person types a code."""
 
 API_KEY: Final = "api-key"
 """A key of the OpenAI platform, from ``_meta["api-key"].apiKey`` or the environment."""
@@ -26,10 +26,10 @@ GATEWAY: Final = "gateway"
 """A gateway of the client, from ``_meta.gateway``; for clients that say that they have one."""
 
 TERMINAL: Final = "codex-login"
-"""``codex login`` in a terminal that the client runs, where `CHATGPT` is shown in another way."""
+"""``codex login`` in a terminal of the client; offered besides a `CHATGPT` that shows a page."""
 
 ALIASES: Final = {"chatgpt": CHATGPT, "openai-api-key": API_KEY, "codex-api-key": API_KEY}
-"""The ids of an earlier adapter, Zed's, which clients send that were written for it."""
+"""Ids of Zed's earlier adapter, which clients written for it still send."""
 
 API_KEY_VARIABLES: Final = ("CODEX_API_KEY", "OPENAI_API_KEY")
 """Where the key is looked for, in this order, when the request does not carry one."""
@@ -38,41 +38,45 @@ LOGIN_ARGS: Final = ("login",)
 """Arguments that the client adds to this agent's command line for the login in a terminal."""
 
 DEVICE_CODE_ARGS: Final = (*LOGIN_ARGS, "--device-auth")
-"""The same for a login on another device."""
+"""Arguments for a login on another device, in a terminal."""
 
 TERMINAL_AUTH: Final = "terminal-auth"
-"""In ``_meta`` of ``clientCapabilities``: an older client that runs logins in a terminal, of a
-method that says in its own ``_meta`` of this name what is to be run."""
+"""Key in ``_meta`` of an older client's capabilities, and of a method. The client runs a login in a
+terminal, and the method's ``_meta`` names the command."""
 
 
 class LoginWays(NamedTuple):
     """Logins that this process can offer."""
 
     browser: bool = False
-    """It could open a browser."""
+    """Whether the process can open a browser."""
     command: tuple[str, ...] = ()
-    """Command line of this agent, for clients that do not extend the one they know."""
+    """Command line of this agent, for clients that need the whole command of a login."""
     offered: bool = True
-    """Whether its clients may log in at all."""
+    """Whether clients of the process may log in at all."""
     no_browser: bool = False
-    """Whether it was told that no browser reaches this machine, where a login's page comes back."""
+    """Whether no browser can reach this machine, which a login's page has to do at its end."""
 
 
 def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
-    """The methods for a client with these ``clientCapabilities``.
+    """Return the login methods for a client with these ``clientCapabilities``.
 
-    A login is offered to every client that can show it in any way: as a page, in a browser of this
-    machine, in a terminal. One that can do nothing of it is not offered what would end there, and
-    nobody a page that comes back to this machine where no browser reaches it.
+    A login is offered if the client can show it: as a page, in a browser of this machine, or in a
+    terminal. With ``no_browser`` the login whose page returns to this machine is not offered.
     """
     if not ways.offered:
         return []
-    pages, browser = _pages(capabilities), ways.browser
-    by_type, by_meta = _terminal(capabilities), _meta_marker(capabilities) and ways.command
+    pages, browser = _shows_pages(capabilities), ways.browser
+    by_type, by_meta = (
+        _has_terminal(capabilities),
+        _has_older_terminal(capabilities) and ways.command,
+    )
     in_terminal = by_type or by_meta
 
     def run(args: tuple[str, ...]) -> dict[str, JsonValue]:
-        return (_typed(args) if by_type else {}) | (_told(ways.command, args) if by_meta else {})
+        return (_terminal_members(args) if by_type else {}) | (
+            _older_terminal_meta(ways.command, args) if by_meta else {}
+        )
 
     methods: list[JsonValue] = []
     if not ways.no_browser and (pages or browser or in_terminal):
@@ -115,28 +119,29 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     return methods
 
 
-def _typed(args: tuple[str, ...]) -> dict[str, JsonValue]:
-    """ACP schema: AuthMethodTerminal; only for clients that advertise it."""
+def _terminal_members(args: tuple[str, ...]) -> dict[str, JsonValue]:
+    """Return the members of ``AuthMethodTerminal``, for clients that advertise
+    ``auth.terminal``."""
     return {"args": list(args), "type": "terminal"}
 
 
-def _told(command: tuple[str, ...], args: tuple[str, ...]) -> dict[str, JsonValue]:
-    """Return the ``_meta`` for clients that knew such logins before the schema had them."""
+def _older_terminal_meta(command: tuple[str, ...], args: tuple[str, ...]) -> dict[str, JsonValue]:
+    """Return the ``_meta`` for older clients, from before the schema had terminal logins."""
     program, *before = command
     run: JsonValue = {"label": "Codex login", "command": program, "args": [*before, *args]}
     return {"_meta": {TERMINAL_AUTH: run}}
 
 
-def _pages(capabilities: JsonValue) -> bool:
-    """``elicitation.url`` is advertised by any object."""
+def _shows_pages(capabilities: JsonValue) -> bool:
+    """Return whether the client shows pages: ``elicitation.url`` is an object."""
     return isinstance(value_at(capabilities, "elicitation", "url"), dict)
 
 
-def _terminal(capabilities: JsonValue) -> bool:
-    """``auth.terminal`` is true."""
+def _has_terminal(capabilities: JsonValue) -> bool:
+    """Return whether the client has terminals for logins: ``auth.terminal`` is true."""
     return value_at(capabilities, "auth", "terminal") is True
 
 
-def _meta_marker(capabilities: JsonValue) -> bool:
-    """``_meta["terminal-auth"]`` is true."""
+def _has_older_terminal(capabilities: JsonValue) -> bool:
+    """Return whether the client has them in the older way: ``_meta["terminal-auth"]`` is true."""
     return value_at(capabilities, "_meta", TERMINAL_AUTH) is True
