@@ -34,7 +34,7 @@ class Outgoing:
 
 @record
 class Arrived:
-    """What a received message means for the streams."""
+    """Effect of a received message on the streams."""
 
     opens: str | None = None
     """A session that the answer has opened."""
