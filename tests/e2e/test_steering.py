@@ -16,8 +16,8 @@ SCENES = Scenes()
 WORK = SCENES.add(
     "work",
     [Text("One."), exec_command("true", call_id="c1"), Gate("work")],
-    [Text("Two.")],
-    [Text("Three.")],  # Codex may take the two messages one after the other
+    [Gate("work"), Text("Two.")],  # Codex may cut an answer off for what came meanwhile,
+    [Gate("work"), Text("Three.")],  # and take the two messages one after the other
 )
 ALONE = SCENES.add("alone", [Text("Alone.")])
 

@@ -35,12 +35,12 @@ async def answer_steering(
     agent = agent_of(request.session_id)
     session, blocks = agent.session(request.session_id), _blocks(request, version)
     running = session.prompts.turn
-    taken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     scope = agent.preconditions.waits(session.id)  # a cancel may be right behind it
 
-    def inserted(message_id: str) -> None:
-        if not taken.done():
-            taken.set_result(message_id)
+    def inserted(_message_id: str) -> None:
+        if not taken.done():  # looked at now: the turn may end in the same read
+            taken.set_result(running is not None and session.prompts.turn == running)
 
     async def run() -> None:
         failure = RpcError(REQUEST_CANCELLED, "the session's work was cancelled before that")
@@ -57,13 +57,12 @@ async def answer_steering(
 
     agent.spawn(run)
     try:
-        await taken
+        joined = await taken
     except NothingRuns:
         return {"outcome": "promptRequired", "reason": "noRunningTurn"}
     except asyncio.CancelledError:  # the request was given up: nothing of it is sent later
         scope.cancel()
         raise
-    joined = running is not None and session.prompts.turn == running
     return {"outcome": "injected" if joined else "startedNewTurn"}
 
 
