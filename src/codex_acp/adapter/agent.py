@@ -80,7 +80,8 @@ class CodexAgent:
         ahead: LoadAhead | None = None,
     ) -> None:
         self._app_server = app_server
-        self.spawn = spawn = guarded(spawn)
+        self.spawn: Spawn = guarded(spawn)
+        spawn = self.spawn
         self._ahead = ahead
         transcript = transcript or Transcript()
         self.client: Client = Client(spawn)

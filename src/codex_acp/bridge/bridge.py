@@ -63,11 +63,15 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvent, SessionEvents
     from codex_acp.routing.ledger import Answer, Settlement
 
-Response: TypeAlias = (
-    "v1.RequestPermissionResponse | v2.RequestPermissionResponse | v1.CreateElicitationResponse "
-    "| v2.CreateElicitationResponse | Mapping[str, object]"
-)
-"""Answer of a client, as a model of either version or as it came."""
+    Response: TypeAlias = (
+        v1.RequestPermissionResponse
+        | v2.RequestPermissionResponse
+        | v1.CreateElicitationResponse
+        | v2.CreateElicitationResponse
+        | Mapping[str, object]
+    )
+    """Answer of a client, as a model of either version or as it came."""
+
 
 _COMPLETED: Final = "completed"
 

@@ -35,7 +35,7 @@ FAILED = 1
 BAD_ARGUMENTS = 2
 """Exit code for options that make no sense; the same as the parser's."""
 
-PROTOCOLS = {"auto": (1, 2), "v1": (1,), "v2": (2,)}
+PROTOCOLS: dict[str, tuple[int, ...]] = {"auto": (1, 2), "v1": (1,), "v2": (2,)}
 """``--protocol`` → the versions of ACP that a client is offered."""
 
 ADAPTER_VARIABLES = frozenset(

@@ -14,6 +14,7 @@ from typing import TypeAlias, assert_never, cast
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
 from codex_acp.testing.app_server_script import (
+    AppServerScript,
     AppServerScriptLike,
     AskClient,
     AwaitAnswer,
@@ -122,7 +123,7 @@ class AppServerPlayer:
     """
 
     def __init__(self, script: AppServerScriptLike) -> None:
-        self.script = as_app_server_script(script)
+        self.script: AppServerScript = as_app_server_script(script)
         self.received: list[JsonObject] = []
         """Every message of the client, in order."""
         self.answers: list[ClientAnswer] = []

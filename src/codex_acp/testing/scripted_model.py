@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from codex_acp.errors import MisuseError
 from codex_acp.testing.model_http import StreamPart, encode_response
-from codex_acp.testing.model_script import Fail, ModelRequest, ModelResponse, ScriptLike, as_script
+from codex_acp.testing.model_script import (
+    Fail,
+    ModelRequest,
+    ModelResponse,
+    ModelScript,
+    ScriptLike,
+    as_script,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +51,7 @@ class ScriptedModel:
     """
 
     def __init__(self, script: ScriptLike, *, gate_seconds: float = GATE_SECONDS) -> None:
-        self.script = as_script(script)
+        self.script: ModelScript = as_script(script)
         self._gate_seconds = gate_seconds
         self._streams: list[tuple[StreamPart, ...]] = []
         self._changed = threading.Condition()

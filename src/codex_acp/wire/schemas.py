@@ -33,7 +33,7 @@ Schema: TypeAlias = dict[str, Any]
 Fields: TypeAlias = dict[str, Schema]
 """Attribute → the schema of one field of a class."""
 
-CONFIG = {
+CONFIG: dict[str, bool | str] = {
     "allow_inf_nan": False,
     "extra_fields_behavior": "allow",
     "serialize_by_alias": True,

@@ -177,7 +177,7 @@ class OthersObject:
     __name__ = "check"  # how pydantic-core calls it in the place of an error
 
     def __init__(self, refuses: Refuses, tag: str, known: Iterable[str]) -> None:
-        self.refuses = refuses
+        self.refuses: Refuses = refuses
         self.tag: str = tag
         self.known: frozenset[str] = frozenset(known)
 

@@ -29,6 +29,7 @@ from codex_acp.transport.shielding import shielded
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
+    from codex_acp._last_ones import LastOnes
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import UserInput
@@ -220,8 +221,9 @@ class SessionDriver:
         self._spawn = spawn
         self._timings = timings or TIMINGS
         self.machine: SessionMachine = SessionMachine()
-        self.stale, self.answered_turns = self.machine.stale, self.machine.answered
-        self.is_answered = self.machine.is_answered
+        self.stale: set[str] = self.machine.stale
+        self.answered_turns: LastOnes[str, None] = self.machine.answered
+        self.is_answered: Callable[[str | None], bool] = self.machine.is_answered
         self._waiting: dict[str, _Waiting] = {}
         self._abandon: dict[int, Callable[[], None]] = {}
         """By the number of a call: the function that stops waiting for its reply."""

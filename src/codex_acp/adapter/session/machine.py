@@ -75,7 +75,7 @@ class SessionMachine:
         """Turns that were given up: nothing of them is shown or asked any more."""
         self.answered: LastOnes[str, None] = LastOnes(MAX_ANSWERED)
         """Turns that have ended with their prompts answered, oldest first."""
-        self.closing = False
+        self.closing: bool = False
         """Whether the client closes the session."""
         self.questions: tuple[Question, ...] = ()
         """Questions that the person has not answered, oldest first."""

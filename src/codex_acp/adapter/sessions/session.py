@@ -117,7 +117,7 @@ class Session:
         self._plan: PlanQuestion | None = None
         """Asked last."""
         self._stale, self._answered = self.prompts.stale, self.prompts.answered_turns
-        self.after_read = self.prompts.note_activity
+        self.after_read: Callable[[], None] = self.prompts.note_activity
         """Called after each read that had something for this thread."""
 
     # What the client asks for.

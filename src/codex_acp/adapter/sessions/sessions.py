@@ -150,7 +150,7 @@ class Sessions:
         self.transcript: SessionTranscript = SessionTranscript(transcript, lambda: self.generation)
         self.git_consent: GitConsent = GitConsent(self.transcript)
         """Which programs git may run for a session's directory."""
-        self.generation = 0
+        self.generation: int = 0
         """Which connection to Codex this is, counted from 1."""
         self._connection: _Connection | None = None
         self._open: dict[str, OpenSession] = {}

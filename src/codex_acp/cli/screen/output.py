@@ -373,7 +373,7 @@ class TextOutput:
                 self._held_text += len(text)
 
 
-lost = False
+lost: bool = False
 """Whether something could not be written: the command that wrote it says so."""
 
 

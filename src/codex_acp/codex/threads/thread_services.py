@@ -92,7 +92,7 @@ class ThreadServices(NotificationSink):
         self._watches: Watches | None = None
         self._closed: LastOnes[str, None] = LastOnes(MAX_PLACES)
         """Threads that Codex has closed, and nobody has opened again."""
-        self.handed = HandedThreads(client)
+        self.handed: HandedThreads = HandedThreads(client)
         client.subscribe_all(self, HEARD)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
