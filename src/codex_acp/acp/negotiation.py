@@ -1,4 +1,4 @@
-"""PURE: which version two sides speak, and ``initialize`` of one version read as another's.
+"""PURE: choose the version of ACP, and read ``initialize`` of one version as that of another.
 
 Sources: https://agentclientprotocol.com/protocol/v2/initialization, the descriptions of
 ``InitializeRequest`` and ``InitializeResponse`` in the schema of version 2, and for what an agent
@@ -29,16 +29,17 @@ _UNKNOWN: Final[dict[str, JsonValue]] = {"name": "unknown", "version": "unknown"
 
 
 def version_of(params: JsonValue) -> int | None:
-    """The ``protocolVersion`` of params or of a result; None if there is none that can be one."""
+    """Return the ``protocolVersion`` of params or of a result; None if there is no valid one."""
     version = value_at(params, "protocolVersion")
     return version if type(version) is int and 0 <= version <= MAX_VERSION else None
 
 
 def answered_version(result: JsonValue, offered: Collection[int]) -> int | None:
-    """The version that an agent's answer to ``initialize`` is of; None if it names none.
+    """Return the version of an agent's answer to ``initialize``; None if it names none.
 
-    Agents of version 1 that repeat whatever version they are asked for have spread with an example
-    of the Python SDK (its ``echo_agent.py``): an answer of version 2 says who the agent is.
+    Some agents of version 1 repeat any version that they are asked for, as an example of the Python
+    SDK does (``echo_agent.py``). Such an answer counts as version 1 if it lacks ``info``, which
+    version 2 requires.
     """
     answered = version_of(result)
     repeated = answered == 2 and 1 in offered and isinstance(result, dict) and "info" not in result
@@ -46,12 +47,11 @@ def answered_version(result: JsonValue, offered: Collection[int]) -> int | None:
 
 
 def choose_version(params: JsonValue, supported: Collection[int]) -> int:
-    """Return the version for the answer to ``initialize``: the highest at or below the requested
-    one.
+    """Return the version to answer ``initialize`` with: the highest not above the request.
 
-    One that has version 1 alone answers 1 to whatever is asked, as that version says, and one that
-    has it, too, to 0: whoever asks for that has never heard of a later one.
-    Raises RpcError: -32602 for what is no version, -32022 where nothing fits.
+    An agent of version 1 alone answers 1 to everything, as that version requires. A request for
+    version 0 counts as one for version 1.
+    Raises RpcError: -32602 for an invalid version, -32022 if no version fits.
     """
     if set(supported) == {1}:
         return 1
@@ -73,7 +73,7 @@ def choose_version(params: JsonValue, supported: Collection[int]) -> int:
 
 
 def initialize_params(params: Params, chosen: int) -> Params:
-    """``params`` as the chosen version knows them, where they were written for a newer one."""
+    """Return ``params`` for the chosen version, if they were written for a newer one."""
     requested = version_of(params)
     if not isinstance(params, dict) or requested is None or requested <= chosen:
         return params
@@ -84,8 +84,8 @@ def initialize_params(params: Params, chosen: int) -> Params:
 
 
 def _as_version_1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the name and capabilities that a client gave in version 2 alone, as version 1 has
-    them."""
+    """Return params with the client's ``info`` and ``capabilities`` under the names of version
+    1."""
     kept = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
     info, capabilities = params.get("info"), params.get("capabilities")
     if "clientInfo" not in kept and is_implementation(info):
@@ -96,7 +96,10 @@ def _as_version_1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def client_capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Those of version 2 as of version 1, where boolean options are no baseline yet."""
+    """Return capabilities of version 2 as those of version 1.
+
+    Version 2 takes boolean options for granted; in version 1 they are a capability.
+    """
     terminal = isinstance(value_at(given, "auth", "terminal"), dict)
     found: dict[str, JsonValue] = {
         "session": {"configOptions": {"boolean": {}}},
@@ -106,5 +109,5 @@ def client_capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def is_implementation(info: JsonValue) -> bool:
-    """Whether a side says of itself what it has to say."""
+    """Return whether a side gives its name and version."""
     return None not in (text_at(info, "name"), text_at(info, "version"))

@@ -1,7 +1,7 @@
-"""Define the mapping's memory of a session between two notifications.
+"""Define what the mapping remembers of a session between two notifications.
 
-Changed in place by the functions of the mapping, and by nothing else; the same notifications at
-the same times in the same order always give the same state and the same updates.
+Only the functions of the mapping change it, in place. The same notifications at the same times in
+the same order always give the same state and the same updates.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from codex_acp.routing.changes import Looks
 
 MAX_SAID: Final = 256
-"""Lines that are not repeated; a session has a handful, and a hostile server has no limit."""
+"""Lines remembered so that they are not repeated: a session has few, a hostile server many."""
 
 MAX_OWN_MESSAGES: Final = 1000
-"""Of the client, which are known as its own when Codex tells of them: far more than can wait."""
+"""Messages remembered as sent by the client, until Codex reports them: far more than can wait."""
 
 MAX_ANNOUNCED: Final = 10_000
-"""Tool calls that are known to be announced; an older one that changes is announced again."""
+"""Tool calls remembered as announced; an older one is announced again when it changes."""
 
 
 @record
@@ -45,28 +45,28 @@ class SessionState:
     """The directories that the session was opened with."""
 
     looks: Looks = field(default_factory=dict)
-    """How the disk has the paths that the next step shows."""
+    """Where the paths of the next step lead on the disk."""
 
     sent_text: dict[str, list[str]] = field(default_factory=dict)
-    """Item id → the pieces of its text that were sent; gone when a turn of the thread completes."""
+    """Item id → the sent pieces of its text; cleared when a turn of the thread completes."""
 
     thoughts: dict[str, SentThought] = field(default_factory=dict)
-    """Reasoning item id → what was sent of it; gone when a turn of the thread completes."""
+    """Reasoning item id → the sent parts; cleared when a turn of the thread completes."""
 
     remarks: dict[str, None] = field(default_factory=dict)
-    """Codex's remarks on the machine, for the session's status."""
+    """Warnings of Codex about this computer, which ``/status`` shows."""
 
     plan_explanation: str | None = None
     """The explanation of the plan that was shown last in this turn."""
 
     proposed_plan: tuple[str, str] | None = None
-    """The plan that plan mode has proposed: its item, its text; gone when a turn begins."""
+    """Item id and text of the plan that plan mode proposed; cleared when a turn begins."""
 
     is_sub_agent: bool = False
-    """Whether it is a sub-agent's thread: what it is told, no client has sent itself."""
+    """Whether this is a sub-agent's thread, whose prompts no client has sent."""
 
     own_messages: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_OWN_MESSAGES))
-    """``clientUserMessageId`` of what the client said itself; the caller adds to it."""
+    """``clientUserMessageId`` of the client's own messages; the caller adds them."""
 
     said: LastOnes[tuple[str | None, ...], None] = field(
         default_factory=partial(LastOnes, MAX_SAID)
@@ -83,47 +83,47 @@ class SessionState:
     """Tokens in the context and its size, as they were sent last."""
 
     rate_limits: dict[str, RateLimit] = field(default_factory=dict)
-    """The account's limits by their ids, as far as they were told; see `session.rate_limits`."""
+    """Limit id → the account's limit, as Codex reported it last."""
 
     titled: bool = False
     """Whether the client has a title of the session, or Codex has one that it can list."""
 
     goal: tuple[str, str] | None = None
-    """The thread's goal and its status, as they were said last."""
+    """The thread's goal and its status, as they were shown last."""
 
     open_compactions: list[str] = field(default_factory=list)
-    """Compactions that were told of and have not ended."""
+    """Ids of compactions that were announced and have not ended."""
 
     turn_errors: dict[str, models.TurnError] = field(default_factory=dict)
-    """Turn id → the last error that Codex will not retry; gone when the turn completes."""
+    """Turn id → the last error that Codex will not retry; removed when the turn completes."""
 
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
-    """Tool call id → what is remembered of it, from its announcement to its end."""
+    """Tool call id → the open call, from its announcement to its end."""
 
     cancelled_calls: set[str] = field(default_factory=set)
-    """Tool calls that were cancelled, alone or with their turn; gone at the end of the next one."""
+    """Tool calls cancelled alone or with their turn; cleared at the end of the next turn."""
 
     shadowed: set[str] = field(default_factory=set)
-    """Tool calls that were asked about when another item took their id; gone with the turn."""
+    """Tool calls with an open question whose id another item took; cleared with the turn."""
 
     background: dict[str, models.CommandExecutionThreadItem] = field(default_factory=dict)
-    """Tool call id → the command that runs on although its turn has ended, if that is told."""
+    """Tool call id → a command that outlives its turn, if the client is told of such commands."""
 
     sub_agents: dict[str, SubAgent] = field(default_factory=dict)
-    """By thread, the sub-agents of the session's own thread at any depth, in their order."""
+    """Thread id → a sub-agent of the session's thread, at any depth, oldest first."""
 
     announced: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_ANNOUNCED))
-    """Tool calls that the client knows, also ended ones, oldest first."""
+    """Ids of tool calls that were announced to the client, ended ones too, oldest first."""
 
 
 @record
 class SubAgent:
-    """A thread that another one has started, and what is known of it."""
+    """A thread that another thread has started."""
 
     thread_id: str
     parent_id: str
     call_id: str
-    """The item that started it, or was first to name it."""
+    """Id of the item that started the thread, or named it first."""
     title: str | None = None
     description: str | None = None
     turn_id: str | None = None
@@ -131,17 +131,17 @@ class SubAgent:
     last_turn: str | None = None
     """Turn that ended last."""
     started: bool = False
-    """Whether Codex says that it was started there; else a model may have named any thread."""
+    """Whether Codex reports that the thread was started so; a model can name any thread."""
     replayed: frozenset[str] = frozenset()
-    """The items of its history that were shown already."""
+    """Ids of items of its history that were shown already."""
 
     def began(self, turn_id: str | None) -> bool:
-        """Note that a turn runs; False for one that has ended: it comes behind its own end."""
+        """Note that a turn runs, and return True; return False if its end was reported already."""
         if turn_id is not None and turn_id == self.last_turn:
             return False
         self.turn_id = turn_id
         return True
 
     def ended(self, turn_id: str | None) -> None:
-        """Note that nothing runs."""
+        """Note that a turn has ended."""
         self.turn_id, self.last_turn = None, turn_id

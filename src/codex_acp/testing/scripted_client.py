@@ -1,4 +1,4 @@
-"""An ACP client that answers as a script says, and keeps what it hears: to test an agent.
+"""An ACP client that answers as a script says, and keeps what it receives: to test an agent.
 
 Owns the scripted answers. Starting the agent and the handshake are `codex_acp.acp.connect_agent`'s.
 """
@@ -56,7 +56,7 @@ class ClientTurn:
 
     @property
     def text(self) -> str:
-        """The agent's message."""
+        """Return the text of the agent's messages."""
         return "".join(
             update.content.text
             for update in self.updates
@@ -95,7 +95,7 @@ class ScriptedClient:
     connected: ConnectedAgent = field(init=False, repr=False)
     """The protocol itself: ``client.connected.side``."""
     session_id: str = field(init=False, repr=False)
-    """Of the first session."""
+    """Id of the first session."""
 
     def __post_init__(self) -> None:
         self._stack = AsyncExitStack()
@@ -127,7 +127,7 @@ class ScriptedClient:
         return await self._stack.__aexit__(*exc)
 
     async def new_session(self) -> str:
-        """Another session; its id. The first is made when the client is entered."""
+        """Open another session and return its id. ``async with`` opens the first one."""
         request = NewSessionRequest(cwd=self._directory, mcp_servers=[])
         return (await self.connected.side.session_new(request)).session_id
 

@@ -1,6 +1,6 @@
-"""``/goal``: Codex works in turns of its own until the goal is reached; the prompt lasts as long.
+"""Run ``/goal``: Codex works in turns of its own until the goal is reached.
 
-Owns one such wait. Cancelling it pauses the goal and interrupts the turn that runs.
+The prompt lasts as long. Cancelling the prompt pauses the goal and interrupts the running turn.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 5.0
-"""How long Codex may take to pause a goal and interrupt its turn."""
+"""Seconds that Codex may take to pause a goal, and again to interrupt its turn."""
 
 IDLE_SECONDS: Final = 5.0
-"""How long an active goal may stand without a turn before Codex is asked how it is."""
+"""Seconds without a turn after which Codex is asked for the state of an active goal."""
 
 
 class _Pursuit(NotificationSink):
-    """A sink of the thread: whether the goal is active, and which turn runs."""
+    """Follows in the thread's notifications whether the goal is active, and which turn runs."""
 
     def __init__(self) -> None:
         self.active = True
@@ -62,14 +62,14 @@ class _Pursuit(NotificationSink):
 
     @property
     def over(self) -> bool:
-        """Whether no turn for the goal runs or will follow."""
+        """Return whether no turn for the goal runs or will follow."""
         return self.lost is not None or (not self.active and self.turn_id is None)
 
 
 async def pursue(codex: AppServerConnection, thread_id: str, goal: ThreadGoalSetParams) -> str:
-    """Set the goal active and wait until Codex stops working on it; what became of it.
+    """Set the goal, wait until Codex stops working on it, and return a report of its state.
 
-    Raises as every call. When this is cancelled the goal is paused and its turn interrupted.
+    Raises CodexAcpError if a call fails. If cancelled, it pauses the goal and interrupts its turn.
     """
     pursuit = _Pursuit()
     codex.subscribe(thread_id, pursuit)

@@ -1,6 +1,6 @@
-"""Answers a client about the login: in, out, how it stands, and when that has changed.
+"""Handle a client's requests about the login: log in, log out, its state and its changes.
 
-Loaded with the first request: most clients ask nothing of it.
+This module is imported with the first such request: most clients send none.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ logger = logging.getLogger(__name__)
 
 
 class Logins:
-    """Of one agent and its client. ``check`` is what sessions ask before they open; ``spawn`` runs
-    what asks Codex anew.
+    """The logins of one agent and its client.
+
+    ``check`` is the check that a session makes before it opens. ``spawn`` runs a task that asks
+    Codex for the state again.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class Logins:
         self._authentication = Authentication(client)
         check.changed = self._changed
         self._told: AuthStatus | None = None
-        """As the client has it; None: it has not asked, and is told nothing."""
+        """The state that the client was sent last; None: it never asked, so it gets no updates."""
 
     async def authenticate(self, method: str, meta: dict[str, Any] | None) -> None:
         """Log in, as `Authentication.authenticate` does."""
@@ -58,8 +60,9 @@ class Logins:
             await self._authentication.authenticate(method, meta, codex)
 
     async def by_default(self, login: dict[str, Any]) -> bool:
-        """The login that whoever runs this agent has named; whether it is Codex's own, and not a
-        gateway's. Raises RpcError.
+        """Log in as ``DEFAULT_AUTH_REQUEST`` says; return whether that is Codex's own login.
+
+        A gateway is not. Raises RpcError.
         """
         method, meta = login["methodId"], login.get("_meta")
         try:
@@ -70,13 +73,13 @@ class Logins:
         return bool(method != GATEWAY)
 
     async def log_out(self) -> None:
-        """Forget all by which the model is asked: see `Authentication.log_out`, and the gateway."""
+        """Log out of Codex, and forget the gateway."""
         await self._authentication.log_out(await self._app_server.client())
         self._check.forget()
         await self._providers.log_out()
 
     async def status(self) -> dict[str, JsonValue]:
-        """``auth/status`` (unstable): never an error. The client is told of changes from now on."""
+        """Answer ``auth/status`` (unstable), and send the client each change from now on."""
         self._told = await self._now()
         return self._told.wire()
 
@@ -98,6 +101,6 @@ class Logins:
             self._client.auth_status(now.wire())
 
     def _changed(self) -> None:
-        """Somebody has logged in or out, here or elsewhere."""
+        """Send the new state: somebody has logged in or out, here or elsewhere."""
         if self._told is not None:
             self._spawn(self._tell)

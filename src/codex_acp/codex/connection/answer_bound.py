@@ -1,7 +1,6 @@
 """Bound the wait for the reply to a call: the app-server may be stopped, or have lost the call.
 
-A call that may take long is given up only where the server does not answer a trivial question
-either. Owns the timers of the calls that wait. Must not know what is called.
+A call that may take long is given up only if the server does not answer a trivial call either.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ class AnswerTimes(NamedTuple):
     """Seconds that a call waits for its reply."""
 
     reply: float = 30.0
-    """For a reply, which usually takes milliseconds; Codex may have to read a long file for it."""
+    """For a reply: usually milliseconds, more if Codex has to read a long file."""
     presence: float = 5.0
-    """For the question whether the server is there, asked while a call takes long."""
+    """For the reply to `PRESENCE`, which is sent while a call takes long."""
     silent: float = 1.0
-    """For the reply of a server that left the last call unanswered and has sent nothing since."""
+    """For a reply, if the server left an earlier call unanswered and has sent nothing since."""
 
 
 ANSWER_TIMES: Final = AnswerTimes()
@@ -57,19 +56,19 @@ PRESENCE: Final = "thread/loaded/list"
 
 
 class AnswerBound:
-    """Bound the calls of one connection."""
+    """Bounds the calls of one connection."""
 
     def __init__(self, connection: Connection, times: AnswerTimes) -> None:
         self.connection = connection
         self.times = times
         self.reads = 0
-        """Reads so far in which the server sent something."""
+        """Number of reads so far; the owner of the connection counts them here."""
         self._silent_since: int | None = None
-        """`reads` when a call was given up, if nothing has come since it was made."""
+        """`reads` at the beginning of the call that was given up last."""
 
     @property
     def silent(self) -> bool:
-        """Whether the server has sent nothing since a call that was given up was made."""
+        """Return whether the server has sent nothing since a call began that was given up."""
         return self._silent_since == self.reads
 
     async def wait(self, method: str, call: Awaitable[JsonValue]) -> JsonValue:
@@ -96,7 +95,7 @@ class _Wait:
         self._timeout = timeout
         self._question: int | None = None
         self.seconds = bound.times.silent if bound.silent else bound.times.reply
-        """How long it waits at least."""
+        """Seconds that the call waits at least."""
         self._set(self.seconds, self._due)
 
     def end(self) -> None:
@@ -119,7 +118,7 @@ class _Wait:
         try:
             self._question = post(PRESENCE, EncodedJson(b"{}"), self._is_there)
         except TransportError:
-            return  # the call hears of it, too
+            return  # the call raises it, too
         self._set(self._bound.times.presence, self._give_up)
 
     def _is_there(self, _reply: object) -> None:

@@ -1,7 +1,7 @@
-"""An event loop in a thread of its own, for code that has none.
+"""Run an event loop in a thread of its own, for code without async.
 
-Owns the thread, and what becomes of a call whose caller is interrupted. anyio's portals can do
-this too, but loading them takes longer than Codex takes to start a thread.
+If the caller of a call is interrupted (Ctrl-C), the call is cancelled. anyio's portals can do this,
+too, but take longer to import than Codex takes to start a thread.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GIVE_UP_SECONDS = 10.0
-"""How long Ctrl-C waits until what it stopped has been cleaned up: a turn takes five at most."""
+"""Seconds that Ctrl-C waits for the clean-up of the cancelled call: a turn takes five at most."""
 
 
 class LoopThread:
-    """A running event loop. A program that forgets to `stop` it can end all the same."""
+    """A running event loop. A program can end also if it forgets to `stop` the loop."""
 
     def __init__(self, name: str) -> None:
         self._ready: Future[asyncio.AbstractEventLoop] = Future()
@@ -37,11 +37,11 @@ class LoopThread:
         self._loop = self._ready.result()
 
     def call(self, function: Callable[[], Awaitable[T]]) -> T:
-        """Run a coroutine function on the loop and wait for it; may be called by many threads.
+        """Run a coroutine function on the loop and return its result. Safe for many threads.
 
-        Raises what it raises. What interrupts the waiting (KeyboardInterrupt) cancels it and is
-        raised when that is done. ConnectionClosed if the loop is stopped meanwhile. MisuseError
-        on the loop's own thread, which would wait for itself.
+        A KeyboardInterrupt cancels the coroutine, and is raised when its clean-up is done. Raises
+        what the coroutine raises; ConnectionClosed if the loop is stopped meanwhile; MisuseError on
+        the loop's own thread, which would wait for itself.
         """
         if threading.get_ident() == self._thread.ident:
             message = "this would wait for itself: it was called on the event loop; await instead"
@@ -66,13 +66,13 @@ class LoopThread:
             self._answers.discard(answer)
 
     def stop(self) -> None:
-        """Cancel what still runs, and end the thread; again is fine."""
+        """Cancel the running calls and end the thread. Idempotent."""
         if self._stopped is not None:
             self._do(self._stopped.set)
         self._thread.join()
 
     def _do(self, function: Callable[[], object]) -> None:
-        # After the end nothing runs, and what was asked too late for that is failed by `_fail`.
+        # After the end nothing runs any more: `_fail` ends a call that came too late.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
         if self._ended:
@@ -106,7 +106,7 @@ class LoopThread:
 
 
 class _Call(Generic[T]):
-    """One call on the loop, in the context of whoever made this."""
+    """One call on the loop, with the context variables of its caller."""
 
     def __init__(self, function: Callable[[], Awaitable[T]], answer: Future[T]) -> None:
         self._function = function
@@ -115,14 +115,14 @@ class _Call(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Start its task; on the loop."""
+        """Start the task of the call. Runs on the loop."""
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run(), context=self._context)
-        # The net below `_run`: a task may be cancelled before it has begun.
+        # A task that is cancelled before it begins never enters `_run`.
         self._task.add_done_callback(lambda _: self.answer.cancel())
 
     def cancel(self) -> None:
-        """Cancel it; on the loop, where it has begun before."""
+        """Cancel the task, if it has begun. Runs on the loop."""
         if self._task is not None:
             self._task.cancel()
 
