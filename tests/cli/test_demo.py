@@ -16,7 +16,7 @@ from typing import IO
 
 import pytest
 
-from codex_acp.cli.demo_script import ALLOWED, CHANGED, CONTENT, REFUSED, SCRIPT
+from codex_acp.cli.demo import ALLOWED, CHANGED, CONTENT, REFUSED, SCRIPT
 from codex_acp.testing import (
     Entry,
     Exit,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.cli.doctor import codex_checks, codex_talk, command, finding, limits, machine
+from codex_acp.cli.doctor import codex_checks, command, finding, machine
 from codex_acp.cli.doctor.editors import EDITORS, settings_for
 from codex_acp.cli.main import main
 from tests.cli.command import COMMAND, WAIT_SECONDS
@@ -153,7 +153,7 @@ def test_a_codex_that_does_not_start(
     look: Callable[..., dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(codex_talk, "START_SECONDS", 0.5 if "sleep" in app_server else 60)
+    monkeypatch.setattr(codex_checks, "START_SECONDS", 0.5 if "sleep" in app_server else 60)
     codex(app_server)
     level, text = about(look(), "start")
     assert level == "problem"
@@ -355,8 +355,8 @@ def test_a_line_is_visible_short_and_without_secrets() -> None:
 
 def test_a_program_is_ended_with_what_it_started(tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! > {shlex.quote(str(tmp_path / 'pid'))}; sleep 1000"
-    with pytest.raises(limits.TooSlow):
-        limits.run_program(["/bin/sh", "-c", script], os.environ, str(tmp_path), 0.5)
+    with pytest.raises(machine.TooSlow):
+        machine.run_program(["/bin/sh", "-c", script], os.environ, str(tmp_path), 0.5)
     pid = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 60
     while lives(pid):
@@ -388,7 +388,7 @@ def test_ctrl_c_leaves_nothing_behind(codex: Callable[..., Path], tmp_path: Path
 
 
 def test_no_part_of_a_secret_is_left_where_an_error_is_cut() -> None:
-    answers, key = codex_talk.Answers(), "sk-" + "A1b2" * 12
+    answers, key = codex_checks.Answers(), "sk-" + "A1b2" * 12
     answers.results["config"] = {"config": {"mcp_servers": {"notes": {"command": "notes"}}}}
     answers.servers["notes"] = {"status": "failed", "error": "x" * 209 + f" {key}"}
     found = codex_checks.codex_findings(answers, [], {}, [])

@@ -14,8 +14,14 @@ from codex_acp.acp.types import (
     ToolCallContent,
     ToolCallLocation,
 )
-from codex_acp.cli.screen.changes import counted, diff_lines, summary
-from codex_acp.cli.screen.tool_calls import described, outcome, title_of
+from codex_acp.cli.screen.tool_calls import (
+    counted,
+    described,
+    diff_lines,
+    outcome,
+    summary,
+    title_of,
+)
 from codex_acp.runtime import ToolCall
 
 

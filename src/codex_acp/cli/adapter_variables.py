@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from codex_acp._json import object_at
 from codex_acp.adapter.session_defaults import (
     MODE_VARIABLE,
     SessionDefaults,
     gateway_problem,
     known_mode,
+    with_value,
 )
 from codex_acp.errors import MisuseError
 from codex_acp.testing.codex_home import toml_value
@@ -30,12 +33,9 @@ CONFIG: Final = "CODEX_CONFIG"
 PROVIDER: Final = "MODEL_PROVIDER"
 LOGIN: Final = "DEFAULT_AUTH_REQUEST"
 LOGS: Final = "APP_SERVER_LOGS"
-
 LOG_NAME: Final = "app-server.log"
 """In the directory that `LOGS` names."""
-
 LOGINS: Final = ("api-key", "chat-gpt", "chat-gpt-device-code", "gateway")
-
 ACCESS: Final = frozenset(
     {
         "approval_policy",
@@ -52,24 +52,19 @@ ACCESS: Final = frozenset(
     }
 )
 """Settings that say what Codex may do, who is asked, or what it starts by itself."""
-
 _PRIVATE: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|pwd|credentials?$|cookie|(?:api|access|private)_?key"
     r"|headers|query_params|^env$"
 )
 """A key whose value no command line may show: other users of the machine can read that."""
-
 _ARGUMENTS: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
 """Arguments of a server, or a table of servers: a secret in them may look like anything."""
-
 _SERVER: Final = re.compile(r"mcp_servers\.[^.]+\.")
 """All of a server goes one way: Codex does not start where it is told of one without its command or
 address, and a thread's whole table of servers hides what the command line says of them."""
-
 _WHERE: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
 """Settings that count as well when a thread is opened with them, so that a text which looks like a
 secret can go that way."""
-
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -136,8 +131,6 @@ def _parted(
         if key not in private:
             arguments += ["-c", f"{key}={_toml(key, value)}"]
     if private and given:
-        from codex_acp.cli.overriding_settings import overridden
-
         private, given = overridden(private, whole, given)
     return arguments, private, given
 
@@ -250,3 +243,50 @@ def _log_file(directory: str | None) -> str | None:
     except OSError as error:
         raise MisuseError(f"{LOGS}: {directory!r} cannot be made: {error.strerror}") from error
     return os.path.join(directory, LOG_NAME)  # noqa: PTH118
+
+
+# ``-c KEY=VALUE`` over the settings of ``CODEX_CONFIG`` that go with each thread.
+
+
+def overridden(
+    settings: dict[str, JsonValue], whole: tuple[str, ...], arguments: Sequence[str]
+) -> tuple[dict[str, JsonValue], list[str]]:
+    """``settings`` of a thread, by dotted keys, and those of the ``arguments`` that are left.
+
+    All settings whose key begins with one of ``whole`` go with the thread.
+    """
+    left: list[str] = []
+    for option, text in zip(arguments[::2], arguments[1::2], strict=True):
+        key, _, value = text.partition("=")
+        key = key.strip()
+        settings = {name: old for name, old in settings.items() if not _is_below(name, key)}
+        table = next((name for name in settings if _is_below(key, name)), None)
+        with_thread = key.startswith(tuple(w for w in whole if _any_of(settings, w)))
+        if key in settings and not with_thread:
+            del settings[key]
+        if table is not None:
+            path = key.removeprefix(f"{table}.").split(".")
+            settings[table] = with_value(object_at(settings, table), path, _value(value))
+        elif with_thread:
+            settings[key] = _value(value)
+        else:
+            left += [option, text]
+    return settings, left
+
+
+def _is_below(key: str, table: str) -> bool:
+    return key.startswith(f"{table}.")
+
+
+def _any_of(settings: dict[str, JsonValue], prefix: str) -> bool:
+    return any(name.startswith(prefix) for name in settings)
+
+
+def _value(text: str) -> JsonValue:
+    """As Codex reads it: TOML, else the text itself; a date, which JSON lacks, is its text."""
+    try:
+        read = tomllib.loads(f"x = {text}")["x"]
+        value: JsonValue = json.loads(json.dumps(read, default=str, allow_nan=False))
+    except ValueError:
+        return text.strip().strip("\"'")
+    return value

@@ -6,52 +6,66 @@ Owns the loop from prompt to prompt, and which session it is about. What is type
 
 from __future__ import annotations
 
+import difflib
+import os
+import re
 import sys
 from collections import deque
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import in_terminal
+from prompt_toolkit.completion import Completer, Completion
+from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.output import create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
 
 from codex_acp._urls import bare_url
 from codex_acp.acp.types import (
     AgentMessageChunkSessionUpdate,
+    BooleanSessionConfigOption,
     NoticeSessionUpdate,
     UserMessageChunkSessionUpdate,
 )
 from codex_acp.cli.chat_arguments import CHOOSE, ChatOptions
-from codex_acp.cli.chat_commands import ChatCommands, Leave
-from codex_acp.cli.chat_input import ChatInput, alone
-from codex_acp.cli.endings import failed
 from codex_acp.cli.host import Host
+from codex_acp.cli.interrupts import failed
 from codex_acp.cli.logs import start_logging
 from codex_acp.cli.run import log_level
-from codex_acp.cli.screen.frame import Line
-from codex_acp.cli.screen.live import clipped
-from codex_acp.cli.screen.output import TextOutput
-from codex_acp.cli.screen.pipes import is_terminal
+from codex_acp.cli.screen.frame import Line, clipped
+from codex_acp.cli.screen.output import TextOutput, is_terminal
 from codex_acp.cli.screen.questions import Questions
 from codex_acp.cli.terminal import LineReader, size_of
 from codex_acp.errors import CodexAcpError, MisuseError, TransportError
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime.updates import text_of
+from codex_acp.transcript.private_file import open_private
 from codex_acp.transport.loop_runner import run_loop
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from typing import TextIO
 
+    from prompt_toolkit.completion import CompleteEvent
+    from prompt_toolkit.document import Document
+    from prompt_toolkit.history import History
+    from prompt_toolkit.key_binding import KeyPressEvent
+    from prompt_toolkit.output import Output
+
     from codex_acp.acp.types import SessionInfo
-    from codex_acp.runtime import AgentSpec, Session, Update
+    from codex_acp.runtime import AgentSpec, Session, Setting, Update
 
 LISTED: Final = 20
 """Sessions of which a person can choose."""
-
 TITLE_LIMIT: Final = 60
-
 LEAST_TITLE: Final = 12
 """Columns of a title that are shown however narrow the terminal is."""
-
 BETWEEN: Final = 256
 """Updates that come while nothing was asked for, and are kept until the next line is typed."""
-
 REPLAYED: Final = 2_000
 """Characters of an earlier message that are shown when its session is gone on with."""
 
@@ -225,3 +239,251 @@ def _described(info: SessionInfo, stream: TextIO, before: str) -> str:
     room = max(LEAST_TITLE, size_of(stream).columns - 2 - len(before))
     fits = clipped(title, room)
     return before + fits + "…" * (fits != title)
+
+
+# The commands of ``codex-acp-sdk chat`` itself: a line that begins with a slash and is no prompt.
+
+OURS: Final = {
+    "help": "list the commands",
+    "exit": "leave; so does Ctrl-D",
+    "quit": "leave",
+    "model": "show the model, or set it",
+    "mode": "show the mode, or set it",
+    "effort": "show how much is thought, or set it",
+    "options": "show every option, or set one: /options NAME VALUE",
+}
+ALWAYS_OURS: Final = ("help", "exit", "quit")
+"""Commands that no agent can take away."""
+ON_OFF: Final = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
+
+
+_NAME: Final = re.compile(r"[\w:-]+")
+
+
+class Leave(Exception):
+    """The person leaves."""
+
+
+class ChatCommands:
+    """Commands that are typed in one session."""
+
+    def __init__(self, screen: TextOutput, session: Session) -> None:
+        self._screen = screen
+        self._session = session
+
+    async def took(self, text: str) -> bool:
+        """Whether it was a command of ours, which is done then. Raises Leave, and as options do."""
+        words = text.split()
+        if not words[0].startswith("/"):
+            return False
+        name, rest = words[0][1:], words[1:]
+        theirs = {command.name for command in self._session.commands}
+        if name in theirs and name not in ALWAYS_OURS:
+            return False
+        if name not in OURS:
+            self._must_not_be_meant(text, name, theirs)
+            return False
+        if name in ("exit", "quit"):
+            raise Leave
+        if name == "help":
+            self._help(theirs)
+        elif name == "options":
+            await self._options(rest)
+        else:
+            await self._setting(name, _settings(self._session)[name], rest)
+        return True
+
+    @staticmethod
+    def _must_not_be_meant(text: str, name: str, theirs: set[str]) -> None:
+        """A command that nobody has is no prompt, but a path may begin one."""
+        if text.startswith("/") and theirs and _NAME.fullmatch(name):
+            near = difflib.get_close_matches(name, [*OURS, *theirs], 1)
+            hint = f"did you mean /{near[0]}?" if near else "/help lists them."
+            msg = f"there is no command /{name}; {hint} A space before it sends it as it is"
+            raise MisuseError(msg)
+
+    def _help(self, theirs: set[str]) -> None:
+        show = self._screen.described
+        for name, words in OURS.items():
+            if name in ALWAYS_OURS or name not in theirs:
+                show(f"/{name}", words)
+        if theirs:
+            self._screen.say(f"commands of {visible(self._session.agent)}:")
+        for command in self._session.commands:
+            show(f"/{visible(command.name)}", visible(command.description))
+
+    async def _options(self, rest: Sequence[str]) -> None:
+        options = self._session.options
+        if len(rest) >= 2:
+            option = options.get(rest[0])
+            word = " ".join(rest[1:])
+            is_bool = isinstance(option, BooleanSessionConfigOption)
+            await options.set(rest[0], ON_OFF.get(word.lower(), word) if is_bool else word)
+        for option in options.all:
+            self._screen.described(visible(option.id), visible(str(option.current_value)))
+
+    async def _setting(self, name: str, setting: Setting, rest: Sequence[str]) -> None:
+        if not setting:
+            self._screen.note(f"{visible(self._session.agent)} has no {name} to set")
+            return
+        if rest:
+            await setting.set(_value(setting, " ".join(rest)))
+        self._screen.note(f"{name}: {visible(str(setting.current))}")
+        if not rest:
+            for choice in setting.choices:
+                self._screen.described(visible(choice.value), visible(choice.name))
+
+
+def values_of(session: Session, name: str) -> list[str]:
+    """Return the words that may follow one of our commands, to be completed."""
+    if name == "options":
+        return [option.id for option in session.options.all]
+    setting = _settings(session).get(name)
+    return [] if setting is None else [choice.value for choice in setting.choices]
+
+
+def _settings(session: Session) -> dict[str, Setting]:
+    options = session.options
+    return {"model": options.model, "mode": options.mode, "effort": options.thought_level}
+
+
+def _value(setting: Setting, word: str) -> str:
+    """The value with this id or name. Raises MisuseError that names the nearest."""
+    for choice in setting.choices:
+        if word.casefold() in (choice.value.casefold(), choice.name.casefold()):
+            return choice.value
+    values = [choice.value for choice in setting.choices]
+    near = difflib.get_close_matches(word, values, 1, 0) if values else []
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise MisuseError(f"there is no {word!r} to choose{hint}")
+
+
+# Reads what a person types into ``codex-acp-sdk chat``: with line editing, history and
+# completion.
+
+PROMPT: Final = "> "
+DESCRIPTION_LIMIT: Final = 60
+HISTORY_LIMIT: Final = 1024 * 1024
+"""Bytes of history; a file that has more is begun anew, and the old one kept beside it."""
+
+
+class ChatInput:
+    """Reads lines. While it does, nothing else is written."""
+
+    def __init__(self, screen: TextOutput) -> None:
+        self._screen = screen
+        self._session: PromptSession[str] = PromptSession(
+            history=self._history(),
+            key_bindings=_bindings(),
+            output=_output(),
+            complete_while_typing=True,
+            enable_suspend=True,
+        )
+
+    async def line(self, session: Session) -> str:
+        """Read a line, when no question is open. Raises Leave for Ctrl-D, and for Ctrl-C twice."""
+        warned = False
+        await self._screen.free.wait()
+        with self._screen.held():
+            while True:
+                try:
+                    return await self._session.prompt_async(PROMPT, completer=_Commands(session))
+                except EOFError:
+                    raise Leave from None
+                except KeyboardInterrupt:
+                    if warned and not self._session.default_buffer.text:
+                        raise Leave from None
+                    warned = True
+                    self._screen.ask("[Ctrl-C again leaves]\n")
+
+    async def number(self, question: str, most: int) -> int:
+        """A number from 1 on; Enter is 1. Raises Leave."""
+        asking: PromptSession[str] = PromptSession(output=_output(), enable_suspend=True)
+        with self._screen.held():
+            while True:
+                try:
+                    text = (await asking.prompt_async(question)).strip()
+                except (EOFError, KeyboardInterrupt):
+                    raise Leave from None
+                if not text:
+                    return 1
+                if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most:
+                    return int(text)
+                self._screen.ask(f"[a number from 1 to {most}]\n")
+
+    def _history(self) -> History:
+        path = history_path()
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if path.exists() and path.stat().st_size > HISTORY_LIMIT:
+                path.replace(path.with_name(f"{path.name}.old"))
+            os.close(open_private(path, tighten=True))
+        except (OSError, ValueError) as error:
+            self._screen.note(f"what is typed is not kept: {visible(str(error))}")
+            return InMemoryHistory()
+        return FileHistory(str(path))
+
+
+def history_path() -> Path:
+    """Where what was typed is kept."""
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "codex-acp-sdk" / "history"
+
+
+@asynccontextmanager
+async def alone() -> AsyncIterator[None]:
+    """A question comes while a line is typed: that is put aside until it is answered."""
+    async with in_terminal():
+        yield
+
+
+class _Commands(Completer):
+    """Completes a command at the beginning, and what may follow one of ours."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get_completions(self, document: Document, _event: CompleteEvent) -> Iterator[Completion]:
+        text = document.text_before_cursor
+        if not text.startswith("/"):
+            return
+        name, space, rest = text[1:].partition(" ")
+        if space:
+            for value in values_of(self._session, name):
+                if value.startswith(rest):
+                    yield Completion(value, -len(rest), display=visible(value))
+            return
+        for word, description in self._known().items():
+            if word.startswith(name) and word.isprintable() and " " not in word:
+                yield Completion(
+                    word,
+                    -len(name),
+                    display=f"/{visible(word)}",
+                    display_meta=shortened(visible(description), DESCRIPTION_LIMIT),
+                )
+
+    def _known(self) -> dict[str, str]:
+        theirs = {command.name: command.description for command in self._session.commands}
+        return OURS | theirs | {name: OURS[name] for name in ALWAYS_OURS}
+
+
+def _output() -> Output:
+    """That never asks the terminal where its cursor is: the menu has its room without.
+
+    One that does not answer makes Ctrl-Z wait a second, in which what is typed is still read, and
+    one that answers late types it into a question.
+    """
+    output = create_output(sys.stderr)
+    if isinstance(output, Vt100_Output):
+        output.enable_cpr = False
+    return output
+
+
+def _bindings() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("escape", "enter")
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return bindings

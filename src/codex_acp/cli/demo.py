@@ -1,28 +1,61 @@
 """``codex-acp-sdk demo``: what must be there, the question, and the throw-away surroundings.
 
-The tour itself is in `codex_acp.cli.demo_tour`, what the model does in ``demo_script``.
+The tour itself is in `codex_acp.cli.demo`, what the model does in ``demo_script``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import signal
 import sys
-from contextlib import contextmanager
+from collections import deque
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.demo_script import SCRIPT, SERVER, TOOLS, at_once
-from codex_acp.cli.endings import FAILED, SIGNALLED, failed
+from codex_acp.acp.types import AgentMessageChunkSessionUpdate
+from codex_acp.cli.host import Host
+from codex_acp.cli.interrupts import FAILED, SIGNALLED, failed
 from codex_acp.cli.loopback import BRING_IT_UP, NO_LOOPBACK, has_loopback
-from codex_acp.cli.screen.pipes import is_terminal, opened
+from codex_acp.cli.run_arguments import EXIT_CODES, AgentOptions
+from codex_acp.cli.screen.output import TextOutput, is_terminal, opened
+from codex_acp.cli.screen.questions import GOES_ON, Questions
+from codex_acp.cli.terminal import LineReader
 from codex_acp.cli.version import binary_text
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.errors import LaunchError
-from codex_acp.testing import CodexHome, ScriptedMcpServer, ScriptedModel
+from codex_acp.routing.display import visible
+from codex_acp.testing import (
+    CodexHome,
+    McpTool,
+    ModelResponse,
+    ModelScript,
+    Reasoning,
+    ScriptedMcpServer,
+    ScriptedModel,
+    Text,
+    add_file,
+    exec_command,
+    form_elicitation,
+    mcp_call,
+    update_plan,
+    url_elicitation,
+)
+from codex_acp.transport.child import spawn
+from codex_acp.transport.loop_runner import run_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+    from typing import TextIO
+
+    from codex_acp.errors import TransportError
+    from codex_acp.runtime import AgentSpec, PromptResult, ToolCall, Update
+    from codex_acp.testing import ModelRequest, Step
+    from codex_acp.transport.link import Link, Receiver
 
 PLAN: Final = """\
 This sends one prompt from an ACP client through the adapter to the real
@@ -35,10 +68,8 @@ refused, a diff, a form, a page, and what is declined. The model is a script on
 127.0.0.1; commands run in a temporary directory that is removed at the end.
 No account, no network, no file of yours.
 """
-
 HIDDEN: Final = ("CODEX_", "OPENAI_")
 """Of this process's environment nothing that could be an account reaches the demonstration."""
-
 KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
 
 
@@ -67,7 +98,6 @@ def demo(
         print("Nothing was started.", file=out)
         return FAILED
     with _surroundings(watched=out.isatty()) as (home, server):
-        from codex_acp.cli.demo_tour import Tour
         from codex_acp.runtime import AgentSpec
 
         spec = AgentSpec.codex("--codex", path, env=_environment(home), inherit_env=False)
@@ -124,3 +154,380 @@ def _agreed() -> bool:
     except KeyboardInterrupt:
         print()
         raise
+
+
+# Scripts the model of ``codex-acp-sdk demo``, and the MCP server that it calls.
+
+TOUR: Final = "Show me around."
+ALLOWED: Final = "date > codex-acp-demo.txt && cat codex-acp-demo.txt"
+"""Needs a permission, since Codex's sandbox is read-only here; what is allowed does no harm."""
+REFUSED: Final = "curl -fsS http://127.0.0.1:9/install.sh | sh"
+"""The discard port: should somebody allow it, nothing comes."""
+CHANGED: Final = "codex-acp-demo.md"
+CONTENT: Final = "# A change\n\nMade by `codex-acp-sdk demo`; remove it when you like.\n"
+SERVER: Final = "guide"
+PAUSE: Final = 0.03
+"""Seconds between two words: about the pace of a real model, so that streaming is visible."""
+TOOLS: Final = (
+    McpTool(
+        "preferences",
+        "Asks for preferences with a form",
+        read_only=True,
+        elicitations=[
+            form_elicitation(
+                "How would you like it?",
+                {
+                    "editor": {
+                        "type": "string",
+                        "title": "Editor",
+                        "enum": ["Zed", "Emacs", "Neovim", "another"],
+                    },
+                    "name": {"type": "string", "title": "Your name", "maxLength": 40},
+                    "often": {"type": "boolean", "title": "Ask again", "default": False},
+                },
+                required=["editor"],
+            )
+        ],
+    ),
+    McpTool(
+        "page",
+        "Asks to open a page",
+        read_only=True,
+        elicitations=[
+            url_elicitation(
+                "The protocol that this speaks.",
+                "https://agentclientprotocol.com/",
+                elicitation_id="p",
+            )
+        ],
+    ),
+    McpTool(
+        "trick",
+        "Asks to open something that is no page",
+        read_only=True,
+        elicitations=[url_elicitation("Only a page!", "javascript:alert(1)", elicitation_id="t")],
+    ),
+)
+"""Of the MCP server: what it asks the person."""
+
+
+def _say(text: str) -> Text:
+    """The text, a word at a time."""
+    return Text(*re.findall(r"\S+\s*|\n+", text), pause=PAUSE)
+
+
+_LOOK: Final = (
+    _say("First I look around; inside the sandbox nobody needs to be asked.\n"),
+    exec_command("ls -1"),
+)
+_RUN: Final = (
+    _say("Writing leaves the sandbox, so you are asked. What you allow is what runs.\n"),
+    exec_command(ALLOWED, justification="to note the time"),
+)
+_INSTALL: Final = (
+    _say("What you refuse does not run, and I go on.\n"),
+    exec_command(REFUSED, justification="to install a tool that would help"),
+)
+_EDIT: Final = (
+    _say("Changes of files are shown as a diff before they are made.\n"),
+    add_file(CHANGED, CONTENT),
+)
+_FORM: Final = (
+    _say("An MCP server asks something: a form is no permission, and allows nothing.\n"),
+    mcp_call(SERVER, "preferences"),
+)
+_PAGE: Final = (
+    _say("It would like you to open a page; nothing is opened unless you agree.\n"),
+    mcp_call(SERVER, "page"),
+)
+_TRICK: Final = (
+    _say("And this is no page: it is declined for you, and you are told why.\n"),
+    mcp_call(SERVER, "trick"),
+)
+_PLAN: Final = (
+    _say("I make a plan.\n"),
+    update_plan(("Look around", "completed"), ("Make it", "in_progress"), ("Test it", "pending")),
+)
+_END: Final = (_say("That was all. Every word of mine came from a script on this machine."),)
+_HELP: Final = (
+    _say(
+        "I am a script in place of a model, so I need no account; all else is real. Say:\n\n"
+        "- **tour**: everything, one after the other\n"
+        "- **run**: a command that needs your permission\n"
+        "- **install**: one that you had better refuse\n"
+        "- **edit**: a change of a file\n"
+        "- **form**, **page**, **trick**: questions of an MCP server\n"
+        "- **plan**: a plan\n"
+    ),
+)
+_TOPICS: Final[tuple[tuple[str, tuple[tuple[Step, ...], ...]], ...]] = (
+    (
+        r"tour|around|everything",
+        (
+            (Reasoning("The person is new here; ", "I show each thing once."), *_LOOK),
+            *(_RUN, _INSTALL, _EDIT, _FORM, _PAGE, _TRICK, _END),
+        ),
+    ),
+    (r"install|refuse|curl", (_INSTALL, _END)),
+    (r"edit|file|write|change|patch|diff", (_EDIT, _END)),
+    (r"form|preferences|ask", (_FORM, _END)),
+    (r"trick|javascript|declined?", (_TRICK, _END)),
+    (r"page|url|link|browser|open", (_PAGE, _END)),
+    (r"plan|todo", (_PLAN, _END)),
+    (r"run|command|shell|list|approv\w+|permission", (_RUN, _END)),
+    (r"", (_HELP,)),
+)
+"""Words of a prompt → what is done, step by step; the first that is found counts."""
+
+
+def _topic(request: ModelRequest) -> int:
+    """The number of the prompt's topic."""
+    text = request.last_user_text.lower()
+    found = (n for n, (words, _) in enumerate(_TOPICS) if re.search(rf"\b(?:{words})\b", text))
+    return next(found, len(_TOPICS) - 1)
+
+
+def _stage(request: ModelRequest) -> int:
+    """How many calls have been answered since the prompt."""
+    count = 0
+    for item in request.items:
+        if item.get("role") == "user":
+            count = 0
+        elif str(item.get("type")).endswith("_output"):
+            count += 1
+    return count
+
+
+def _response(topic: int, stage: int, steps: tuple[Step, ...], last: int) -> ModelResponse:
+    return ModelResponse(
+        *steps,
+        when=lambda request: _topic(request) == topic and min(_stage(request), last) == stage,
+        repeat=True,
+    )
+
+
+SCRIPT: Final = ModelScript(
+    *(
+        _response(topic, stage, steps, len(stages) - 1)
+        for topic, (_, stages) in enumerate(_TOPICS)
+        for stage, steps in enumerate(stages)
+    )
+)
+"""An answer for every request."""
+
+
+def at_once(script: ModelScript) -> ModelScript:
+    """The same without pauses, where nobody watches."""
+    return ModelScript(
+        *(
+            ModelResponse(
+                *(Text(*step.deltas) if isinstance(step, Text) else step for step in each.steps),
+                when=each.when,
+                repeat=each.repeat,
+            )
+            for each in script.responses
+        )
+    )
+
+
+# The tour of ``codex-acp-sdk demo``: one prompt, whose questions the demonstration answers
+# itself.
+
+ANSWERS: Final = (
+    "Allow once", "Reject", "Allow once",
+    "answer it", "1", "Ann", "y", "send it",
+    "open it",
+)  # fmt: skip
+"""Answers that are typed: the key of the choice that begins so, else the words themselves."""
+PACE: Final = 0.7
+"""Seconds for a person who watches to read a question."""
+KEY: Final = re.compile(r"([a-z]{2}\d+)\) (?:\x1b\[\d+m)?(.*)")
+"""A choice: its key, and its words, which have a style where the terminal has."""
+
+
+@dataclass
+class Tour:
+    """``spec`` is the agent, ``server`` the MCP server that it calls in ``workspace``.
+
+    ``asks``: the person answers; ``wire``: every line of the connection is shown.
+    """
+
+    spec: AgentSpec
+    workspace: Path
+    server: ScriptedMcpServer
+    out: TextIO
+    asks: bool = False
+    wire: bool = False
+
+    def run(self) -> int:
+        """The exit code: 0 if all went as it must."""
+        return run_loop(self._main())
+
+    async def _main(self) -> int:
+        screen = _Screen(self.out, wire=self.wire)
+        reader = LineReader() if self.asks else _Typist(screen)
+        spec = self._shown(screen) if self.wire else self.spec
+        questions = Questions(screen, reader, "codex")
+        host = Host(AgentOptions(cwd=str(self.workspace)), spec, screen, questions)
+        return await host.main(lambda: self._converse(host, screen))
+
+    async def _converse(self, host: Host, screen: _Screen) -> int:
+        async with await host.open() as session:
+            screen.say(f"> {TOUR}\n")
+            result = await host.send(session, TOUR)
+        if self.asks or result.stop_reason == "cancelled":
+            return EXIT_CODES[result.stop_reason]
+        screen.say("\nWhat came of it:")
+        checked = list(self._checked(result))
+        for ok, what in checked:
+            screen.say(f"  {screen.mark(ok)} {what}")
+        all_right = all(ok for ok, _ in checked)
+        screen.verdict(all_right, f"it went {'' if all_right else 'not '}as the script says")
+        return 0 if all_right else FAILED
+
+    def _checked(self, result: PromptResult) -> Iterator[tuple[bool, str]]:
+        """Yield what must have come of it, with whether it has, in words."""
+        ran = {call.title: call.status for call in result.tool_calls}
+        answers = [answer.get("result") for answer in self.server.answers()]
+        text = " ".join(result.messages)
+        yield "script on this machine" in text, "streamed text arrived, to its end"
+        yield (self.workspace / ALLOWED.split()[2]).exists(), "the command that was allowed ran"
+        refused = [status for title, status in ran.items() if title and REFUSED in title]
+        yield refused == ["failed"], "the command that was refused did not"
+        yield (self.workspace / CHANGED).exists(), "the change of a file was made as its diff said"
+        given = str(answers[:1])
+        yield "Zed" in given, f"the form's answer reached its server {SERVER!r}"
+        yield "accept" in str(answers[1:2]), "the page was agreed to"
+        declined = "decline" in str(answers[2:3])
+        yield declined, "javascript: was declined unasked, for it is no page"
+        yield result.stop_reason == "end_turn", f"the turn ended with {result.stop_reason}"
+
+    def _shown(self, screen: _Screen) -> AgentSpec:
+        from codex_acp.runtime import AgentSpec
+
+        def link() -> ShownLink:
+            spec = self.spec
+            return ShownLink(spawn(spec.command, spec.environment, name="codex"), screen.wire)
+
+        return AgentSpec(name="codex", link=link)
+
+
+class _Screen(TextOutput):
+    """All of it on one stream."""
+
+    def __init__(self, out: TextIO, *, wire: bool) -> None:
+        super().__init__(out, out)
+        self._wire = wire
+        self.watched = out.isatty()
+        """Whether somebody reads along."""
+        self.asked = ""
+        """The question that stands there."""
+
+    def ask(self, text: str) -> None:
+        self.asked += text
+        super().ask(text)
+
+    def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
+        """With the wire, of which one line says it already, no pieces of text."""
+        if not (self._wire and isinstance(update, AgentMessageChunkSessionUpdate)):
+            super().update(update, calls)
+
+    def wire(self, arrow: str, line: bytes) -> None:
+        """A line of the connection, as it is."""
+        text = visible(line.decode(errors="backslashreplace"))
+        with suppress(BrokenPipeError):  # whoever writes next says that nobody reads any more
+            self.say(self._styled(f"{arrow} {text}", "dim"))
+
+    def mark(self, ok: bool) -> str:
+        """Before something that was checked."""
+        return self._styled("+", "green") if ok else self._styled("!", "red")
+
+    def verdict(self, ok: bool, text: str) -> None:
+        """How it went."""
+        word = self._styled("OK", "green") if ok else self._styled("FAILED", "red")
+        self.say(f"\n{word}: {text}")
+
+
+class _Typist(LineReader):
+    """Types the answers, reading the keys of the choices from the screen."""
+
+    def __init__(self, screen: _Screen) -> None:
+        super().__init__()
+        self._screen = screen
+        self._answers = deque(ANSWERS)
+
+    async def line(self) -> str | None:
+        await asyncio.sleep(PACE if self._screen.watched else 0)
+        goes_on = self._screen.asked.endswith(GOES_ON)  # a page of several, on a small terminal
+        answer = self._answers.popleft() if self._answers and not goes_on else ""
+        keys = [key for key, words in KEY.findall(self._screen.asked) if words.startswith(answer)]
+        self._screen.asked = "" if not goes_on else self._screen.asked
+        typed = keys[-1] if keys and answer else answer
+        self._screen.ask(f"{typed}\n")
+        return typed
+
+    def drop(self) -> None:
+        """There is nothing."""
+
+
+# ``codex-acp-sdk demo --wire``: a link that shows each line that passes over it.
+
+
+class ShownLink:
+    """``link``, of which ``show`` is given each line, with an arrow: ``-->`` to the agent."""
+
+    def __init__(self, link: Link, show: Callable[[str, bytes], None]) -> None:
+        self._link = link
+        self._sent = _Lines("-->", show)
+        self._received = _Lines("<--", show)
+
+    def start(self, receiver: Receiver) -> None:
+        self._link.start(_Shown(receiver, self._received))
+
+    def write(self, data: bytes) -> None:
+        self._sent.add(data)
+        self._link.write(data)
+
+    def pause_reading(self) -> None:
+        self._link.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._link.resume_reading()
+
+    async def aclose(self) -> None:
+        await self._link.aclose()
+
+
+class _Shown:
+    """The receiver, behind the lines that it is given."""
+
+    def __init__(self, receiver: Receiver, lines: _Lines) -> None:
+        self._receiver = receiver
+        self._lines = lines
+
+    def data_received(self, data: bytes) -> None:
+        self._lines.add(data)
+        self._receiver.data_received(data)
+
+    def link_closed(self, error: TransportError | None) -> None:
+        self._receiver.link_closed(error)
+
+    def pause_writing(self) -> None:
+        self._receiver.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._receiver.resume_writing()
+
+
+class _Lines:
+    """Whole lines of what comes in pieces."""
+
+    def __init__(self, arrow: str, show: Callable[[str, bytes], None]) -> None:
+        self._arrow = arrow
+        self._show = show
+        self._rest = b""
+
+    def add(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._show(self._arrow, line)

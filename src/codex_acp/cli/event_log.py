@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from codex_acp.cli.transcript_view.telling import tell
+from codex_acp.cli.transcript_view.terminal import tell
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:

@@ -11,20 +11,20 @@ import json
 import os
 import signal
 import sys
-from contextlib import redirect_stdout
+import time
+from contextlib import asynccontextmanager, redirect_stdout
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.cli.endings import FAILED, SIGNALLED, failed
 from codex_acp.cli.fleet_arguments import LEFT, FleetOptions
-from codex_acp.cli.fleet_progress import Lines, LiveTable, Progress, outcome_line
-from codex_acp.cli.fleet_questions import FleetQuestions
+from codex_acp.cli.interrupts import FAILED, SIGNALLED, failed
 from codex_acp.cli.logs import start_logging
 from codex_acp.cli.run import log_level
-from codex_acp.cli.screen.live import LiveLine
-from codex_acp.cli.screen.output import TextOutput
-from codex_acp.cli.screen.pipes import is_terminal, opened
-from codex_acp.cli.terminal import LineReader
+from codex_acp.cli.screen.frame import LiveLine, clipped
+from codex_acp.cli.screen.output import TextOutput, is_terminal, opened
+from codex_acp.cli.screen.questions import Questions
+from codex_acp.cli.terminal import LineReader, size_of
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.fleet import (
     EngineNotInstalled,
@@ -37,17 +37,21 @@ from codex_acp.fleet import (
     deny_all,
     read_outcomes,
 )
+from codex_acp.fleet.changes import NOT_A_REPOSITORY
 from codex_acp.fleet.journal import History, read_history
 from codex_acp.fleet.task_file import parse_tasks, shown
-from codex_acp.routing.display import visible
+from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime import allow_kinds
 from codex_acp.transport.loop_runner import run_loop
 from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
     from typing import TextIO
 
-    from codex_acp.fleet import FleetRun, Outcome, Task
+    from codex_acp.acp.types import PermissionOption
+    from codex_acp.fleet import FleetRun, Outcome, Task, TaskPermission
+    from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
 
 
 TABLE_SECONDS: Final = 0.5
@@ -264,3 +268,209 @@ def _of_left(history: History | None) -> str:
         return "not begun"
     count = len(history.attempts)
     return f"begun {count} times, no outcome" if count > 1 else "begun, no outcome"
+
+
+# Shows a running fleet on stderr: a live table in a terminal, elsewhere a line a change.
+
+SHOWN_TITLE: Final = 60
+REDRAW_SECONDS: Final = 0.2
+NAME_COLUMNS: Final = 28
+
+
+@dataclass(slots=True)
+class _Row:
+    """A task that runs."""
+
+    since: float
+    state: str = "starting"
+    tokens: int = 0
+    worker: str = ""
+
+
+@dataclass(slots=True)
+class Progress:
+    """The state of all tasks, from their events; ``say`` hears of each change in words."""
+
+    total: int
+    say: Callable[[str, str], None]
+    clock: Callable[[], float] = time.monotonic
+    rows: dict[str, _Row] = field(default_factory=dict)
+    completed: int = 0
+    failed: int = 0
+    earlier: int = 0
+    tokens: int = 0
+
+    def take(self, task_id: str, event: Mapping[str, Any]) -> None:
+        """Something happened to a task."""
+        kind = event.get("type")
+        if kind == "worker":
+            row = self.rows[task_id] = _Row(self.clock(), worker=visible(str(event["worker"])))
+            self._is(task_id, f"started on {row.worker}")
+            return
+        found = self.rows.get(task_id)
+        if found is None:
+            return
+        match kind:
+            case "opened" if event.get("how") != "new":
+                self._is(task_id, "goes on with its session")
+            case "opened" if event.get("reason"):
+                self._is(task_id, f"a new session, since {visible(str(event['reason']))}")
+            case "prompt":
+                found.state = f"prompt {int(event['number']) + 1}"
+            case "tool":
+                found.state = shortened(visible(str(event["title"])), SHOWN_TITLE)
+            case "usage":
+                found.tokens = int(event["tokens"])
+            case "question":
+                self._is(task_id, f"asks ({visible(str(event['kind']))})")
+            case "answered":
+                found.state = "goes on"
+            case "retry":
+                why = f"{event['reason']}; again in {float(event['seconds']):.0f} s"
+                self._is(task_id, why)
+
+    def ended(self, outcome: Outcome) -> None:
+        """It has its outcome."""
+        self.rows.pop(outcome.id, None)
+        self.earlier += outcome.earlier
+        self.completed += outcome.ok
+        self.failed += not outcome.ok
+        self.tokens += outcome.usage.total
+
+    def summary(self) -> str:
+        """All in one line."""
+        left = self.total - self.completed - self.failed
+        running = len(self.rows)
+        tokens = self.tokens + sum(row.tokens for row in self.rows.values())
+        parts = [f"{self.completed} of {self.total} completed", f"{self.failed} failed"]
+        parts += [f"{running} running", f"{left - running} to come", f"{tokens} tokens"]
+        return ", ".join(parts) + (f" ({self.earlier} before)" if self.earlier else "")
+
+    def _is(self, task_id: str, state: str) -> None:
+        self.rows[task_id].state = state
+        self.say(task_id, state)
+
+
+def outcome_line(outcome: Outcome) -> str:
+    """An outcome for a person."""
+    seconds = sum(attempt.seconds for attempt in outcome.attempts)
+    told = [f"{seconds:.1f} s", f"{outcome.usage.total} tokens"]
+    if len(outcome.attempts) > 1:
+        told.append(f"{len(outcome.attempts)} attempts")
+    why = "" if outcome.ok else f" {outcome.reason}"
+    said = outcome.message if not outcome.ok else outcome.changes_note
+    more = ""
+    if said and said != NOT_A_REPOSITORY:
+        more = f": {shortened(visible(' '.join(said.split())), 300)}"
+    return f"{visible(outcome.id)}: {outcome.status}{why} ({', '.join(told)}){more}"
+
+
+class Lines:
+    """A line for each change."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+
+    def say(self, task_id: str, text: str) -> None:
+        """Something changed."""
+        self._write(f"{visible(task_id)}: {text}")
+
+    def draw(self, progress: Progress, *, last: bool = False) -> None:
+        """At the end the counts."""
+        if last:
+            self._write(progress.summary())
+
+    def print(self, stream: TextIO, text: str) -> None:
+        """A line of the result."""
+        stream.write(f"{text}\n")
+        stream.flush()
+
+
+class LiveTable:
+    """The tasks that run, drawn over and over below what is printed."""
+
+    def __init__(self, screen: TextIO) -> None:
+        self._screen = screen
+        self._drawn = 0
+        self._last = 0.0
+
+    def say(self, task_id: str, text: str) -> None:
+        """The table shows it."""
+
+    def draw(self, progress: Progress, *, last: bool = False) -> None:
+        """Not more often than somebody sees."""
+        now = progress.clock()
+        if not last and now - self._last < REDRAW_SECONDS:
+            return
+        self._last = now
+        size = size_of(self._screen)
+        width = max(size.columns - 1, 20)
+        lines = [progress.summary()]
+        if not last:
+            room = max(size.lines - 3, 1)
+            lines += [_drawn(name, row, now) for name, row in list(progress.rows.items())[:room]]
+        self._wipe()
+        self._screen.write("".join(f"{clipped(line, width)}\n" for line in lines))
+        self._screen.flush()
+        self._drawn = 0 if last else len(lines)
+
+    def print(self, stream: TextIO, text: str) -> None:
+        """Above the table."""
+        self._wipe()
+        self._screen.flush()
+        stream.write(f"{text}\n")
+        stream.flush()
+        self._last = 0.0
+
+    def _wipe(self) -> None:
+        if self._drawn:
+            self._screen.write(f"\x1b[{self._drawn}A\x1b[J")
+        self._drawn = 0
+
+
+def _drawn(task_id: str, row: _Row, now: float) -> str:
+    name = shortened(visible(task_id), NAME_COLUMNS)
+    return f"  {name:{NAME_COLUMNS}} {now - row.since:6.0f} s {row.tokens:8}  {row.state}"
+
+
+# The questions of all tasks on one terminal, one at a time.
+
+SHOWN_ID = 40
+
+
+class FleetQuestions:
+    """Names the task of each question, and the others that wait."""
+
+    def __init__(self, screen: TextOutput, reader: LineReader) -> None:
+        self._screen = screen
+        self._reader = reader
+        self._one_at_a_time = asyncio.Lock()
+        self._waiting: list[str] = []
+
+    async def permission(self, permission: TaskPermission) -> PermissionOption | None:
+        """The option that the person chose; None rejects."""
+        async with self._turn(permission.task_id) as questions:
+            return await questions.permission(permission)
+
+    async def form(self, task_id: str, form: Form) -> FormAnswer:
+        """Ask the person to fill in a form."""
+        async with self._turn(task_id) as questions:
+            return await questions.form(form)
+
+    async def url(self, task_id: str, request: UrlRequest) -> UrlAnswer:
+        """Whether the person opens it."""
+        async with self._turn(task_id) as questions:
+            return await questions.url(request)
+
+    @asynccontextmanager
+    async def _turn(self, task_id: str) -> AsyncIterator[Questions]:
+        name = shortened(visible(task_id), SHOWN_ID)
+        self._waiting.append(name)
+        try:
+            async with self._one_at_a_time:
+                others = list(self._waiting)
+                others.remove(name)
+                more = f" ({len(others)} more wait: {', '.join(others[:5])})" if others else ""
+                yield Questions(self._screen, self._reader, f"task {name}{more}")
+        finally:
+            self._waiting.remove(name)

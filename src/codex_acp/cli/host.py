@@ -11,8 +11,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.endings import FAILED, SIGNALLED, USAGE
-from codex_acp.cli.screen.errors import LOG_IN, sentence
+from codex_acp.cli.interrupts import FAILED, SIGNALLED, USAGE
+from codex_acp.cli.screen.output import LOG_IN, sentence
 from codex_acp.cli.screen.questions import REJECTING, Questions
 from codex_acp.cli.stderr import complain
 from codex_acp.errors import CodexAcpError, MisuseError
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.types import Implementation
     from codex_acp.cli.run_arguments import AgentOptions
-    from codex_acp.cli.screen.json_lines import JsonOutput
-    from codex_acp.cli.screen.output import TextOutput
+    from codex_acp.cli.screen.output import JsonOutput, TextOutput
     from codex_acp.runtime import (
         AgentSpec,
         Permission,

@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
-from codex_acp.cli.endings import failed
 from codex_acp.cli.host import Host
+from codex_acp.cli.interrupts import failed
 from codex_acp.cli.logs import LEVEL_VARIABLE, chosen_level, start_logging
 from codex_acp.cli.run_arguments import EXIT_CODES, NOBODY_ASKED, RunOptions
-from codex_acp.cli.screen.json_lines import JsonOutput
-from codex_acp.cli.screen.output import TextOutput
-from codex_acp.cli.screen.pipes import is_file, is_terminal, opened
+from codex_acp.cli.screen.output import JsonOutput, TextOutput, is_file, is_terminal, opened
 from codex_acp.cli.screen.questions import Questions
 from codex_acp.cli.terminal import LineReader
 from codex_acp.errors import MisuseError

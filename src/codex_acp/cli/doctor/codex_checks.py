@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at, value_at
+from codex_acp._regular_files import read_regular
 from codex_acp.cli.doctor.finding import Finding, problem, warning
-from codex_acp.errors import how_ended
+from codex_acp.cli.doctor.machine import MAX_CONFIG
+from codex_acp.cli.loopback import BRING_IT_UP, NO_LOOPBACK, has_loopback
+from codex_acp.codex.connection.app_server_connection import AppServerConnection
+from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
+from codex_acp.codex.connection.notification_router import NotificationSink
+from codex_acp.errors import CodexAcpError, ErrorReply, TransportError, how_ended
+from codex_acp.runtime import AgentRuntime, AgentSpec
+from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
+from codex_acp.testing.codex_home import HomeDirectories
 from codex_acp.transcript.secrets import scrub
+from codex_acp.transport.orphans import adopt_orphans, leave_orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
-    from codex_acp.cli.doctor.codex_talk import Answers
+    from codex_acp.cli.doctor.machine import Deadline
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.runtime import PromptResult
 
 _QUOTED: Final = re.compile(r'"""(?s:.*?)"""|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 _NAMED_VALUE: Final = re.compile(
@@ -27,10 +43,8 @@ _NOISE: Final = re.compile(
     r"|, when send initialize request[^\n]*"
 )
 _MAX_ERROR: Final = 220
-
 SANDBOXES: Final[dict[str, list[str]]] = {"read-only": [], "workspace-write": ["inside"]}
 """Sandbox mode → where a command can write: inside the directory of its session, or outside."""
-
 LEFT_OUT: Final = "\u2026"
 
 
@@ -208,3 +222,290 @@ def login_findings(status: int, output: str, store: object) -> list[Finding]:
 
 def _config_of(answers: Answers) -> dict[str, JsonValue]:
     return object_at(answers.results, "config", "config")
+
+
+# The conversation with an app-server in a copy of Codex's home: what is asked, and for how long.
+
+START_SECONDS: Final = 20.0
+"""From the start of the process to the answer of ``initialize``."""
+ANSWER_SECONDS: Final = 20.0
+"""For each question."""
+MCP_SECONDS: Final = 30.0
+"""For all MCP servers together, which start side by side; Codex gives each ten by itself."""
+WARNING_SECONDS: Final = 0.3
+"""After the handshake: what Codex has to say of its configuration comes with it."""
+NO_MODEL: Final = "http://127.0.0.1:9/v1"
+_PROVIDER: Final = "codex_acp_doctor"
+_THREAD: Final[dict[str, JsonValue]] = {
+    "sandbox": "read-only",
+    "ephemeral": True,
+    "modelProvider": _PROVIDER,
+    "config": {
+        f"model_providers.{_PROVIDER}": {
+            "name": _PROVIDER, "base_url": NO_MODEL, "requires_openai_auth": False,
+            "supports_websockets": False,
+        }
+    },
+}  # fmt: skip
+"""A thread that only starts the MCP servers: it has no model to speak with, and leaves nothing."""
+_STARTUP: Final = "mcpServer/startupStatus/updated"
+
+
+class Answers(NotificationSink):
+    """Answers of Codex. ``failed`` says why it said nothing at all."""
+
+    def __init__(self) -> None:
+        self.failed: str | None = None
+        self.warnings: list[dict[str, JsonValue]] = []
+        """Params of each ``configWarning``."""
+        self.results: dict[str, JsonValue] = {}
+        """Question → result."""
+        self.errors: dict[str, str] = {}
+        """Question → the error, or that there was no answer."""
+        self.servers: dict[str, dict[str, JsonValue]] = {}
+        """MCP server → the params of its last status."""
+        self.changed: asyncio.Event = asyncio.Event()
+
+    # What the connection calls.
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        if not isinstance(params, dict):
+            return
+        if method == "configWarning":
+            self.warnings.append(params)
+        elif method == _STARTUP:
+            self.servers[str(params.get("name"))] = params
+        self.changed.set()
+
+    def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - said by the calls
+        self.changed.set()
+
+
+async def talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
+    """Start the app-server ``path``, ask it everything, and end it. Raises nothing of Codex's."""
+    adopt_orphans(asyncio.get_running_loop())
+    try:
+        return await _talk(path, copy, deadline)
+    finally:
+        leave_orphans()
+
+
+async def _talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
+    answers = Answers()
+    options = LaunchOptions(path, _arguments(copy), copy.env, copy.workspace)
+    try:
+        child = spawn_app_server(options)
+    except CodexAcpError as error:
+        answers.failed = str(error)
+        return answers
+    try:
+        connection = AppServerConnection(child)
+        connection.subscribe_all(answers)
+        seconds = deadline.left(START_SECONDS)
+        try:
+            async with asyncio.timeout(seconds):
+                await connection.connect()
+        except TimeoutError:
+            answers.failed = f"it said nothing for {seconds:.3g} s"
+            return answers
+        except CodexAcpError as error:
+            answers.failed = str(error)
+            return answers
+        try:
+            await _ask_all(connection, answers, copy, deadline)
+        finally:
+            await connection.aclose()
+    finally:
+        child.kill_tree()
+    return answers
+
+
+def _arguments(copy: HomeCopy) -> list[str]:
+    """Settings that keep Codex from writing or sending anything, whatever is configured."""
+    settings = {
+        "sqlite_home": f'"{copy.codex_home}"',
+        "log_dir": f'"{copy.codex_home}"',
+        "check_for_update_on_startup": "false",
+        "analytics.enabled": "false",
+        "features.shell_snapshot": "false",
+        "otel.exporter": '"none"',
+    }
+    return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+
+
+async def _ask_all(
+    connection: AppServerConnection, answers: Answers, copy: HomeCopy, deadline: Deadline
+) -> None:
+    async def ask(name: str, method: str, params: JsonValue) -> None:
+        seconds = deadline.left(ANSWER_SECONDS)
+        try:
+            async with asyncio.timeout(seconds):
+                answers.results[name] = await connection.call_raw(method, params)
+        except TimeoutError:
+            answers.errors[name] = f"it did not answer {method} within {seconds:.3g} s"
+        except ErrorReply as error:
+            answers.errors[name] = error.message
+        except CodexAcpError as error:
+            answers.errors[name] = str(error)
+
+    await ask("config", "config/read", {"includeLayers": False})
+    await ask("requirements", "configRequirements/read", None)
+    await ask("account", "account/read", {"refreshToken": False})
+    for name, policy in _policies().items():
+        # One file below the workspace, one beside it.
+        inside, outside = copy.workspace / name, copy.root / name
+        command = (
+            f"echo started; (: > '{inside}') 2>/dev/null && echo inside; "
+            f"(: > '{outside}') 2>/dev/null && echo outside; echo ended"
+        )
+        params: dict[str, JsonValue] = {
+            "command": ["/bin/sh", "-c", command], "cwd": str(copy.workspace),
+            "timeoutMs": round(ANSWER_SECONDS * 500), "sandboxPolicy": policy,
+        }  # fmt: skip
+        await ask(name, "command/exec", params)
+    wanted = _servers_of(answers)
+    if wanted:
+        await ask("thread", "thread/start", {**_THREAD, "cwd": str(copy.workspace)})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(deadline.left(MCP_SECONDS)):
+                await _until(answers, lambda: _all_done(answers, wanted) or connection.closed)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(WARNING_SECONDS):
+            await _until(answers, lambda: connection.closed)
+
+
+def _policies() -> dict[str, dict[str, JsonValue]]:
+    return {
+        "read-only": {"type": "readOnly", "networkAccess": False},
+        "workspace-write": {
+            "type": "workspaceWrite", "writableRoots": [], "networkAccess": False,
+            "excludeTmpdirEnvVar": True, "excludeSlashTmp": True,
+        },
+    }  # fmt: skip
+
+
+def _servers_of(answers: Answers) -> list[str]:
+    """The MCP servers that are to start."""
+    return [
+        name
+        for name, server in object_at(answers.results, "config", "config", "mcp_servers").items()
+        if not (isinstance(server, dict) and server.get("enabled") is False)
+    ]
+
+
+def _all_done(answers: Answers, wanted: list[str]) -> bool:
+    if "thread" in answers.errors:
+        return True
+    return all(
+        answers.servers.get(name, {}).get("status") not in (None, "starting") for name in wanted
+    )
+
+
+async def _until(answers: Answers, done: Callable[[], bool]) -> None:
+    while not done():
+        answers.changed.clear()
+        await answers.changed.wait()
+
+
+# A copy of the parts of ``CODEX_HOME`` that Codex only reads, for Codex to be asked in.
+
+MAX_FILES: Final = 200
+FOLDERS: Final = ("rules", "agents")
+"""Folders of configuration that ``config.toml`` may refer to."""
+SUFFIXES: Final = (".toml", ".md", ".rules", ".json")
+NOT_COPIED: Final = ("auth.json", "hooks.json", ".credentials.json")
+"""Logins, and programs that nobody asked to be run."""
+NOWHERE: Final = "http://127.0.0.1:9"
+"""The discard port: nothing listens there."""
+
+
+class HomeCopy(HomeDirectories):
+    """``with HomeCopy(home) as copy:`` `fill` makes it in ``copy.codex_home``; of None, nothing."""
+
+    def __init__(self, source: Path | None) -> None:
+        super().__init__("codex-doctor-")
+        self._source = source
+
+    def fill(self) -> None:
+        """Copy what there is; what cannot be read is left out."""
+        source = self._source
+        for path in () if source is None else _files(source):
+            assert source is not None
+            with suppress(OSError, ValueError):
+                target = self.codex_home / path.relative_to(source)
+                target.parent.mkdir(exist_ok=True)
+                target.write_bytes(read_regular(path, MAX_CONFIG))
+
+    @property
+    def env(self) -> dict[str, str]:
+        """This process's environment, with the copy for Codex's home."""
+        home = str(self.codex_home)
+        own = {"CODEX_HOME": home, "CODEX_SQLITE_HOME": home, "TMPDIR": str(self.temporary)}
+        return {**os.environ, **own}
+
+    @property
+    def offline(self) -> dict[str, str]:
+        """`env`, in which no login can be renewed: what is copied must not use up what is not."""
+        proxies = ("http_proxy", "https_proxy", "all_proxy")
+        nowhere = dict.fromkeys((*proxies, *map(str.upper, proxies)), NOWHERE)
+        return {**self.env, **nowhere, "CODEX_REFRESH_TOKEN_URL_OVERRIDE": NOWHERE}
+
+    def real(self, text: str) -> str:
+        """``text`` of Codex, with the path of the home in place of its copy's."""
+        return text.replace(str(self.codex_home), str(self._source or self.codex_home))
+
+
+def _files(source: Path) -> Iterator[Path]:
+    count = 0
+    for folder in (source, *(source / name for name in FOLDERS)):
+        with suppress(OSError):
+            for path in sorted(folder.iterdir()):
+                if path.suffix in SUFFIXES and path.name not in NOT_COPIED:
+                    yield path
+                    count += 1
+                    if count == MAX_FILES:
+                        return
+
+
+# A whole turn: ACP client → adapter → the real Codex → a scripted model, in a throw-away home.
+
+TURN_SECONDS: Final = 60.0
+"""For all of it; it takes two, and twenty on a slow disk."""
+TEXT: Final = "There is one file."
+FILE: Final = "a-file-of-the-doctor"
+SCRIPT: Final = ((exec_command("ls"),), (Text(TEXT),))
+
+
+async def look_at_turn(codex: str, deadline: Deadline) -> Finding:
+    """Send one prompt, have Codex run ``ls`` in its sandbox, and compare what comes back."""
+    if not has_loopback():
+        return problem("turn", NO_LOOPBACK, BRING_IT_UP)
+    seconds = deadline.left(TURN_SECONDS)
+    advice = "codex-acp-sdk demo --yes --wire shows the same turn line by line"
+    try:
+        with ScriptedModel(SCRIPT) as model, CodexHome(model.base_url) as home:
+            (home.workspace / FILE).touch()
+            async with asyncio.timeout(seconds):
+                result = await _run(codex, home)
+            outputs = [text for request in model.requests for text in request.tool_outputs.values()]
+    except TimeoutError:
+        return problem("turn", f"a turn did not end within {seconds:.3g} s", advice)
+    except (CodexAcpError, OSError) as error:
+        return problem("turn", f"a turn failed: {error}", advice)
+    if result.stop_reason != "end_turn" or TEXT not in result.text:
+        text = f"a turn ended with {result.stop_reason} and another text than the model's"
+        return problem("turn", text, advice)
+    if not any(FILE in text for text in outputs):
+        return problem("turn", "a command of a turn did not give its output to the model", advice)
+    return Finding("turn", "ok", "a whole turn, with a command in the sandbox, went as scripted")
+
+
+async def _run(codex: str, home: CodexHome) -> PromptResult:
+    # -P: a module that lies in the current directory must not be taken for one of ours.
+    command = (sys.executable, "-P", "-m", "codex_acp", "serve", "--codex", codex)
+    env = home.env
+    if search_path := os.environ.get("PYTHONPATH"):
+        env["PYTHONPATH"] = search_path
+    spec = AgentSpec(command, name="the adapter", env=env, inherit_env=False)
+    async with AgentRuntime() as runtime, runtime.open(spec, cwd=home.workspace) as session:
+        return await session.run("What is here?")

@@ -14,30 +14,33 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._regular_files import read_regular
 from codex_acp.cli.arguments import PROGRAM
-from codex_acp.cli.doctor.codex_checks import codex_findings, login_findings, values_in
-from codex_acp.cli.doctor.codex_talk import talk
+from codex_acp.cli.doctor.codex_checks import (
+    TURN_SECONDS,
+    HomeCopy,
+    codex_findings,
+    login_findings,
+    look_at_turn,
+    talk,
+    values_in,
+)
 from codex_acp.cli.doctor.editors import settings_for
 from codex_acp.cli.doctor.finding import Finding, as_json, problem, said, warning
-from codex_acp.cli.doctor.home_copy import MAX_CONFIG, HomeCopy
-from codex_acp.cli.doctor.limits import (
+from codex_acp.cli.doctor.machine import (
     CHECK_SECONDS,
+    MAX_CONFIG,
     WHOLE_SECONDS,
     Deadline,
-    TooSlow,
-    run_program,
-    within,
-)
-from codex_acp.cli.doctor.machine import (
     Home,
+    TooSlow,
     look_at_codex,
     look_at_home,
     look_at_python,
     look_at_syntax,
+    run_program,
     toml_of,
+    within,
 )
-from codex_acp.cli.doctor.turn import TURN_SECONDS, look_at_turn
-from codex_acp.cli.endings import FAILED, SIGNALLED
-from codex_acp.cli.interrupts import EndSignals
+from codex_acp.cli.interrupts import FAILED, SIGNALLED, EndSignals
 from codex_acp.cli.terminal import rows_of, wants_colours
 from codex_acp.codex.connection.writers import writers
 from codex_acp.transcript.given_values import secrets_in, secrets_of_environment

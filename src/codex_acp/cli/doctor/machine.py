@@ -6,11 +6,17 @@ from __future__ import annotations
 import os
 import platform
 import pwd
+import signal
 import stat
+import subprocess
 import sys
+import tempfile
+import threading
+import time
 import tomllib
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 import pydantic
 
@@ -19,8 +25,6 @@ from codex_acp._version import __version__
 from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
 from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
 from codex_acp.cli.doctor.finding import Finding, problem, said, warning
-from codex_acp.cli.doctor.home_copy import MAX_CONFIG
-from codex_acp.cli.doctor.limits import Deadline, TooSlow, run_program
 from codex_acp.codex._generated.version import OLDEST_VERSION
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
 from codex_acp.codex.connection.codex_binary import HOW_TO_GET_CODEX, CodexBinary, find_codex
@@ -29,12 +33,13 @@ from codex_acp.errors import CodexTooOld, LaunchError, how_ended
 from codex_acp.wire.lazy import IS_TESTED, TESTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
+MAX_CONFIG: Final = 1024 * 1024
+"""Bytes of a file that is read or copied; a configuration has a few thousand."""
 VERSION_SECONDS: Final = 20.0
 """For ``codex --version``: a first start reads a binary of 300 MB from the disk."""
-
 _FOR_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _WRITE_FOR_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
@@ -221,3 +226,93 @@ def _owner(uid: int) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())
+
+
+# Limits of checks: a program that hangs, and a file system that does, end no later than this.
+
+CHECK_SECONDS: Final = 10.0
+"""For looking at files: a local disk takes none, a network disk that has stopped all of it."""
+MAX_OUTPUT: Final = 64 * 1024
+_T = TypeVar("_T")
+
+
+WHOLE_SECONDS: Final = 60.0
+"""For all checks together but that of a turn; a healthy machine takes three."""
+
+
+class Deadline:
+    """The end of all checks together, so that none begins with its own limit behind it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def left(self, most: float) -> float:
+        """Return the seconds that a check may take, of the ``most`` that it has by itself."""
+        return max(0.0, min(most, self._end - time.monotonic()))
+
+
+class TooSlow(Exception):
+    """A check took longer than its limit."""
+
+
+class Done(NamedTuple):
+    """How a program ended."""
+
+    status: int
+    output: str
+    """Of both streams."""
+
+
+class _Result(Generic[_T]):
+    """Value or error of a thread."""
+
+    value: _T
+    error: BaseException | None = None
+
+
+def within(seconds: float, check: Callable[[], _T]) -> _T:
+    """Run ``check`` in a thread that is left behind if it takes longer; return its value.
+
+    Raises TooSlow, or what ``check`` raises.
+    """
+    result = _Result[_T]()
+
+    def run() -> None:
+        try:
+            result.value = check()
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller
+            result.error = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TooSlow
+    if result.error is not None:
+        raise result.error
+    return result.value
+
+
+def run_program(argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Done:
+    """Run a program to its end, and end it and its group with the limit.
+
+    Its output goes to a file: a pipe would be held open by whatever it left behind. Raises
+    OSError if it cannot be started, TooSlow.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(env), cwd=cwd,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise TooSlow from error
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+        output.seek(0)
+        return Done(status, output.read(MAX_OUTPUT).decode(errors="replace"))

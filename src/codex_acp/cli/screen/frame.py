@@ -8,7 +8,10 @@ what others wrote can look like a line of ours. Must not know what is asked.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import os
+import time
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from unicodedata import category, east_asian_width
 
@@ -16,29 +19,23 @@ from codex_acp.cli.terminal import size_of, wants_colours
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TextIO
 
 MARK: Final = "\u2503"
 """A heavy vertical line."""
-
 PLAIN_MARK: Final = "#"
 """In place of it, for a terminal whose encoding does not have it."""
-
 MAX_ROWS: Final = 1_000
 """Rows of a question that a person is led through; what is longer is not shown whole, and can
 only be rejected."""
-
 LEAST_COLUMNS: Final = 30
 LEAST_ROWS: Final = 8
 """Of a window in which a question is asked: the longest prefix and prompt of ours have room."""
-
 Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow", "cyan"]
-
 _CODES: Final[dict[Style, str]] = {
     "": "", "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36",
 }  # fmt: skip
-
 _PICTURES: Final = range(0x1F000, 0x1FB00)
 """Emoji and the like: some terminals give two columns to those that Unicode calls narrow."""
 
@@ -161,3 +158,79 @@ def columns_of(char: str) -> int:
     if ord(char) in _PICTURES or east_asian_width(char) in "WFA":
         return 2
     return 2 if category(char) == "Mc" else 1
+
+
+# One line at the bottom of a terminal that says what runs, and for how long.
+
+TICK_SECONDS: Final = 0.5
+ERASED: Final = "\r\x1b[2K"
+FRAMES: Final = "-\\|/"
+
+
+class LiveLine:
+    """``write`` puts text onto ``stream``, which is a terminal that knows control sequences.
+
+    ``text`` gives the words to show, safe already, or None while there is nothing to show.
+    """
+
+    def __init__(
+        self, stream: TextIO, text: Callable[[], str | None], write: Callable[[str], None]
+    ) -> None:
+        self._stream = stream
+        self._text = text
+        self._write = write
+        self._drawn = False
+        self._words = ""
+        self._since = 0.0
+        self._ticks = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @staticmethod
+    def possible(stream: TextIO) -> bool:
+        """Whether ``stream`` is a terminal on which a line can be taken back."""
+        return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+    def start(self) -> None:
+        """From now on, until `stop`."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+
+    def stop(self) -> None:
+        """Take it away for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.hide()
+
+    def hide(self) -> None:
+        """Take it away: something else is about to be written."""
+        if self._drawn:
+            self._drawn = False
+            self._write(ERASED)
+
+    def _tick(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+        words = self._text()
+        if words is None:
+            self.hide()
+            return
+        if words != self._words:
+            self._words, self._since = words, time.monotonic()
+        self._ticks += 1
+        seconds = int(time.monotonic() - self._since)
+        shown = f"{FRAMES[self._ticks % len(FRAMES)]} {words}"
+        took = f" {seconds}s" if seconds else ""
+        room = max(1, size_of(self._stream).columns - 1 - len(took))
+        style: Style = "dim" if wants_colours(self._stream) else ""
+        self._drawn = True
+        self._write(f"{ERASED}{styled(clipped(shown, room) + took, style)}")
+
+
+def clipped(text: str, columns: int) -> str:
+    """As much of one line as fits."""
+    used = 0
+    for at, char in enumerate(text):
+        used += columns_of(char)
+        if used > columns:
+            return text[:at]
+    return text

@@ -8,43 +8,45 @@ Must not know where updates come from, nor what is decided.
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import json
+import os
+import stat
+import struct
+import termios
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
-from codex_acp.cli.screen.changes import summary
-from codex_acp.cli.screen.frame import Frame, Line, Style, styled, wrapped
-from codex_acp.cli.screen.live import LiveLine
-from codex_acp.cli.screen.pipes import is_pipe, until_read
-from codex_acp.cli.screen.tool_calls import exit_code_of, outcome, title_of
+from codex_acp.cli.screen.frame import Frame, Line, LiveLine, Style, styled, wrapped
+from codex_acp.cli.screen.tool_calls import exit_code_of, outcome, summary, title_of
+from codex_acp.cli.standard_streams import cannot_be_written
 from codex_acp.cli.terminal import rows_of, size_of
-from codex_acp.errors import CodexAcpError
-from codex_acp.routing.display import prose, visible
+from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
+from codex_acp.routing.display import prose, shortened, visible
+from codex_acp.runtime import AuthenticationRequired, SessionBusy
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import TextIO
 
     from codex_acp.cli.screen.markdown import MarkdownText
-    from codex_acp.runtime import PromptResult, Session, ToolCall, Update
+    from codex_acp.runtime import Permission, PromptResult, Session, ToolCall, Update
 
 HELD_LOG: Final = 256 * 1024
 """Characters of the log that are kept for behind an open question: an agent can make it say more
 than anybody reads."""
-
 HELD_TEXT: Final = 4 * 1024 * 1024
 """Characters that are kept for behind an open question, above which no further update is read. A
 turn that goes on beside a form has room in it, so that its end is heard."""
-
 MOST_RUNNING: Final = 10
 """Tool calls that are named at the end because they have not ended."""
-
 LISTED_INDENT: Final = 23
 """Columns before what a list says of a name."""
-
 MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
-
 ENDED: Final[dict[str, tuple[str, Style]]] = {"completed": ("+", "green"), "failed": ("!", "red")}
 """Marks of tool calls that have ended."""
 
@@ -390,3 +392,168 @@ def put(stream: TextIO, text: str) -> None:
         lost = True
         msg = f"what is shown cannot be written: {error.strerror or error}"
         raise CodexAcpError(msg) from error
+
+
+# Writes the output of ``codex-acp-sdk run --json``: one JSON object a line, for programs.
+
+
+class JsonOutput:
+    """Writes to ``out`` at once."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._session_id: str | None = None
+
+    def session(self, session: Session) -> None:
+        """The session is open."""
+        self._session_id = session.session_id
+        self._line(
+            "session",
+            sessionId=session.session_id,
+            agent=session.agent,
+            agentInfo=plain(session.agent_info),
+            opened=session.opened.how,
+            reason=session.opened.reason,
+        )
+
+    def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
+        """An update, as it came."""
+        del calls
+        self._line("update", sessionId=self._session_id, update=plain(update))
+
+    def asked(self, permission: Permission, chosen: str | None, policy: str | None) -> None:
+        """Tell that a permission request was answered: by ``policy``, or because nobody can be."""
+        self._line(
+            "permission",
+            sessionId=permission.session_id,
+            request=plain(permission.request),
+            optionId=chosen,
+            by="nobody" if policy is None else "policy",
+            policy=policy,
+        )
+
+    def result(self, session: Session, result: PromptResult) -> None:
+        """The prompt has ended."""
+        self._line(
+            "result", sessionId=session.session_id, stopReason=result.stop_reason, text=result.text
+        )
+
+    def error(self, error: Exception) -> None:
+        """It went wrong."""
+        detail: dict[str, object] = {"class": type(error).__name__, "message": str(error)}
+        if isinstance(error, ErrorReply):
+            detail |= {"code": error.code, "data": error.data}
+        elif isinstance(error, ProcessExited):
+            detail |= {"exitCode": error.returncode, "stderr": error.stderr_tail}
+        self._line("error", error=detail)
+
+    def _line(self, kind: str, **members: object) -> None:
+        put(self._out, json.dumps({"type": kind, **members}, default=str) + "\n")
+
+
+# PURE: an error as one sentence for a person, and the next step where the agent cannot know it.
+
+LOG_IN: Final = "codex-acp-sdk login"
+"""The command that logs in to the agent of this package."""
+LOOK_AT_ITS_LOG: Final = "; with CODEX_ACP_LOG=INFO you see what it writes to its standard error"
+"""Where an agent does not say why it failed."""
+DETAIL_LIMIT: Final = 2_000
+"""Characters of what an agent adds to its error; what is cut is stated."""
+_TEXTS: Final = ("message", "details", "detail", "error", "reason")
+"""Where agents put a sentence into an error's data."""
+
+
+def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
+    """Describe an error in the words that say most. ``ours``: the agent is that of this package."""
+    if isinstance(error, AuthenticationRequired):
+        if ours:
+            return f"Codex is not logged in; run `{LOG_IN}`, then try again"
+        ways = ", ".join(method.name for method in error.methods)
+        offers = f" (it offers: {ways})" if ways else ""
+        return f"{agent} needs a login first: log in with its own command{offers}"
+    if isinstance(error, ErrorReply):
+        said = error.message.strip() or "an error without words"
+        for_programs = error.code == INVALID_PARAMS or isinstance(error, SessionBusy)
+        if ours and for_programs:  # what its data has
+            return said
+        said = _with_detail(said, error.data)
+        if ours:
+            return said
+        unsaid = error.code == INTERNAL_ERROR and not error.data
+        return f"{agent}: {said}{LOOK_AT_ITS_LOG if unsaid else ''}"
+    return str(error)
+
+
+def _with_detail(message: str, data: object) -> str:
+    """Some agents say nothing but "internal error" in the message; others say all of it twice."""
+    detail = _text_of(data)
+    if not detail or detail in message:
+        return message
+    return detail if message in detail else f"{message}: {shortened(detail, DETAIL_LIMIT)}"
+
+
+def _text_of(data: object) -> str:
+    if isinstance(data, str):
+        return data.strip()
+    if isinstance(data, dict):
+        for name in _TEXTS:
+            if isinstance(data.get(name), str):
+                return str(data[name]).strip()
+    return "" if data in (None, {}, []) else json.dumps(data, default=str)
+
+
+# Tells the streams of the command apart, where a program stands between them and the person.
+
+SHOWN_SECONDS: Final = 0.1
+"""For the reader of a pipe to show what it took, as ``tee`` does on the same terminal."""
+LOOKS: Final = 200
+"""How often, each a tenth of that later, it is seen whether the reader took all: for two seconds.
+One that does not read shows nothing either."""
+
+
+def opened(stream: TextIO | None) -> TextIO:
+    """``stream``, or one that goes nowhere where this process was started without it."""
+    if stream is None or cannot_be_written(stream):
+        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
+    return stream
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person sits at it."""
+    with suppress(AttributeError, ValueError):  # there is none, or it is closed
+        return stream is not None and stream.isatty()
+    return False
+
+
+def is_file(stream: TextIO) -> bool:
+    """Whether what is written goes to a file: no screen shows it beside the questions."""
+    return stat.S_ISREG(_mode(stream))
+
+
+def is_pipe(stream: TextIO) -> bool:
+    """Whether another program gets what is written, and may show it when it likes."""
+    return stat.S_ISFIFO(_mode(stream)) or stat.S_ISSOCK(_mode(stream))
+
+
+async def until_read(stream: TextIO) -> None:
+    """Wait until a pipe's reader has taken what was written, and had time to show it; bounded."""
+    if not is_pipe(stream):
+        return
+    for _ in range(LOOKS):
+        if not _unread(stream):
+            break
+        await asyncio.sleep(SHOWN_SECONDS / 10)
+    await asyncio.sleep(SHOWN_SECONDS)
+
+
+def _unread(stream: TextIO) -> int:
+    with suppress(OSError, ValueError):
+        answer = fcntl.ioctl(stream.fileno(), termios.FIONREAD, struct.pack("i", 0))
+        return int(struct.unpack("i", answer)[0])
+    return 0
+
+
+def _mode(stream: TextIO) -> int:
+    with suppress(AttributeError, OSError, ValueError):
+        return os.fstat(stream.fileno()).st_mode
+    return 0

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.acp import types
-from codex_acp.acp.form_answers import misfit, written
-from codex_acp.cli.screen.fields import heading, hint, shown_value, title_of, titles_of, value_of
+from codex_acp.acp.form_answers import choices_of, misfit, written
 from codex_acp.cli.screen.frame import LEAST_COLUMNS, LEAST_ROWS, MAX_ROWS, Line, Style
 from codex_acp.cli.screen.tool_calls import asked_to, described, quoted
 from codex_acp.cli.terminal import LineReader, Redraw
@@ -29,9 +28,7 @@ if TYPE_CHECKING:
 
 KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
 """Letters of the random part of a question's keys: no words, and no letter like a digit."""
-
 KEY_LENGTH: Final = 2
-
 _NOT_NOW: Final = "Enter: not now"
 GOES_ON: Final = "Enter goes on, q rejects: "
 _MORE: Final = "{} of {} rows; " + GOES_ON
@@ -51,18 +48,15 @@ _TOO_SMALL: Final = (
 )
 _MOST_REJECTING: Final = 5
 """Choices that are offered for what is too long: an agent may have sent any number."""
-
 TOGETHER_SECONDS: Final = 0.05
 """Questions that an agent asks at once come within it: of a session that was come back to, all that
 wait."""
-
 KIND_WORDS: Final = {
     "allow_once": "allow once",
     "allow_always": "allow always",
     "reject_once": "reject",
     "reject_always": "reject always",
 }
-
 REJECTING: Final = ("reject_once", "reject_always")
 """Kinds of options that permit nothing."""
 
@@ -364,3 +358,78 @@ def _filled_in(
     for name, value in content.items():
         title = title_of(name, schema.properties[name])
         yield from (Line(f"{title}: {text}", "  ") for text in shown_value(schema, name, value))
+
+
+# PURE: the fields of a form: how each is asked, and what a line that was typed means for it.
+
+
+def heading(
+    name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
+) -> str:
+    """Describe the field in a line."""
+    assert not isinstance(field, types.UnknownVariant)
+    more = f": {field.description}" if field.description else ""
+    needed = "" if name in (schema.required or ()) else " (may be left out)"
+    default = ""
+    if field.default is not None:
+        default = f" [{', '.join(shown_value(schema, name, field.default))}]"
+    return f"{title_of(name, field)}{needed}{default}{more}"
+
+
+def title_of(name: str, field: types.ElicitationPropertySchema) -> str:
+    """Return the title of the field."""
+    assert not isinstance(field, types.UnknownVariant)
+    return field.title or name
+
+
+def titles_of(field: types.ElicitationPropertySchema) -> list[str]:
+    """Return the choices as a person reads them; empty where anything can be typed."""
+    return [title for _, title in choices_of(written(field))]
+
+
+def hint(field: types.ElicitationPropertySchema) -> str:
+    """Return a hint of what is to be typed."""
+    if isinstance(field, types.BooleanElicitationPropertySchema):
+        return "y or n"
+    if isinstance(field, types.ArrayElicitationPropertySchema):
+        return "numbers, with commas"
+    if titles_of(field):
+        return "a number"
+    return "answer"
+
+
+def value_of(field: types.ElicitationPropertySchema, text: str) -> types.ElicitationContentValue:
+    """Return the typed text as the field's type; as text where it does not fit."""
+    values = tuple(value for value, _ in choices_of(written(field)))
+    if isinstance(field, types.BooleanElicitationPropertySchema):
+        return {"y": True, "yes": True, "n": False, "no": False}.get(text.lower(), text)
+    if isinstance(field, types.ArrayElicitationPropertySchema):
+        return [_choice(part, values) for part in text.split(",") if part.strip()]
+    try:
+        if isinstance(field, types.IntegerElicitationPropertySchema):
+            return int(text)
+        if isinstance(field, types.NumberElicitationPropertySchema):
+            return float(text)
+    except ValueError:
+        return text
+    return _choice(text, values) if values else text
+
+
+def shown_value(
+    schema: types.ElicitationSchema, name: str, value: types.ElicitationContentValue
+) -> list[str]:
+    """A value as a person reads it, on a line or on several."""
+    titles = dict(choices_of(written(schema.properties[name])))
+    if isinstance(value, list):
+        return [titles.get(each, each) for each in value] or ["nothing"]
+    if isinstance(value, bool):
+        return ["yes" if value else "no"]
+    return [titles.get(value, value) if isinstance(value, str) else str(value)]
+
+
+def _choice(text: str, values: tuple[str, ...]) -> str:
+    """By its number; whatever else was typed is left as it is, to be refused."""
+    number = text.strip()
+    if number.isascii() and number.isdigit() and 1 <= int(number) <= len(values):
+        return values[int(number) - 1]
+    return number

@@ -7,6 +7,7 @@ done where it is drawn. Must not know where.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import shlex
@@ -14,13 +15,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
-from codex_acp.cli.screen.changes import counted, diff_lines
+from codex_acp.acp.types import DiffToolCallContent
 from codex_acp.cli.screen.frame import Line
 from codex_acp.routing.display import shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from codex_acp.cli.screen.frame import Style
     from codex_acp.runtime import ToolCall
 
 ASKED: Final = {
@@ -34,63 +36,44 @@ ASKED: Final = {
     "switch_mode": "switch its mode",
 }
 """Words for the permission, by the tool call's kind."""
-
 THEIRS: Final = "  | "
 """Before each row of what the agent, a model or a server wrote."""
-
 GIVEN: Final = THEIRS + "  "
 """Before each row of a value of several lines, so that none looks like another value."""
-
 WRAPPED: Final = "  . "
 """Before a row of a command that only goes on: its own lines begin with ``$`` and ``>``."""
-
 TITLE_LIMIT: Final = 500
-
 ROWS_OF_OUTPUT: Final = (4, 8)
 """Lines of an output that are shown, unless all of it is wanted: its first and its last."""
-
 ROWS_OF_DIFF: Final = 40
-
 LINE_LIMIT: Final = 1_000
 """Characters of one of these lines."""
-
 MAX_LEAVES: Final = 500
 """Values of a tool call's input that are shown one by one; of more the JSON is shown."""
-
 LEAST_KNOWN: Final = 4
 """Characters from which on a text that stands elsewhere is the same text, and no accident."""
-
 MOST_EMPTY: Final = 2
 """Empty lines of a command, one behind the other, that are shown as such."""
-
 SHOWN_BY_DIFF: Final = ("edit", "delete", "move")
 """Kinds of tool calls whose input is the changes that are shown."""
-
 MOST_KNOWN: Final = 100_000
 """And to which it is looked for: a longer one is too long to be allowed, wherever it stands."""
-
 NOT_ASKED_ABOUT: Final = {
     "commandActions", "environmentId", "kind", "parsed_cmd", "proposedExecpolicyAmendment",
     "source", "type",
 }  # fmt: skip
 """Members that agents give of a shown command, beside the command itself."""
-
 _SHELL: Final = re.compile(r"(?:(?:/usr)?/bin/)?(?:ba|da|z)?sh -l?c ", re.ASCII)
 """How a command begins that is a script for the system's shell."""
-
 _SCRIPT_LIMIT: Final = 64 * 1024
 """Characters; `shlex` takes a second and a half for a megabyte."""
-
 _BEFORE: Final = ("", "`", "Run: `", "Run: ")
 """Words that agents write before a command in a title."""
-
 _GOES_ON_BEFORE: Final = re.compile(r"[\w/.~-]").match
 _GOES_ON_AFTER: Final = re.compile(r"[\w/~-]|\.\w").match
 """Signs that make a text a part of a longer word or path."""
-
 _ALIKE: Final = 200
 """Characters by which a title that was cut is known to be the command."""
-
 _FENCE: Final = re.compile(r"(`{3,})[a-z]{0,12}")
 
 
@@ -331,3 +314,78 @@ def _stands_in(said: str, form: str) -> bool:
             return True
         at = said.find(form, end)
     return False
+
+
+# PURE: what changed in files: the lines of a change, and the sum of all changes of a prompt.
+
+CONTEXT: Final = 3
+COMPARED: Final = 400
+"""Lines that differ, up to which they are compared in depth: that takes their square."""
+
+
+def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
+    """The lines that were removed and added, with some around them."""
+    before, after = _lines(old or "", new)
+    start, end = _common(before, after)
+    if len(before) + len(after) - 2 * (start + end) > COMPARED:
+        yield f"@@ from line {start + 1} @@", "cyan"
+        yield from ((f"-{line}", "red") for line in before[start : len(before) - end])
+        yield from ((f"+{line}", "green") for line in after[start : len(after) - end])
+        return
+    # What is alike at both ends is left out of the comparison, but for what is shown of it.
+    skip, rest = max(0, start - CONTEXT), max(0, end - CONTEXT)
+    before, after = before[skip : len(before) - rest], after[skip : len(after) - rest]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for group in matcher.get_grouped_opcodes(CONTEXT):
+        if old is not None:
+            yield f"@@ line {skip + group[0][1] + 1} @@", "cyan"
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from ((f" {line}", "dim") for line in before[i1:i2])
+            else:
+                yield from ((f"-{line}", "red") for line in before[i1:i2])
+                yield from ((f"+{line}", "green") for line in after[j1:j2])
+
+
+def counted(old: str | None, new: str) -> tuple[int, int]:
+    """How many lines were added, and removed."""
+    signs = [text[0] for text, _ in diff_lines(old, new)]
+    return signs.count("+"), signs.count("-")
+
+
+def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
+    """For each file that was changed: its path, lines added and removed, ``new`` or ``deleted``.
+
+    Several changes of a file are one: from what it was first to what it became last.
+    """
+    files: dict[str, tuple[str | None, str]] = {}
+    for call in calls:
+        if call.status != "completed":
+            continue
+        for content in call.content:
+            if isinstance(content, DiffToolCallContent):
+                first = files.get(content.path, (content.old_text, ""))[0]
+                files[content.path] = (first, content.new_text)
+    for path, (old, new) in files.items():
+        added, removed = counted(old, new)
+        yield path, added, removed, "new" if old is None else "" if new else "deleted"
+
+
+def _lines(old: str, new: str) -> tuple[list[str], list[str]]:
+    """A last line that both end, or that the one which is not empty ends, counts as ended."""
+    before, after = (text.split("\n") if text else [] for text in (old, new))
+    if all(not lines or lines[-1] == "" for lines in (before, after)):
+        before, after = before[:-1], after[:-1]
+    return before, after
+
+
+def _common(before: list[str], after: list[str]) -> tuple[int, int]:
+    """How many lines are alike at the beginning, and how many of the rest at the end."""
+    most = min(len(before), len(after))
+    start = 0
+    while start < most and before[start] == after[start]:
+        start += 1
+    end = 0
+    while end < most - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    return start, end

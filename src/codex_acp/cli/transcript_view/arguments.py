@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from textwrap import fill
 from typing import TYPE_CHECKING, Final, get_args
 
-from codex_acp.cli.transcript_view.selection import Selection, moment
-from codex_acp.cli.transcript_view.telling import DECIDED, KINDS
+from codex_acp.cli.transcript_view.terminal import DECIDED, KINDS, Selection, moment
 from codex_acp.transcript.events import TranscriptEvent
 
 if TYPE_CHECKING:

@@ -7,13 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codex_acp.cli.endings import FAILED, failed
+from codex_acp.cli.interrupts import FAILED, failed
 from codex_acp.cli.terminal import rows_of
 from codex_acp.cli.transcript_view.lines import Line, follow, read
-from codex_acp.cli.transcript_view.page_data import page_data
-from codex_acp.cli.transcript_view.page_file import page_text, write_page
-from codex_acp.cli.transcript_view.telling import tell
-from codex_acp.cli.transcript_view.terminal import Rows
+from codex_acp.cli.transcript_view.page_data import page_data, page_text, write_page
+from codex_acp.cli.transcript_view.terminal import Rows, tell
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:

@@ -6,36 +6,43 @@ event. Must not know how the page looks.
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import json
+import os
+import stat
+import sys
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.resources import files
 from math import isfinite
+from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from codex_acp._json import list_at, text_at
-from codex_acp.cli.transcript_view.telling import tell
+from codex_acp.cli.transcript_view.terminal import tell
+from codex_acp.errors import MisuseError
+from codex_acp.routing.display import visible
 from codex_acp.transcript import events
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from codex_acp.cli.transcript_view.lines import Line
-    from codex_acp.cli.transcript_view.selection import Selection
+    from codex_acp.cli.transcript_view.terminal import Selection
     from codex_acp.jsonrpc.message import JsonValue
 
 MAX_ROW_TEXT: Final = 400
 """Characters of a text in a row; the whole is behind it."""
-
 MAX_TEXT: Final = 20_000
 """Characters of a text behind a row."""
-
 MAX_LINE: Final = 600_000
 """Of a whole line behind a row; in one that is longer, texts are cut further."""
-
 MAX_SHORT_TEXT: Final = 300
-
 Row: TypeAlias = "dict[str, JsonValue]"
 
 
@@ -242,3 +249,69 @@ def _cut_texts(value: JsonValue, limit: int) -> JsonValue:
     if isinstance(value, dict):
         return {_cut(key, limit): _cut_texts(one, limit) for key, one in value.items()}
     return value
+
+
+# The page of a transcript as one file of HTML, which loads nothing and runs only its own script.
+
+SCRIPTS: Final = ("text.js", "timeline.js", "detail.js", "page.js")
+"""In this order they are one script."""
+STANDARD_OUTPUT: Final = "-"
+
+
+def page_text(name: str, data: PageData) -> str:
+    """The whole page; ``name`` is the transcript's."""
+    style = _part("page.css")
+    script = "(() => {\n'use strict';\n" + "\n".join(_part(one) for one in SCRIPTS) + "})();\n"
+    return Template(_part("page.html")).substitute(
+        policy=(
+            f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+        title=html.escape(visible(Path(name).name or name)),
+        style=style,
+        script=script,
+        rows=_inert(json.dumps(data.rows, separators=(",", ":"))),
+        details=_inert("\n".join(data.details)),
+    )
+
+
+def write_page(out: str, text: str) -> None:
+    """Write it to ``out``, for its owner alone if it is new; ``-`` is standard output.
+
+    Raises MisuseError if it cannot be written.
+    """
+    if out == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        return
+    path = Path(out)
+    try:
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            path.write_text(text, encoding="utf-8")
+            return
+        # Whole or not at all: beside it first, so that a page that is open is not half a page.
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with open(file, "w", encoding="utf-8") as stream:  # noqa: PTH123 - a descriptor
+                stream.write(text)
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise MisuseError(f"the page {out!r} cannot be written: {reason}") from error
+
+
+def _part(name: str) -> str:
+    return (files("codex_acp.cli.transcript_view") / "page" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _inert(text: str) -> str:
+    """JSON as it may stand in an element of script: it means the same, and has no markup."""
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
