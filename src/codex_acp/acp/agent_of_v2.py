@@ -67,7 +67,7 @@ class AgentOfVersion2:
         self._give = give
         self._updates: LastOnes[str, Updates] = LastOnes(MAX_SESSIONS)
         self._turns: dict[str, list[Turn]] = {}
-        """Of the prompts that have not ended, by session."""
+        """Session id → the turns of its prompts that have not ended."""
 
     def handlers(self) -> ClientHandlers:
         """Return the handlers of the agent's methods."""

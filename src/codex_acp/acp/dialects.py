@@ -161,5 +161,5 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
 
 
 def methods_of(methods: Mapping[str, MethodInfo], *, unstable: bool) -> dict[str, MethodInfo]:
-    """Those that the stable schema has, or those that it lacks."""
+    """Return the methods that the stable schema has, or those that it lacks."""
     return {method: info for method, info in methods.items() if info.experimental == unstable}

@@ -171,7 +171,7 @@ class SessionsInV2:
         self._open.add(session_id)
 
     def close(self, session_id: str) -> None:
-        """It is over."""
+        """Forget a session that is closed."""
         self._open.discard(session_id)
         self._all.pop(session_id, None)
 

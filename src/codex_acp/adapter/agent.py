@@ -252,7 +252,7 @@ class CodexAgent:
 
     @cached_property
     def methods(self) -> SessionMethods:
-        """Those that are about sessions; loaded with the first of them."""
+        """Return the methods about sessions, which are imported with the first such request."""
         from codex_acp.adapter.sessions.methods import SessionMethods
 
         return SessionMethods(self._sessions, self._opener, self.config, self.spawn, self._closed)

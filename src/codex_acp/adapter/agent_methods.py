@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class AgentMethods(Protocol):
-    """Of a `CodexAgent`, or over the network of a client's connection to one."""
+    """The methods of a `CodexAgent`, or over the network of a client's connection to one."""
 
     @property
     def archive(self) -> Archive:

@@ -38,7 +38,7 @@ class Client:
         return self._connection.closed
 
     def introduced(self, introduction: dict[str, JsonValue], version: int = 1) -> None:
-        """It has sent the params of ``initialize``, and ``version`` is spoken."""
+        """Take the params of the client's ``initialize``, and the chosen ``version``."""
         self.features = features_in(introduction.get("clientCapabilities"), version)
         self._version = version
 

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class HandOver:
-    """Of one agent. ``client`` names its client."""
+    """Gives sessions of one agent to other processes, and takes them back.
+
+    ``client`` returns the name of the agent's client.
+    """
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Providers:
-    """Of one agent and its sessions."""
+    """The model providers of one agent and its sessions."""
 
     def __init__(self, opener: SessionOpener, sessions: Sessions) -> None:
         self._opener = opener

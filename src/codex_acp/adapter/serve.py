@@ -45,7 +45,7 @@ ANSWER_SECONDS: Final = 1.0
 """For a prompt that has ended to be answered, and for its last updates."""
 
 VERSIONS: Final = (1, 2)
-"""Of ACP: what is spoken is the highest that the client has, too."""
+"""Versions of ACP that are offered; the highest that the client has, too, is spoken."""
 
 ADOPT_SECONDS: Final = 0.03
 """After this, orphans are taken in while Codex boots: it costs 3 ms. A Codex that is ready sooner

@@ -28,7 +28,7 @@ _SAME: Final = {
 
 @record(frozen=True)
 class SessionDefaults:
-    """Of all sessions of an agent."""
+    """Defaults for all sessions of an agent."""
 
     mode: str | None = None
     """The mode that a new session begins in; None: what is configured."""

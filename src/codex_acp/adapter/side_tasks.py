@@ -21,7 +21,7 @@ AGAIN_SECONDS: Final = 0.05
 
 
 class SideTasks:
-    """Those of one agent, which end with it."""
+    """The side tasks of one agent, which end with it."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

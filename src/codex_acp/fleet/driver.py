@@ -56,7 +56,7 @@ class RunDriver:
         self.left: set[str] = set(self._tasks)
         """Ids without an outcome."""
         self.outcomes: deque[Outcome] = deque()
-        """Those that nobody has taken yet."""
+        """Outcomes that nobody has taken yet."""
         self.news: asyncio.Event = asyncio.Event()
         self.over: bool = False
         self._stop = asyncio.Event()

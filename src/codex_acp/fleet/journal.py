@@ -30,7 +30,7 @@ class History:
 
     attempts: list[Attempt] = field(default_factory=list)
     session_id: str | None = None
-    """Of the last attempt that had one."""
+    """Session id of the last attempt that had one."""
     first_prompt: int = 0
     """The first prompt that was not finished in that session."""
     begun: bool = False

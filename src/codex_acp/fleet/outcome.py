@@ -53,7 +53,7 @@ class Outcome:
     output: object = None
     """The answer as the task's output type; as plain JSON where that is a JSON Schema."""
     usage: Usage = field(default_factory=Usage)
-    """Of all attempts."""
+    """Usage of all attempts."""
     agent: str = ""
     session_id: str | None = None
     cwd: str | None = None
@@ -65,7 +65,7 @@ class Outcome:
     """Questions of the agent, and those that somebody or a policy said yes to."""
     attempts: tuple[Attempt, ...] = ()
     digest: str = ""
-    """Of the task: one that was changed since has another."""
+    """Digest of the task: it changes with the task."""
     changes_note: str | None = None
     """Why there are no changes, or what they lack."""
     path: Path | None = None

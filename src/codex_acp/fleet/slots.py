@@ -27,7 +27,7 @@ class Slots:
         self._free -= 1
 
     def give(self) -> None:
-        """It is free again."""
+        """Give the slot back."""
         self._free += 1
         self._news.set()
 

@@ -29,7 +29,7 @@ AGENTS: Final[Mapping[str, AgentSpec]] = {
 """The agents known by name. Codex keeps its threads apart, so tasks share a process of it."""
 
 LONGEST_NAME: Final = 100
-"""Of a file name; the file systems' 255 bytes also hold what is put behind it."""
+"""Characters of a file name; file systems allow 255 bytes, with the suffixes."""
 
 LONGEST_ID: Final = 1000
 

@@ -236,7 +236,7 @@ class Change:
         return texts if max(map(len, texts)) <= WHOLE_TEXT_LIMIT else None
 
     def _unread(self) -> list[str]:
-        """That the old text of what is replaced is not shown, and why."""
+        """Return the note that a replaced file's old text is not shown, and why."""
         old = self.replaced
         if old is None or _shown(old) is not None:
             return []

@@ -108,9 +108,9 @@ class FailedClosed(NamedTuple):
     """Entries that Codex cannot tell apart."""
 
     settled: list[Settlement]
-    """Those that were pending; their dialogs are to be withdrawn."""
+    """Entries that were pending: withdraw their questions."""
     accepted: list[LedgerEntry]
-    """Those that were accepted: their turns are to be interrupted at once."""
+    """Entries that were accepted: interrupt their turns at once."""
 
 
 @dataclass(slots=True)

@@ -174,7 +174,7 @@ class AgentProcess:
             raise
 
     def open(self, session_id: str, sink: SessionSink) -> None:
-        """It is open: its updates and requests are the sink's from now on."""
+        """Give the updates and requests of a session to ``sink`` from now on."""
         self._sessions[session_id] = sink
         held, self._held = self._held, []
         for of, update in held:
@@ -186,7 +186,7 @@ class AgentProcess:
             sink.agent_ended(self.failure)
 
     def close(self, session_id: str, sink: SessionSink) -> None:
-        """It is closed: the sink wants no more."""
+        """Give nothing more of a session to ``sink``."""
         if self._sessions.get(session_id) is sink:
             del self._sessions[session_id]
 

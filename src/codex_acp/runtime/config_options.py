@@ -168,7 +168,7 @@ class ConfigOptions:
             watcher.end()
 
     def forget(self, watcher: _Watcher) -> None:
-        """It watches no more."""
+        """Forget a watcher."""
         if watcher in self._watchers:
             self._watchers.remove(watcher)
 

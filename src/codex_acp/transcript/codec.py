@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
 SCHEMA_VERSION: Final = 3
-"""Of the format as a whole; raised by any change that a strict reader would notice."""
+"""Version of the format, raised by any change that a strict reader would notice."""
 EVENT_TYPES: Final[Mapping[str, type[TranscriptEvent]]] = {
     event.type: event for event in get_args(TranscriptEvent)
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 MAX_IDLE_BYTES: Final = 16 * 1024 * 1024
-"""Of comments and of fields without use, between two events: a sign of life is a few bytes."""
+"""Bytes of comments and unused fields between two events: a sign of life is a few bytes."""
 
 FIELD_BYTES: Final = 8
 """Bytes of a line that tell its field: a byte order mark and ``data:``."""

@@ -40,7 +40,7 @@ WORDS_BYTES: Final = 8 * 1024
 """Read of an answer that only says what is wrong."""
 
 COOKIE_BYTES: Final = 16 * 1024
-"""Of all cookies together: each request carries them."""
+"""Bytes of all cookies together: each request carries them."""
 
 STREAMS_A_CLIENT: Final = 1
 """Of HTTP/2 as well: httpx lets the readers of a connection read in turns, so that what has come

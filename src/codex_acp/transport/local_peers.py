@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LINE_BYTES: Final = 4096
-"""Of a question or an answer."""
+"""Bytes of a question or an answer."""
 
 ASK_SECONDS: Final = 1.8
 """For a peer to answer: one that is stopped never does."""

@@ -120,12 +120,12 @@ class _Call:
 
 
 class ToolCalls:
-    """Those of one session."""
+    """The tool calls of one session."""
 
     def __init__(self) -> None:
         self._calls: dict[str, _Call] = {}
         self._with_content: dict[str, None] = {}
-        """Those whose content is kept, the one that was told of last at the end."""
+        """Ids of the calls whose content is kept, the one updated last at the end."""
         self._terminals: LastOnes[str, _Terminal] = LastOnes(MAX_TERMINALS)
         self._late: list[Json] = []
         """Updates still to be sent of calls whose content is no longer kept."""

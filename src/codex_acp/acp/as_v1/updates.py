@@ -61,7 +61,8 @@ class _Said:
 
 
 class Updates:
-    """Of one session. ``calls`` are its tool calls, to which permission requests refer."""
+    """Translates the updates of one session. ``calls`` are its tool calls, to which permission
+    requests refer."""
 
     def __init__(self) -> None:
         self.calls: ToolCalls = ToolCalls()
@@ -78,7 +79,7 @@ class Updates:
         }
 
     def translated(self, update: v2.SessionUpdate) -> list[Update]:
-        """The same in version 1: nothing, one or several."""
+        """Return an update as version 1 has it: none, one or several updates."""
         if (
             isinstance(
                 update, v2.AgentMessageChunkSessionUpdate | v2.AgentThoughtChunkSessionUpdate

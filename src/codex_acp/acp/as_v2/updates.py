@@ -22,7 +22,7 @@ _SAME: Final = (
 
 
 class Updates:
-    """Of one session."""
+    """Translates the updates of one session."""
 
     def __init__(self) -> None:
         self._message: tuple[str, str] | None = None
@@ -36,7 +36,7 @@ class Updates:
         return str(call.get("title") or self._titles.get(call["toolCallId"]) or "Allow this?")
 
     def translated(self, update: Json) -> Json | None:
-        """The same in version 2; None: it has nothing of the kind."""
+        """Return an update as version 2 has it; None: that version has nothing of the kind."""
         kind = update["sessionUpdate"]
         if kind in _CHUNKS:
             return {**update, "messageId": update.get("messageId") or self._id_of(kind)}

@@ -33,8 +33,9 @@ _PLAN_OFF: Final = "Plan mode is off: Codex does the work again."
 
 
 class CommandRuns:
-    """Of one session. ``codex`` gives the connection that it is on now; ``skills`` lists them
-    anew.
+    """The built-in commands of one session.
+
+    ``codex`` returns the present connection; ``skills`` asks Codex for the skills again.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from codex_acp.mapping.prompt.commands import UserPrompt, user_prompt
 logger = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 256 * 1024
-"""Of one file; a prompt is written by hand."""
+"""Bytes of one prompt file: people write them by hand."""
 
 MAX_FILES: Final = 200
 """More would fill the client's list of commands and nobody could choose."""

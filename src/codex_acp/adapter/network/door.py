@@ -34,7 +34,7 @@ LOGGED_PER_SECOND: Final = 0.2
 
 
 class Headers(Protocol):
-    """Of a request, with names in any case."""
+    """The headers of a request; names are found in any case."""
 
     def get_all(self, key: str, /) -> Sequence[str]:
         """All values of one name."""
@@ -50,7 +50,7 @@ class Refusal:
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """Of the answer."""
+        """Return the headers of the response."""
         if self.status is HTTPStatus.UNAUTHORIZED:
             return [("WWW-Authenticate", 'Bearer realm="acp"')]
         if self.status is HTTPStatus.TOO_MANY_REQUESTS:

@@ -17,11 +17,11 @@ PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """First bytes of every HTTP/2 connection (RFC 9113, section 3.4)."""
 
 STRANGER_FRAMES: Final = 400
-"""Of whoever has shown no token: their first requests, and what comes before these."""
+"""Frames of a client that has shown no token: for its first requests."""
 
 FRAMES_AT_ONCE: Final = 5_000
 FRAMES_PER_SECOND: Final = 1_000.0
-"""Of a client: a request is about four."""
+"""Frames per second of one client: a request is about four."""
 
 UPDATES_AT_ONCE: Final = 5_000
 UPDATES_PER_SECOND: Final = 4_000.0
@@ -40,7 +40,7 @@ the change to frames that nobody counts."""
 
 
 class FrameMeter:
-    """Of one connection."""
+    """Counts the frames of one connection."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._left = STRANGER_FRAMES

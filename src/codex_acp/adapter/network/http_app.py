@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INITIALIZE_BYTES: Final = 1024 * 1024
-"""Of the message that makes a connection: it tells what a client can do."""
+"""Bytes of the ``initialize`` message, which lists what a client can do."""
 
 MAX_SESSION_ID: Final = 256
 """Characters."""

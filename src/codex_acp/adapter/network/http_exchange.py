@@ -52,7 +52,7 @@ class Exchange:
         self._send = send
         self._complete = False
         self.more_headers: Sequence[tuple[str, str]] = ()
-        """Of the response, whatever it is."""
+        """Headers that every response gets."""
 
     # Headers
 

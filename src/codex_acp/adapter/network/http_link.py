@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HIGH_WATER_BYTES: Final = 64 * 1024
-"""Of what waits for readers, above which the writer is paused; as for a websocket."""
+"""Bytes waiting for readers above which the writer is paused, as for a websocket."""
 
 LOW_WATER_BYTES: Final = 16 * 1024
 """Below which it goes on."""
 
 WAITING_BYTES: Final = 4 * 1024 * 1024
-"""Of what waits in all streams, read or not, above which the writer is paused as well."""
+"""Bytes waiting in all streams, read or not, above which the writer is paused, too."""
 
 CLOSE_SECONDS: Final = 1.0
 """For what is unsent when this side closes; then the streams are cut."""
@@ -296,7 +296,7 @@ class AcceptedHttpLink:
             self._receiver.resume_writing()
 
     def _wait_for_streams(self) -> None:
-        """It ends if nobody opens one for too long."""
+        """End the link if nobody opens a stream for too long."""
         if self._ended.is_set() or any(stream.is_read for stream in self._streams.values()):
             return
         if self._idle is not None:

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_BYTES: Final = 64 * 1024
-"""Of a connection that are read ahead."""
+"""Bytes of a connection that are read ahead."""
 
 KEEP_SECONDS: Final = 60.0
 """A TCP connection on which nothing is asked is kept so long."""
 
 HEADER_BYTES: Final = 16 * 1024
-"""Of one request."""
+"""Bytes of the headers of one request."""
 
 POSTS_AT_ONCE: Final = 64
-"""Of one HTTP/2 connection, beside its streams."""
+"""POST requests at once on one HTTP/2 connection, besides its streams."""
 
 
 class HttpServer:

@@ -29,8 +29,8 @@ MOST_REFUSALS: Final = 20
 sends it."""
 
 REQUESTS_AT_ONCE: Final = 1000
-"""Of one TCP connection, and then `REQUESTS_PER_SECOND`: opening and resetting streams is cheap for
-the client (rapid reset)."""
+"""Requests at once of one TCP connection, and then `REQUESTS_PER_SECOND`: opening and resetting
+streams is cheap for the client (rapid reset)."""
 
 REQUESTS_PER_SECOND: Final = 200.0
 
@@ -105,7 +105,8 @@ class HttpSocket:
 
 
 class HttpSockets:
-    """All of one server. ``pending`` are the connections that have shown nothing yet."""
+    """The TCP connections of one server. ``pending`` are the connections that have shown nothing
+    yet."""
 
     def __init__(self, access: AccessControl, pending: PendingConnections) -> None:
         self.pending = pending

@@ -61,7 +61,7 @@ class _Entry:
 
 
 class Journal:
-    """Of one session. ``turn`` is what runs, the same object as long as it does."""
+    """The kept events of one session. ``turn`` is the same object as long as a turn runs."""
 
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         self._max_size = max_size

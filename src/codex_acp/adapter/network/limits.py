@@ -14,18 +14,18 @@ MESSAGE_BYTES: Final = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one server."""
+    """Limits of one server."""
 
     connections: int = 64
     """Open at once, authorized ones."""
     owner_connections: int | None = None
-    """Of them those of one owner; None: an equal share for each that the tokens name."""
+    """Connections of one owner; None: an equal share for each owner that the tokens name."""
     handshakes: int = 64
     """Connections that have sent no complete request yet."""
     sessions: int = 256
     """Open at once, of all connections."""
     owner_sessions: int | None = None
-    """Of them those of one owner; None: an equal share."""
+    """Sessions of one owner; None: an equal share."""
     streams: int = 256
     """Streams of events of one connection over HTTP."""
     sockets: int = 512

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BATCH_BYTES: Final = 64 * 1024
-"""Of events that are handed over at once."""
+"""Bytes of events that are handed over at once."""
 
 _Item: TypeAlias = "bytes | Callable[[], None]"
 

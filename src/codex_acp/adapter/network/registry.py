@@ -37,13 +37,13 @@ class Registry:
         self.owners = owners
         self.limits = limits
         self.sessions: dict[str, NetworkSession] = {}
-        """Those that are open, whoever shows them."""
+        """The open sessions, also those that no connection shows."""
         self._opening: Counter[str] = Counter()
         """By owner, those that are being opened: they count, too."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = asyncio.Event()
         self._ends: dict[NetworkSession, asyncio.TimerHandle] = {}
-        """Of those that nobody shows: when they end."""
+        """The timers that end sessions which no connection shows."""
 
     def alone(self, session_id: str) -> AbstractAsyncContextManager[None]:
         """While a session is opened or closed, so that no two connections do it at once.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FRAMES_AT_ONCE: Final = 2_000
 FRAMES_PER_SECOND: Final = 400.0
-"""Of frames that are small: a client sends a handful of messages each second."""
+"""Small frames per second: a client sends a handful of messages each second."""
 
 LARGE: Final = 1024
 """Bytes of a frame that is worth what it costs."""
@@ -27,7 +27,7 @@ _MASK: Final = 4
 
 
 class WebSocketFrames:
-    """Of one connection, from the first byte of its handshake on."""
+    """Counts the frames of one connection, from the first byte of its handshake on."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._rate = Rate(FRAMES_AT_ONCE, FRAMES_PER_SECOND, clock)

@@ -33,7 +33,7 @@ NOT_SENT: Final = (
 
 
 class AsyncQuestionRunner:
-    """Those of one app-server connection."""
+    """Asks the async questions of one app-server connection."""
 
     def __init__(
         self, codex: AppServerConnection, runner: Callable[[], ServerRequestRunner]

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT: Final = 1
-"""Of the file; what reads it refuses a later one."""
+"""Format number of the file; a reader refuses a higher one."""
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Of a file: some hundred thousand turns. What comes then is not recorded, which is noted."""
+"""Bytes of a file: some hundred thousand turns. Later events are not recorded, which is noted."""
 
 CLOSE_SECONDS: Final = 0.25
 """For what still waits when the program ends."""

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import ApprovalSettler
 
 MAX_DIRECTORIES: Final = 256
-"""Of which it is remembered what was found: more than a person works in."""
+"""Directories whose findings are remembered: more than a person works in."""
 
 
 class GitConsent:
-    """Of all sessions of one agent."""
+    """Asks for consent to git's programs, for all sessions of one agent."""
 
     def __init__(self, transcript: SessionTranscript) -> None:
         self._transcript = transcript

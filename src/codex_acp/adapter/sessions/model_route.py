@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class ModelRoute:
-    """Of one agent. What it says counts for threads that are opened from then on."""
+    """Where one agent has the model asked. A change counts for threads that are opened after it."""
 
     def __init__(self) -> None:
         self.gateway: Gateway | None = None

@@ -25,7 +25,7 @@ MAX_TRIES: Final = 2
 
 
 class PromptPreconditions:
-    """Of all sessions of one agent."""
+    """Makes a session ready for a prompt, for all sessions of one agent."""
 
     def __init__(self, sessions: Sessions, opener: SessionOpener) -> None:
         self._sessions = sessions

@@ -105,7 +105,7 @@ class OpenSession:
     audience: SessionClient | None = None
     """Its audience, if it has one of its own."""
     early: EarlyTurn | None = None
-    """Of its first prompt, until it is known."""
+    """The early turn of its first prompt, until the client knows the session."""
 
     @property
     def codex(self) -> AppServerConnection:
@@ -246,7 +246,7 @@ class Sessions:
         self._open[session_id] = opened
 
     def close(self, session_id: str) -> None:
-        """It is closed: nothing more is heard of it; again is fine."""
+        """Forget a session, and take no more of its notifications. Idempotent."""
         opened = self._open.pop(session_id, None)
         if opened is not None:
             if opened.held is not None:

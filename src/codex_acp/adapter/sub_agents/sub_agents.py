@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.session.sub_agents import SubAgentNotes
 
 MAX_SHOWN: Final = 64
-"""Of one session: Codex runs a handful at a time; a model that starts hundreds fills no client."""
+"""Sub-agents shown of one session: Codex runs few at a time, a hostile model starts hundreds."""
 
 MORE_THAN_SHOWN: Final = f"What more than {MAX_SHOWN} sub-agents of this session do is not shown"
 
@@ -87,7 +87,7 @@ class SubAgents:
         return StateChanged(self._sinks[thread_id].now)
 
     def forget(self, thread_id: str) -> None:
-        """It is opened as a session of its own."""
+        """Forget a thread, because it is opened as a session of its own."""
         agent = self._state.sub_agents.pop(thread_id, None)
         if agent is not None:
             if thread_id in self._sinks:  # else the session is just being opened anew

@@ -107,7 +107,7 @@ class ActionIds(Generic[K]):
             held.allowed = True
 
     def forget(self, key: K) -> None:
-        """It was not allowed, and never will be."""
+        """Forget an action that was not allowed, and never will be."""
         self._held = [held for held in self._held if held.key != key]
 
     def resolved(self, key: K) -> None:

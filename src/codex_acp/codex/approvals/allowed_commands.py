@@ -34,7 +34,7 @@ _SHELLS: Final = frozenset(
 """The shells whose ``-c`` is looked into: a model can name any other program as its shell."""
 
 _PIECE: Final = re.compile(r"""'[^']*'|"[^"]*"|[^\s'"();<>|&]+""")
-"""Of a word: quotes may begin and end anywhere in it."""
+"""A piece of a word: quotes may begin and end anywhere in it."""
 
 _TOKEN: Final = re.compile(rf" +|(?P<word>(?:{_PIECE.pattern})+)|(?P<joint>[();<>|&]+)")
 """As a shell reads it from the left, where nothing is expanded: a quote that is not closed is none.
@@ -123,7 +123,7 @@ def _named(command: str | Sequence[str]) -> Words:
 
 
 def _is_only_a_command(params: CommandExecutionRequestApprovalParams) -> bool:
-    """It asks for a command to be started, and for nothing beyond that."""
+    """Return whether a request only asks to start a command."""
     more = (params.network_approval_context, params.additional_permissions)
     return params.kind == "command" and all(part is None for part in more)
 

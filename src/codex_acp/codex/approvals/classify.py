@@ -76,7 +76,7 @@ class McpToolApproval(NamedTuple):
 
 
 class McpToolQuestion(NamedTuple):
-    """The same, asked in Codex's older way: as one question with fixed labels."""
+    """The approval of an MCP tool call in Codex's older way: one question with fixed labels."""
 
     request: ItemToolRequestUserInput
     item: models.McpToolCallThreadItem

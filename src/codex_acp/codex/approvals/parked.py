@@ -107,7 +107,7 @@ class ParkedApprovals(Policy):
 
     @property
     def waiting(self) -> tuple[ParkedApproval, ...]:
-        """Those that are open, oldest first."""
+        """Return the open approvals, oldest first."""
         return tuple(self._open.values())
 
     def get(self, approval_id: str) -> ParkedApproval | None:

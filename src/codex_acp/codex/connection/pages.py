@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 MAX_PAGES: Final = 50
-"""Of one list; a cursor that never ends must not hold up who asks."""
+"""Pages of one list, so that a cursor which never ends does not hold up the caller."""
 
 
 class _Params(Protocol):

@@ -204,7 +204,7 @@ class Thread:
     def __init__(self, codex: Codex, thread: one_thread.Thread) -> None:
         self._codex = codex
         self.thread = thread
-        """The same thread on the event loop."""
+        """This thread on the event loop."""
         self.id: str = thread.id
         """The thread's id."""
 

@@ -27,7 +27,7 @@ class Turn(Generic[T]):
         self._codex = codex
         self._entered = False
         self.turn = turn
-        """The same turn on the event loop."""
+        """This turn on the event loop."""
         self.thread_id: str = turn.thread_id
         """The thread it belongs to."""
 

@@ -96,7 +96,7 @@ _HELPER: Final = re.compile(r"[A-Za-z0-9.+-]*::|(?!file://)[A-Za-z0-9.+-]+://")
 
 
 MAX_ENTRIES: Final = 100_000
-"""Of all configuration files together; a branch has three."""
+"""Entries of all configuration files together; a branch has three."""
 
 
 def parse(data: bytes, most: int = MAX_ENTRIES) -> Entries:

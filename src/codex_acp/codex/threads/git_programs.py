@@ -36,13 +36,13 @@ LOOK_SECONDS: Final = 30.0
 """How long a look may take: a file system may hang."""
 
 MAX_CONFIG_BYTES: Final = 4 * 1024 * 1024
-"""Of all configuration files together; a repository with a thousand branches has 200 kB."""
+"""Bytes of all configuration files together; a repository with a thousand branches has 200 kB."""
 
 MAX_INDEX_BYTES: Final = 128 * 1024 * 1024
-"""Of one index: a million files."""
+"""Bytes of one index: a million files."""
 
 MAX_LINE_BYTES: Final = 8192
-"""Of a ``.git`` file or a ``commondir``: twice the longest path."""
+"""Bytes of a ``.git`` file or a ``commondir``: twice the longest path."""
 
 MAX_FILES: Final = 8192
 MAX_REPOSITORIES: Final = 512

@@ -47,7 +47,7 @@ class _Opened:
 
     def __init__(self) -> None:
         self.params: JsonObject = {}
-        """Those of ``thread/resume``."""
+        """Params of ``thread/resume``."""
         self.settings: JsonObject = {}
         """Given to it then, before its next turn."""
         self.stored = False
@@ -58,7 +58,7 @@ class _Opened:
 
 
 class HandedThreads:
-    """Of one client. Every method raises as the client's calls."""
+    """The threads of one client. Every method raises as the client's calls."""
 
     def __init__(self, client: RequestApi) -> None:
         self._client = client

@@ -37,7 +37,7 @@ class Opening(NamedTuple):
     """How one thread is started."""
 
     params: JsonObject
-    """Those of ``thread/start``."""
+    """Params of ``thread/start``."""
     restore: JsonObject | None
     """Settings for ``thread/settings/update`` before its first turn; None: it has them already."""
 
@@ -110,7 +110,7 @@ def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> Json
 
 
 def trusting(params: Mapping[str, JsonValue], *directories: str) -> JsonObject:
-    """The same params for a thread that trusts these directories; Codex writes nothing then."""
+    """Return params for a thread that trusts these directories; Codex writes nothing then."""
     config = dict(object_at(params, "config"))
     trusted: JsonObject = {each: {"trust_level": "trusted"} for each in directories}
     config["projects"] = object_at(config, "projects") | trusted
@@ -118,9 +118,9 @@ def trusting(params: Mapping[str, JsonValue], *directories: str) -> JsonObject:
 
 
 def distrusting(params: Mapping[str, JsonValue], read: JsonValue, *directories: str) -> JsonObject:
-    """The same params for a thread that does not trust these, with what is configured otherwise.
+    """Return params for a thread that does not trust these directories.
 
-    Where no sandbox is, Codex would let a thread write in what is called untrusted.
+    If no sandbox is configured they also say read-only: Codex would let the thread write there.
     """
     config = dict(object_at(params, "config"))
     untrusted: JsonObject = {each: {"trust_level": "untrusted"} for each in directories}

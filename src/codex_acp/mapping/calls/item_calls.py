@@ -341,13 +341,13 @@ def terminal_state(
 
 
 def runs_on(item: models.CommandExecutionThreadItem) -> str:
-    """That the command goes on although its turn has ended, and what can be done about it."""
+    """Return the note that a command outlives its turn, and what the person can do about it."""
     process = inline(item.process_id or "")
     return f"Runs on in the background. `/ps` lists what does, `/stop {process}` ends it."
 
 
 def ended_in_background(item: models.CommandExecutionThreadItem) -> tuple[str, Severity, str]:
-    """That it has ended: a title, how much it matters, and the command."""
+    """Return the note that a background command ended: title, severity and command."""
     how = "" if item.exit_code is None else f" with exit code {item.exit_code}"
     return f"A command in the background has ended{how}", "info", script_of(item.command)
 

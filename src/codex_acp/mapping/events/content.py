@@ -84,7 +84,7 @@ class FileDiff:
     patch: str | None = None
     """The hunks of a unified diff, without file headers; None of a whole file, or if unknown."""
     moved_from: str | None = None
-    """Of ``move``."""
+    """The old path of a ``move``."""
     text: TextBlock | None = None
     """Written out, where neither whole texts nor hunks are known."""
 

@@ -153,7 +153,8 @@ def _name_of(uri: str) -> str:
 
 
 MAX_MEDIA_BYTES: Final = 20 * 1024 * 1024
-"""Of one image or recording: above any screenshot, below what model providers take at once."""
+"""Bytes of one image or recording: above any screenshot, below what model providers take at
+once."""
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _RIFF_WEBP: Final = (b"RIFF", b"WEBP")
 _SAME_TYPE: Final = {

@@ -42,7 +42,7 @@ _ROOT: Final = "root"
 
 
 def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
-    """Those that an item of this thread names, as far as it knows of them."""
+    """Yield the sub-agents that an item of this thread names, as far as it describes them."""
     if not isinstance(item, dict):
         return
     call_id, kind = tool_call_id(_text(item.get("id")) or ""), item.get("type")
