@@ -6,8 +6,10 @@ Rows of the total tables, arms of closed matches, and names that are gone.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from textwrap import indent
 
@@ -85,7 +87,15 @@ def _gone(files: list[SourceFile], protocols: dict[str, Protocol]) -> Iterator[M
         for (protocol, name), line in used.items():
             is_model = name[:1].isupper() and not name.isupper()
             if protocol in there and is_model and name not in there[protocol] | _ALSO_THERE:
-                yield Missing(file.path, line, f"{name} is gone from the schema, but is used here")
+                text = f"{name} is gone from the schema, but is used here"
+                near = get_close_matches(name, _like(name, there[protocol]), 1)
+                yield Missing(file.path, line, "; perhaps it is now ".join((text, *near)))
+
+
+def _like(name: str, names: set[str]) -> list[str]:
+    """The names that begin with the same word, as they do where a discriminator is renamed."""
+    first = re.match(r"[A-Z]+[a-z0-9]*", name)
+    return sorted(n for n in names if first and re.match(rf"{first[0]}(?![a-z0-9])", n))
 
 
 def _names(protocol: Protocol) -> set[str]:

@@ -53,6 +53,11 @@ class Target:
         """Path of the generated package, from the repository's root."""
         return "src/" + self.package.replace(".", "/")
 
+    @property
+    def has_stable(self) -> bool:
+        """Whether there is a stable schema besides: each version of ACP has one."""
+        return "agent_requests" in self.protocol.methods
+
 
 def header(source: str, sha256: str) -> str:
     """The first lines of a generated file."""
@@ -112,7 +117,7 @@ def model_files(target: Target) -> dict[str, str]:
         header=target.header, title=target.title, package=target.package,
         modules={m: wrap(" ".join(names), 88) for m, names in by_module.items()},
     )  # fmt: skip
-    if protocol.experimental:
+    if target.has_stable:
         files[f"{target.folder}/unstable.py"] = unstable_file(target, classes)
     return files
 
@@ -156,7 +161,7 @@ def methods_file(target: Target) -> str:
         methods=target.protocol.methods,
         names={d: pascal(d).removesuffix("s") for d in target.protocol.methods},
         docs={d: _DIRECTION_DOCS[d].format(codex=verb) for d in target.protocol.methods},
-        with_stable=bool(target.protocol.experimental),
+        with_stable=target.has_stable,
     )  # fmt: skip
 
 

@@ -165,3 +165,8 @@ def test_a_table_of_version_2_has_the_methods_of_version_2(root: Path) -> None:
     ((version, table, _),) = acp_tables(read_sources(root), load_acp())
     assert version == "v2"
     assert table.keys == {"session/request_permission", "elicitation/create"}
+
+
+def test_a_table_ends_on_a_line_of_its_own_before_which_a_row_can_be_added() -> None:
+    tables = acp_tables(read_sources(ROOT), load_acp())
+    assert [t.path for _, t, rows in tables if rows.end in rows.lines.values()] == []

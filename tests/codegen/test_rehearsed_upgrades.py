@@ -180,14 +180,12 @@ def after_acp(change: Callable[[dict[str, Schema]], None]) -> list[str]:
 def test_a_discriminator_that_a_draft_of_acp_renames_is_named_wherever_it_is_used() -> None:
     def renamed(files: dict[str, Schema]) -> None:
         for key in ("acp/v2.json", "acp/v2_unstable.json"):
-            text = json.dumps(files[key])
-            files[key] = json.loads(
-                text.replace('"const": "state_update"', '"const": "session_state"')
-            )
+            files[key] = json.loads(_renamed_in(json.dumps(files[key])))
 
     lines = after_acp(renamed)
     assert {line.split(":")[0] for line in lines} == {"src/codex_acp/acp/turn_of_v2.py"}
     assert all("StateUpdateSessionUpdate is gone from the schema" in line for line in lines)
+    assert all("; perhaps it is now " in line for line in lines)
 
 
 def test_what_a_draft_of_acp_stabilises_needs_its_rows_and_no_other_version_changes() -> None:
@@ -201,6 +199,10 @@ def test_what_a_draft_of_acp_stabilises_needs_its_rows_and_no_other_version_chan
     assert {Path(line.split(":")[0]).name for line in lines} <= {
         "agent_in_v2.py", "agent_of_v2.py", "agent_v2.py", "tables_v2.py",
     }  # fmt: skip
+
+
+def _renamed_in(text: str) -> str:
+    return text.replace('"const": "state_update"', '"const": "session_state"')
 
 
 @pytest.mark.rehearse

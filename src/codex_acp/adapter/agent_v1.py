@@ -68,7 +68,10 @@ class AgentInV1(CommonMethods):
     def notifications(self) -> AgentNotificationHandlers:
         """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
         agent = self._agent
-        return {"session/cancel": lambda n: agent.cancel(n.session_id), "$/cancel_request": None}
+        return {
+            "session/cancel": lambda n: agent.cancel(n.session_id),
+            "$/cancel_request": None,
+        }
 
     def unstable(self) -> UnstableAgentRequestHandlers:
         """Methods of the unstable schema; advertised where that schema has them."""

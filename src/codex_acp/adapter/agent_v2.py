@@ -97,7 +97,10 @@ class AgentInV2(CommonMethods):
 
     def notifications(self) -> AgentNotificationHandlers:
         """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
-        return {"session/cancel": self.cancel, "$/cancel_request": None}
+        return {
+            "session/cancel": self.cancel,
+            "$/cancel_request": None,
+        }
 
     def unstable(self) -> UnstableAgentRequestHandlers:
         """Methods of the unstable schema; advertised where that schema has them."""
