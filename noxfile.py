@@ -210,6 +210,13 @@ def network_chaos(session: nox.Session) -> None:
     session.run(shared(session), "-m", "tests.soak", "network-chaos", *session.posargs)
 
 
+@nox.session(name="hand-overs")
+def hand_overs(session: nox.Session) -> None:
+    """One session in two editors and a program with the real Codex, while the one that has it is
+    killed or stopped: -- [--seed S] [--count 200]."""
+    session.run(shared(session), "-m", "tests.soak", "hand-overs", *session.posargs)
+
+
 @nox.session
 def mutants(session: nox.Session) -> None:
     """Plant some forty faults, one at a time, in a copy of the tree; name those that no test

@@ -337,6 +337,24 @@ async def test_8_2_a_name_that_hides_something_is_shown_without_it() -> None:
     leave(holder)
 
 
+@pytest.mark.attack("local user")
+async def test_8_2_one_whose_socket_was_removed_is_asked_again_after_the_next_opening(
+    folder: Path,
+) -> None:
+    store = Store()
+    holder, wants = Process(store), Process(store)
+    await listening(holder)
+    store.open(holder)
+    for path in sockets(folder):
+        path.unlink()
+    with pytest.raises(ErrorReply, match="active writer"):
+        await wants.take()
+    await listening(holder)
+    assert await wants.take() == "opened"
+    leave(holder)
+    assert sockets(folder) == []
+
+
 async def test_a_codex_that_unloads_nothing_lets_nobody_ask(folder: Path) -> None:
     old = cast("AppServerConnection", SimpleNamespace(**{**vars(CODEX), "unloads_at_once": False}))
     await Process(Store()).peers.listen(old)

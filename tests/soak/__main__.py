@@ -1,7 +1,7 @@
 """``python -m tests.soak [KIND] --minutes 5 [--seed S] [--count N]``: prints what was done.
 
 Without a KIND see `tests.soak.soak`; ``chaos`` and ``network-chaos`` are `tests.soak.chaos`, which
-tries seed after seed, at most N of them.
+tries seed after seed, at most N of them; ``hand-overs`` is `tests.soak.hand_overs`, N times.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from tests.soak.chaos.chaos import Chaos, smallest
 from tests.soak.chaos.network_chaos import NetworkChaos
+from tests.soak.hand_overs import COUNT, hand_overs
 from tests.soak.soak import Soak
 
 CHAOS = {"chaos": Chaos, "network-chaos": NetworkChaos}
@@ -24,7 +25,7 @@ CHAOS = {"chaos": Chaos, "network-chaos": NetworkChaos}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status."""
     parser = argparse.ArgumentParser(prog="soak", description=__doc__)
-    parser.add_argument("kind", nargs="?", choices=["mixed", *CHAOS], default="mixed")
+    parser.add_argument("kind", nargs="?", choices=["mixed", "hand-overs", *CHAOS], default="mixed")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--count", type=int, default=None)
@@ -32,6 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = random.randrange(10**6) if options.seed is None else options.seed
     if options.kind in CHAOS:
         return chaos(CHAOS[options.kind], seed, 60 * options.minutes, options.count)
+    if options.kind == "hand-overs":
+        told, fine = hand_overs(seed, options.count or COUNT)
+        sys.stdout.write(told)
+        return int(not fine)
     soak = Soak(seed)
     out = sys.stdout.write
     out(f"seed {seed}\n")

@@ -106,6 +106,21 @@ async def test_one_that_never_answers_is_waited_for_so_long_and_no_longer() -> N
         assert await ask_all(folder, {}, None, 0.05) == ([], True)
 
 
+@pytest.mark.attack("local user")
+async def test_8_2_one_that_too_many_ask_is_not_taken_for_one_that_has_ended() -> None:
+    folder = private_folder("/a")
+    with contextlib.ExitStack() as open_ones:
+        asked, *waiting = [open_ones.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(4)]
+        asked.bind(str(folder / "1.sock"))
+        asked.listen(0)
+        for each in waiting:
+            each.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                each.connect(str(folder / "1.sock"))
+        assert await ask_all(folder, {}, None, 0.05) == ([], True)
+    assert [*folder.iterdir()] == [folder / "1.sock"]
+
+
 async def test_one_that_ends_before_it_answers_is_told_from_one_that_is_silent() -> None:
     folder = private_folder("/a")
 
