@@ -7,7 +7,9 @@ The whole of it, with the lines of regen pasted into a copy of the tree, is `nox
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -30,6 +32,12 @@ from tests.codegen import test_nets as nets
 
 Schema: TypeAlias = dict[str, Any]
 Edit: TypeAlias = Callable[[Schema], None]
+
+OF_VERSION_1 = (
+    "tests/acp/test_as_v1.py", "tests/acp/test_client_side.py",
+    "tests/acp/test_agent_side_requests.py",
+)  # fmt: skip
+"""Tests of both sides of version 1."""
 
 FIRST_GENERATION = ("applyPatchApproval", "execCommandApproval")
 
@@ -203,6 +211,41 @@ def test_what_a_draft_of_acp_stabilises_needs_its_rows_and_no_other_version_chan
 
 def _renamed_in(text: str) -> str:
     return text.replace('"const": "state_update"', '"const": "session_state"')
+
+
+def _stabilised(tree: nets.Tree) -> dict[str, str]:
+    """Sub-agents, plan operations and all else that is unstable."""
+    return {"acp/v2.json": (tree.root / "schema/acp/v2_unstable.json").read_text("utf-8")}
+
+
+def _renamed(tree: nets.Tree) -> dict[str, str]:
+    keys = ("acp/v2.json", "acp/v2_unstable.json")
+    return {key: _renamed_in((tree.root / "schema" / key).read_text("utf-8")) for key in keys}
+
+
+@pytest.mark.rehearse
+@pytest.mark.parametrize("edit", [_stabilised, _renamed])
+def test_after_a_draft_of_acp_the_pasted_lines_build_and_version_1_still_works(
+    edit: Callable[[nets.Tree], dict[str, str]], tmp_path: Path
+) -> None:
+    tree = nets.Tree(tmp_path / "tree")
+    pins = tree.root / "schema" / "PINNED.json"
+    for key, text in edit(tree).items():
+        file = tree.root / "schema" / key
+        old, new = (hashlib.sha256(t.encode()).hexdigest() for t in (file.read_text("utf-8"), text))
+        pins.write_text(pins.read_text().replace(old, new))
+        file.write_text(text, "utf-8")
+    regen.regenerate(tree.root)
+    hints = regen.undecided(tree.root)
+    for path in {tree.root / hint.path for hint in hints}:
+        of_it = [hint for hint in hints if tree.root / hint.path == path]
+        nets._paste(path, [hint for hint in of_it if hint.paste])
+        for old, new in re.findall(r"(\w+) is gone .* now (\w+)", "\n".join(map(str, of_it))):
+            path.write_text(re.sub(rf"\b{old}\b", new, path.read_text()))
+    assert hints
+    assert (tree.undecided(), regen.impossible(tree.root)) == ([], "")
+    assert tree.type_errors(tmp_path / "mypy", "acp", "adapter", "runtime") == ""
+    assert nets._run(tree, *nets.PYTEST, *OF_VERSION_1) == ""
 
 
 @pytest.mark.rehearse
