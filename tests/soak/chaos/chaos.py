@@ -49,7 +49,7 @@ class RandomServer(AppServer):
 
     world: World
 
-    async def _no_codex(self, error: Exception) -> LaunchError:
+    async def _why_failed(self, error: Exception) -> LaunchError:
         return LaunchError(f"no codex: {error}")
 
     def _spawn(self) -> ChildProcess:
