@@ -74,6 +74,18 @@ async def test_a_second_prompt_is_steered_and_both_end_with_the_turn() -> None:
         assert sorted(map(str, answered(bench))) == ["p1", "p2"]
 
 
+async def test_a_steering_message_whose_turn_ends_in_the_same_read_was_injected() -> None:
+    ends = [*STEERED, *turn_completed()]
+    async with MemoryBench(*BEGUN, *ends) as bench:
+        bench.start_prompt("p1", "one")
+        await bench.asked_codex("turn/start")
+        prompt = [{"type": "text", "text": "two"}]
+        params = {"sessionId": THREAD, "prompt": prompt}
+        answer = await bench.client.ask("s1", "_session/steering", params)
+        assert answer["result"] == {"outcome": "injected"}
+        assert await bench.end_of("p1") == "end_turn"
+
+
 async def test_prompts_are_steered_in_the_order_in_which_they_came() -> None:
     async with MemoryBench(*BEGUN, *STEERED, *STEERED) as bench:
         bench.start_prompt("p1", "one")
