@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.acp.either_agent_side import EitherAgentSide
-    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.dialects.requests import (
         ForkSession,
         Json,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.session.driver import PromptResult
+    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.archive import SessionArchive
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.session import Session

@@ -17,7 +17,7 @@ from codex_acp.routing.display import inline
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.adapter.audience import SessionClient
+    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions

@@ -23,7 +23,7 @@ from codex_acp.routing.display import server_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codex_acp.adapter.audience import SessionClient
+    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue

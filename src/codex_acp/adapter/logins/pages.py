@@ -18,7 +18,7 @@ from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.audience import Asks
+    from codex_acp.adapter.session_client import Asks
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import anyio
 
-from codex_acp.adapter.network.door import AccessControl, Refusal
+from codex_acp.adapter.network.access_control import AccessControl, Refusal
 from codex_acp.adapter.network.http_exchange import Exchange, RequestRefused
 from codex_acp.adapter.network.http_link import AcceptedHttpLink
 from codex_acp.errors import ConnectionClosed, TransportError

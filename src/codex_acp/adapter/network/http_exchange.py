@@ -6,7 +6,7 @@ import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.adapter.network.door import Refusal, only_value
+from codex_acp.adapter.network.access_control import Refusal, only_value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

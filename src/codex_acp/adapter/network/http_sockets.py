@@ -16,8 +16,8 @@ from codex_acp.adapter.network.http2_frames import FrameMeter
 from codex_acp.adapter.network.limits import Rate
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.network.door import AccessControl
-    from codex_acp.adapter.network.newcomer import PendingConnections
+    from codex_acp.adapter.network.access_control import AccessControl
+    from codex_acp.adapter.network.pending_connections import PendingConnections
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from codex_acp._urls import bare_url
-from codex_acp.adapter.network.door import AccessControl
+from codex_acp.adapter.network.access_control import AccessControl
 from codex_acp.adapter.network.hub import Hub
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.owners import Owners

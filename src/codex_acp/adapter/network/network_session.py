@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.agent import CodexAgent
-    from codex_acp.adapter.audience import Asks
     from codex_acp.adapter.client import Client
+    from codex_acp.adapter.session_client import Asks
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.mapping.events.permissions import PermissionQuestion

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anyio import CancelScope
 
-from codex_acp.adapter.network.door import AccessControl, Refusal
-from codex_acp.adapter.network.newcomer import (
+from codex_acp.adapter.network.access_control import AccessControl, Refusal
+from codex_acp.adapter.network.pending_connections import (
     HANDSHAKE_SECONDS,
     AcceptedConnection,
     PendingConnections,

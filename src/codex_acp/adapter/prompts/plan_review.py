@@ -17,7 +17,7 @@ from codex_acp.mapping.messages import IMPLEMENT, review_ended, review_question
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.adapter.audience import Asks
+    from codex_acp.adapter.session_client import Asks
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.mapping.events.permissions import PermissionQuestion
     from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged

@@ -19,7 +19,7 @@ from codex_acp.routing.elicitations import cancelled, create_request, declined, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.adapter.audience import Asks
+    from codex_acp.adapter.session_client import Asks
     from codex_acp.routing.elicitations import ElicitationReply
     from codex_acp.routing.ledger import Key
     from codex_acp.routing.route import Elicitation

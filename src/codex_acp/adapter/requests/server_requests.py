@@ -48,8 +48,8 @@ from codex_acp.routing.table import route
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codex_acp.adapter.audience import Asks
     from codex_acp.adapter.requests.session_protocol import SessionProtocol
+    from codex_acp.adapter.session_client import Asks
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from codex_acp.adapter.audience import SessionClient
+    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.session_transcript import SessionTranscript
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.threads.git_config import GitProgram

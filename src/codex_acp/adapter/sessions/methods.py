@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.config.config import Config
     from codex_acp.adapter.dialects.requests import (
         ForkSession,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
         NewSession,
         ResumeSession,
     )
+    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection

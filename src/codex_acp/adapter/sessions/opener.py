@@ -37,11 +37,11 @@ from codex_acp.mapping.session.setup import canonical_id, started_thread
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.config.config import Config, How
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.server.held_notifications import HeldNotifications
+    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
     from codex_acp.codex._generated.models import Thread
     from codex_acp.codex.connection.app_server_connection import AppServerConnection

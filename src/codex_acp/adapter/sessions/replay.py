@@ -24,7 +24,7 @@ from codex_acp.mapping.state import SessionState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.adapter.audience import SessionClient
+    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue

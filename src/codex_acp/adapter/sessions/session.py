@@ -51,10 +51,10 @@ from codex_acp.mapping.state import SessionState
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-    from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.server.held_notifications import HeldNotifications
     from codex_acp.adapter.session.events import EndTurn
+    from codex_acp.adapter.session_client import Outgoing
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection

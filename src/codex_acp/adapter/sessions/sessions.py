@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.adapter.audience import SessionClient
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.adapter.server.request_intake import RequestIntake
+    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.server_requests import ServerRequest

@@ -19,7 +19,7 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.audience import SessionClient
+    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from codex_acp.adapter.audience import Outgoing
+    from codex_acp.adapter.session_client import Outgoing
     from codex_acp.codex._generated.models import Turn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError

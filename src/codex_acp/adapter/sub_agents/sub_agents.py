@@ -21,7 +21,7 @@ from codex_acp.mapping.state import SessionState, SubAgent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.adapter.audience import Outgoing
+    from codex_acp.adapter.session_client import Outgoing
     from codex_acp.adapter.sub_agents.noted import NotesOutlet
     from codex_acp.adapter.sub_agents.shown_session import SubAgentSink
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
