@@ -14,7 +14,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from codex_acp.adapter.network.limits import Limits
-from codex_acp.transport import websocket_messages
+from codex_acp.transport import websocket
 from tests.network.listening_adapter import TOKEN, WAIT, JsonClient
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
 
@@ -268,7 +268,7 @@ async def test_a_message_above_the_limit(tmp_path: Path) -> None:
 
 
 async def test_fragments_without_end(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(websocket_messages, "MAX_FRAGMENTS", 256)
+    monkeypatch.setattr(websocket, "MAX_FRAGMENTS", 256)
 
     async def empty() -> AsyncIterator[str]:
         while True:

@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 from anyio import to_thread
 
 from codex_acp.runtime import AgentRuntime, AgentSpec
-from codex_acp.runtime.terminal_process import TerminalProcess
+from codex_acp.runtime.terminals import TerminalProcess
 from codex_acp.testing import (
     CodexHome,
     McpTool,

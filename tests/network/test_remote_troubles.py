@@ -22,7 +22,7 @@ from codex_acp.adapter.network.limits import Limits
 from codex_acp.errors import ErrorReply, MisuseError, TransportError
 from codex_acp.runtime import AgentRuntime, Permission, Session
 from codex_acp.transport import http_stream, remote_agent, websocket
-from codex_acp.transport.event_stream import EventStream
+from codex_acp.transport.http_stream import EventStream
 from tests.network.listening_adapter import TOKEN, WAIT
 from tests.network.served import Served, served, until
 from tests.network.test_remote_runtime import allow, is_end

@@ -25,7 +25,7 @@ from codex_acp.runtime import (
     given_up,
     prompt,
 )
-from codex_acp.runtime.file_threads import FileThreads
+from codex_acp.runtime.filesystem import FileThreads
 from tests.runtime.test_confined_files import FileAgent
 from tests.support.processes import lives
 

@@ -13,8 +13,7 @@ import pytest
 from codex_acp.acp.types import CreateTerminalRequest, EnvVariable
 from codex_acp.errors import RpcError
 from codex_acp.runtime import AgentRuntime, TerminalAccess
-from codex_acp.runtime.terminal_process import OutputTail
-from codex_acp.runtime.terminals import Terminals
+from codex_acp.runtime.terminals import OutputTail, Terminals
 from tests.runtime.scripted_agent import ScriptedAgent
 from tests.support.processes import lives
 

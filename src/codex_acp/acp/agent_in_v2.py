@@ -14,7 +14,7 @@ from codex_acp.acp._generated.v1.methods import AGENT_REQUESTS
 from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
 from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
-from codex_acp.acp.as_v2.values import agent_capabilities, auth_method, mcp_server, opened
+from codex_acp.acp.as_v2 import agent_capabilities, auth_method, mcp_server, opened
 from codex_acp.acp.negotiation import client_capabilities
 from codex_acp.acp.sessions_in_v2 import SessionInV2, SessionsInV2
 from codex_acp.acp.v2_handlers import AgentHandlers

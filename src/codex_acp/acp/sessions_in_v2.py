@@ -15,7 +15,7 @@ import anyio
 
 from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
-from codex_acp.acp.as_v2.updates import Updates
+from codex_acp.acp.as_v2 import Updates
 from codex_acp.errors import InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, REQUEST_CANCELLED
 

@@ -42,7 +42,7 @@ from codex_acp.cli.screen.questions import Questions
 from codex_acp.cli.terminal import LineReader, size_of
 from codex_acp.errors import CodexAcpError, MisuseError, TransportError
 from codex_acp.routing.display import shortened, visible
-from codex_acp.runtime.updates import text_of
+from codex_acp.runtime.results import text_of
 from codex_acp.transcript.private_file import open_private
 from codex_acp.transport.loop_runner import run_loop
 

@@ -14,8 +14,7 @@ from codex_acp.acp import types
 from codex_acp.acp.as_v1.values import as_json
 from codex_acp.errors import CodexAcpError, InvalidPayload
 from codex_acp.runtime import Permission, ToolCall
-from codex_acp.runtime.elicitations import ask_form, ask_url
-from codex_acp.runtime.permissions import Decision, decide
+from codex_acp.runtime.permissions import Decision, ask_form, ask_url, decide
 from codex_acp.wire.codec import decode
 
 if TYPE_CHECKING:

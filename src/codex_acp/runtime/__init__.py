@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.config_options import Choice as Choice
     from codex_acp.runtime.config_options import ConfigOptions as ConfigOptions
     from codex_acp.runtime.config_options import Setting as Setting
-    from codex_acp.runtime.elicitations import Form as Form
-    from codex_acp.runtime.elicitations import FormAnswer as FormAnswer
-    from codex_acp.runtime.elicitations import UrlAnswer as UrlAnswer
-    from codex_acp.runtime.elicitations import UrlRequest as UrlRequest
-    from codex_acp.runtime.elicitations import problems_of as problems_of
     from codex_acp.runtime.errors import AgentLaunchError as AgentLaunchError
     from codex_acp.runtime.errors import AgentStartError as AgentStartError
     from codex_acp.runtime.errors import AnswerTimeout as AnswerTimeout
@@ -41,19 +36,24 @@ if TYPE_CHECKING:
     from codex_acp.runtime.manager import AgentDescription as AgentDescription
     from codex_acp.runtime.manager import AgentRuntime as AgentRuntime
     from codex_acp.runtime.opening import Opened as Opened
+    from codex_acp.runtime.permissions import Form as Form
+    from codex_acp.runtime.permissions import FormAnswer as FormAnswer
     from codex_acp.runtime.permissions import Permission as Permission
     from codex_acp.runtime.permissions import PermissionPolicy as PermissionPolicy
+    from codex_acp.runtime.permissions import UrlAnswer as UrlAnswer
+    from codex_acp.runtime.permissions import UrlRequest as UrlRequest
     from codex_acp.runtime.permissions import allow_kinds as allow_kinds
+    from codex_acp.runtime.permissions import problems_of as problems_of
     from codex_acp.runtime.permissions import reject_all as reject_all
     from codex_acp.runtime.prompt import Prompt as Prompt
     from codex_acp.runtime.results import PromptResult as PromptResult
     from codex_acp.runtime.results import ToolCall as ToolCall
+    from codex_acp.runtime.results import Update as Update
+    from codex_acp.runtime.results import kind_of as kind_of
     from codex_acp.runtime.session import Session as Session
     from codex_acp.runtime.session_store import SessionStore as SessionStore
     from codex_acp.runtime.session_store import StoredSession as StoredSession
     from codex_acp.runtime.terminals import TerminalAccess as TerminalAccess
-    from codex_acp.runtime.updates import Update as Update
-    from codex_acp.runtime.updates import kind_of as kind_of
     from codex_acp.transport.restart_limit import RestartLimit as RestartLimit
 else:
     __all__, __getattr__, __dir__ = lazy(
@@ -61,21 +61,23 @@ else:
         {
             "agent_spec": "AgentSpec",
             "config_options": "Choice ConfigOptions Setting",
-            "elicitations": "Form FormAnswer UrlAnswer UrlRequest problems_of",
             "errors": (
                 "AgentLaunchError AgentStartError AnswerTimeout AuthenticationRequired "
-                "CrashLoop MethodNotOffered OptionNotOffered SessionBusy SessionClosed StoreError"
+                "CrashLoop MethodNotOffered OptionNotOffered SessionBusy SessionClosed "
+                "StoreError"
             ),
             "filesystem": "FileAccess",
             "manager": "AgentDescription AgentRuntime",
             "opening": "Opened",
-            "permissions": "Permission PermissionPolicy allow_kinds reject_all",
+            "permissions": (
+                "Form FormAnswer Permission PermissionPolicy UrlAnswer UrlRequest allow_kinds "
+                "problems_of reject_all"
+            ),
             "prompt": "Prompt",
-            "results": "PromptResult ToolCall",
+            "results": "PromptResult ToolCall Update kind_of",
             "session": "Session",
             "session_store": "SessionStore StoredSession",
             "terminals": "TerminalAccess",
-            "updates": "Update kind_of",
             "codex_acp.transport.restart_limit": "RestartLimit",
         },
     )

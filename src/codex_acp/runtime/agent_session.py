@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime.agent_process import AgentProcess
     from codex_acp.runtime.permissions import PermissionPolicy
     from codex_acp.runtime.prompt import RunningPrompt
-    from codex_acp.runtime.updates import Update
+    from codex_acp.runtime.results import Update
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,16 @@ from anyio import CancelScope
 from codex_acp.acp import types
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
-from codex_acp.runtime.elicitations import Form, UrlRequest, ask_form, ask_url
-from codex_acp.runtime.file_threads import FileThreads
-from codex_acp.runtime.filesystem import FileAccess, read_text, write_text
-from codex_acp.runtime.permissions import Permission, PermissionPolicy, decide
+from codex_acp.runtime.filesystem import FileAccess, FileThreads, read_text, write_text
+from codex_acp.runtime.permissions import (
+    Form,
+    Permission,
+    PermissionPolicy,
+    UrlRequest,
+    ask_form,
+    ask_url,
+    decide,
+)
 from codex_acp.runtime.roots import Roots
 from codex_acp.runtime.terminals import Terminals
 

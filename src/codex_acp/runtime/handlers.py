@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from codex_acp.acp import types
 from codex_acp.errors import RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
-from codex_acp.runtime.elicitations import UrlRequest, ask_form, ask_url
+from codex_acp.runtime.permissions import UrlRequest, ask_form, ask_url
 from codex_acp.transport.connection import Complaints
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from codex_acp.acp import ClientNotificationHandlers, ClientRequestHandlers
     from codex_acp.runtime.answers import Answers
+    from codex_acp.runtime.results import Update
     from codex_acp.runtime.services import Services
-    from codex_acp.runtime.updates import Update
 
 logger = logging.getLogger(__name__)
 

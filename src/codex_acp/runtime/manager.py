@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from codex_acp.acp import AgentFeatures
     from codex_acp.acp.types import AuthMethod, Implementation, McpServer, SessionInfo
-    from codex_acp.runtime.elicitations import FormCallback, UrlCallback
     from codex_acp.runtime.filesystem import FileAccess
+    from codex_acp.runtime.permissions import FormCallback, UrlCallback
     from codex_acp.runtime.terminals import TerminalAccess
     from codex_acp.transport.remote_address import Token
 

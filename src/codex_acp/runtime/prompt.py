@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codex_acp.acp.types import PromptResponse, StopReason
-    from codex_acp.runtime.updates import Update
+    from codex_acp.runtime.results import Update
     from codex_acp.transport.reading_gate import ReadingGate
 
 logger = logging.getLogger(__name__)

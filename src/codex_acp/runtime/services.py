@@ -15,8 +15,8 @@ from codex_acp.runtime.permissions import PermissionPolicy, reject_all
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.runtime.elicitations import FormCallback, UrlCallback
     from codex_acp.runtime.filesystem import FileAccess
+    from codex_acp.runtime.permissions import FormCallback, UrlCallback
     from codex_acp.runtime.terminals import TerminalAccess
 
 NAME: Final = "codex-acp-sdk"

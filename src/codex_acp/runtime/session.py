@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime.agent_session import AgentSession
     from codex_acp.runtime.config_options import ConfigOptions
     from codex_acp.runtime.opening import Opened
-    from codex_acp.runtime.results import PromptResult
-    from codex_acp.runtime.updates import Update
+    from codex_acp.runtime.results import PromptResult, Update
 
 logger = logging.getLogger(__name__)
 

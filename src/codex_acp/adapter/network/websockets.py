@@ -22,7 +22,7 @@ from codex_acp.adapter.network.pending_connections import (
 )
 from codex_acp.adapter.network.websocket_frames import WebSocketFrames
 from codex_acp.transport.streamable_http import CONNECTION_ID
-from codex_acp.transport.websocket_messages import WebSocketMessages
+from codex_acp.transport.websocket import WebSocketMessages
 
 if TYPE_CHECKING:
     import ssl
