@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -71,6 +71,11 @@ class _Clock:
         return self.now
 
 
+async def _at_once(work: Callable[[], Any]) -> Any:
+    """Do in the loop what the adapter does in a thread, whose time is not counted in rounds."""
+    return work()
+
+
 @contextmanager
 def _still(clock: _Clock) -> Iterator[None]:
     """The adapter's sources of time and chance, in the test's hand."""
@@ -87,6 +92,9 @@ def _still(clock: _Clock) -> Iterator[None]:
             lambda: SimpleNamespace(hex=f"said-{next(others)}"),
         ),
         patch("codex_acp.adapter.ordered_steps.in_thread", lambda work: work()),
+        patch("codex_acp.adapter.sessions.git_consent.in_thread", _at_once),
+        patch("codex_acp.adapter.files.in_thread", _at_once),
+        patch("codex_acp.adapter.commands.user_prompts.in_thread", _at_once),
     ):
         yield
 
