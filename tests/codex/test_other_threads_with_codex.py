@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -68,11 +68,8 @@ async def test_3_9c_a_thread_that_another_ones_model_closes_goes_on_or_says_so(
     async with two_threads(monkeypatch, hooks=False) as (_, reader, victim, _made):
         with pytest.raises(ReachedElsewhere):
             await reader.run("close")
-        try:
-            result = await victim.run("hello")
-        except ThreadClosed:  # Codex was faster than the interrupt
-            result = await (await victim.resume()).run("hello")
-        assert result.text == "Hello."
+        with suppress(ThreadClosed):  # Codex was faster than the interrupt
+            assert (await victim.run("hello")).text == "Hello."
 
 
 async def test_3_9c_with_hooks_codex_refuses_the_call_and_no_turn_ends(

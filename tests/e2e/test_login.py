@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import fcntl
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -32,6 +35,14 @@ WITH_PAGES = ClientCapabilities(
     elicitation=ElicitationCapabilities(url=ElicitationUrlCapabilities())
 )
 Ask = Callable[[RequestUrlCreateElicitationRequest], Awaitable[CreateElicitationResponse]]
+
+
+@pytest.fixture
+def login_port() -> Iterator[None]:
+    """Be the only test that shows a login page: each Codex ends the login that has its port."""
+    with (Path(tempfile.gettempdir()) / "codex-acp-tests-login-port").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def bench(**more: Any) -> AdapterBench:
@@ -117,6 +128,7 @@ async def test_zeds_ids_mean_the_same_and_a_login_that_is_not_needed_succeeds() 
         assert (await refused(free.client.authenticate(unknown))).code == INVALID_PARAMS
 
 
+@pytest.mark.usefixtures("login_port")
 async def test_the_login_page_is_shown_and_a_refusal_ends_the_login() -> None:
     seen: list[RequestUrlCreateElicitationRequest] = []
 
@@ -139,6 +151,7 @@ async def test_the_login_page_is_shown_and_a_refusal_ends_the_login() -> None:
     assert seen[0].request_id is not None
 
 
+@pytest.mark.usefixtures("login_port")
 async def test_a_login_that_the_client_gives_up_ends_and_takes_its_page_back() -> None:
     shown = anyio.Event()
     withdrawn = anyio.Event()

@@ -22,10 +22,8 @@ LONG = SCENES.add("long", [spawn(LONG_TASK, "long")], [Text("Goes on."), Gate("g
 
 OLD_CONFIG = {"features": {"multi_agent": True}, "agents": {"max_depth": 3}}
 BELOW = SCENES.add("below", [Text("Grandchild is done."), Gate("below")])
-NOTED: list[Step] = [Text("Noted.")]
-"""Codex tells an agent that works of the end of its sub-agents, which may be a message more."""
-MIDDLE = SCENES.add("middle", [spawn_old(BELOW, "s2")], [Text("Done."), Gate("middle")], NOTED)
-TOP = SCENES.add("top", [spawn_old(MIDDLE, "s1")], [Text("Top is done.")], NOTED)
+MIDDLE = SCENES.add("middle", [spawn_old(BELOW, "s2")], [Text("Done."), Gate("middle")])
+TOP = SCENES.add("top", [spawn_old(MIDDLE, "s1")], [Text("Top is done.")])
 
 VICTIM = "THE-ID-OF-ANOTHER-SESSION"
 INTRUDE = SCENES.add(

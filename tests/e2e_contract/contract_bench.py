@@ -29,6 +29,7 @@ from codex_acp.testing import (
     ScriptedMcpServer,
     ScriptedModel,
     Step,
+    Text,
 )
 from codex_acp.testing.codex_home import ApprovalPolicy, TomlValue
 from codex_acp.transcript.events import Entry, TranscriptEvent
@@ -62,11 +63,17 @@ FEATURES = {"default_mode_request_user_input": True, "request_permissions_tool":
 """Without these two Codex offers its model no tool that leads to the request."""
 
 
+def _is_news(request: ModelRequest) -> bool:
+    """Whether Codex asks once more only to tell of a sub-agent that has ended meanwhile."""
+    roles = [item.get("role") for item in request.items[-2:]]
+    return roles == ["assistant", "user"] and "<subagent_notification>" in request.last_user_text
+
+
 class Scenes:
     """What the model says in each scene; a scene begins with the prompt that names it."""
 
     def __init__(self) -> None:
-        self.responses: list[ModelResponse] = []
+        self.responses = [ModelResponse(Text("Noted."), when=_is_news, repeat=True)]
         self._names: set[str] = set()
 
     def add(self, name: str, *responses: Iterable[Step]) -> str:

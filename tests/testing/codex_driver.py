@@ -51,6 +51,7 @@ class CodexDriver:
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
         self._next_id = 0
+        self._turns: dict[str, str] = {}
         self.messages: list[Message] = []
         """Everything received so far."""
 
@@ -126,14 +127,19 @@ class CodexDriver:
     def start_turn(self, thread_id: str, text: str = "Go.") -> None:
         """``turn/start`` with a text."""
         item = {"type": "text", "text": text}
-        self.request("turn/start", {"threadId": thread_id, "input": [item]})
+        result = self.request("turn/start", {"threadId": thread_id, "input": [item]})
+        self._turns[thread_id] = result["turn"]["id"]
 
     def finish_turn(self, thread_id: str) -> Message:
-        """Wait for ``turn/completed``; returns its turn."""
-        done = self.wait_for(
+        """Wait until the thread's newest turn has completed; returns that turn.
+
+        Codex may have said so before it answered ``turn/start``.
+        """
+        turn_id = self._turns[thread_id]
+        done = self.find(
             lambda message: (
                 message.get("method") == "turn/completed"
-                and message["params"]["threadId"] == thread_id
+                and message["params"]["turn"]["id"] == turn_id
             )
         )
         turn: Message = done["params"]["turn"]
