@@ -123,3 +123,25 @@ async def test_all_end_although_one_does_not_heed_it_and_who_waits_is_cancelled(
         scope.cancel()
         await tasks.aclose()
     assert ended == ["heeds", "heeds the second time"]
+
+
+async def test_nothing_begins_once_the_tasks_are_being_ended() -> None:
+    ran: list[str] = []
+
+    async def late() -> None:
+        ran.append("late")
+
+    async def begins_another_as_it_ends() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            tasks.start(late)
+
+    tasks = SideTasks()
+    tasks.start(begins_another_as_it_ends)
+    await anyio.lowlevel.checkpoint()
+    await tasks.aclose()
+    tasks.start(late)
+    guarded(tasks.start)(late)
+    await anyio.wait_all_tasks_blocked()
+    assert ran == []

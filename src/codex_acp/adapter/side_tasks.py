@@ -25,9 +25,13 @@ class SideTasks:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     def start(self, task: SideTask) -> None:
-        """Begin one; it may not fail, see `guarded`."""
+        """Begin a task, or nothing once `aclose` has begun; a task may not fail, see `guarded`."""
+        if self._closed:  # the end of Codex is handled behind it, and nobody would wait for a task
+            task().close()
+            return
         begun = asyncio.get_running_loop().create_task(task())
         self._tasks.add(begun)
         begun.add_done_callback(self._tasks.discard)
@@ -36,6 +40,7 @@ class SideTasks:
         """End all of them, whatever is cancelled meanwhile."""
         from codex_acp.transport.shielding import finish  # loads anyio, which no start needs
 
+        self._closed = True
         await finish(asyncio.get_running_loop().create_task(self._end()))
 
     async def _end(self) -> None:
