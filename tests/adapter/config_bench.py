@@ -9,7 +9,7 @@ from unittest.mock import patch
 import anyio
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.adapter.config.config import Config
+from codex_acp.adapter.config_options import Config
 from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.jsonrpc.message import JsonValue
@@ -20,7 +20,7 @@ from tests.support.acp_schema import problems_of_message
 from tests.support.config_samples import COLLABORATIONS, MODELS, PROFILES, started, updated
 from tests.support.updates import wire
 
-CONFIG = "codex_acp.adapter.config.config"
+CONFIG = "codex_acp.adapter.config_options"
 THREAD = "thread-1"
 WAIT = 60.0
 

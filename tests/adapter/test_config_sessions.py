@@ -55,7 +55,7 @@ async def test_a_session_that_opens_computes_no_options_of_the_others(
         computed.append(view)
         return options_of(view)
 
-    monkeypatch.setattr("codex_acp.adapter.config.config.options_of", counted)
+    monkeypatch.setattr("codex_acp.adapter.config_options.options_of", counted)
     again = Expect("permissionProfile/list", PROFILES)
     counts: list[int] = []
     async with ConfigBench(*LISTS, *([again] * 30)) as bench:

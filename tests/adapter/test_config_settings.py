@@ -37,7 +37,7 @@ async def test_the_answer_to_a_choice_is_the_complete_list_as_codex_reports_it()
 async def test_a_change_that_codex_takes_but_never_reports_counts_as_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("codex_acp.adapter.config.session.REPORT_SECONDS", 0.01)
+    monkeypatch.setattr("codex_acp.adapter.config_options.REPORT_SECONDS", 0.01)
     async with ConfigBench(*LISTS, Expect("thread/settings/update", {})) as bench:
         await bench.open()
         options = await bench.set("reasoning_effort", "high")
@@ -199,7 +199,7 @@ async def test_two_choices_at_once_are_made_one_after_the_other() -> None:
 async def test_a_mode_that_codex_makes_something_else_of_is_shown_as_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("codex_acp.adapter.config.session.REPORT_SECONDS", 0.01)
+    monkeypatch.setattr("codex_acp.adapter.config_options.REPORT_SECONDS", 0.01)
     less = taken(activePermissionProfile={"id": ":workspace"}, approvalPolicy="never")
     async with ConfigBench(*LISTS, *less) as bench:
         await bench.open()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from codex_acp.adapter.config.config import Config
+from codex_acp.adapter.config_options import Config
 from codex_acp.testing import Expect, RawLine, turn_completed, turn_started
 from codex_acp.testing.app_server_script import default_result
 from tests.adapter.memory_bench import THREAD, MemoryBench

@@ -7,7 +7,7 @@ import threading
 import anyio
 import pytest
 
-from codex_acp.adapter.in_thread import in_thread
+from codex_acp.adapter.side_tasks import in_thread
 
 
 def _broken() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.adapter.logins.ways import login_ways
+from codex_acp.adapter.login_check import login_ways
 from codex_acp.cli.doctor.command import _command
 from codex_acp.codex.connection.remote import remote_link
 from codex_acp.runtime import AgentSpec

@@ -20,8 +20,8 @@ OPTION = "docs/recipes/config-option.md"
 
 PLACES = {
     f"{SLASH}-0": ("mapping/prompt/commands.py", 4, '    BuiltIn("skills", "List the skills"),\n'),
-    f"{SLASH}-1": ("adapter/commands/built_in.py", 12, '            "mcp": self._mcp,\n'),
-    f"{SLASH}-2": ("adapter/commands/built_in.py", 4, "    # Turns.\n\n"),
+    f"{SLASH}-1": ("adapter/built_in_commands.py", 12, '            "mcp": self._mcp,\n'),
+    f"{SLASH}-2": ("adapter/built_in_commands.py", 4, "    # Turns.\n\n"),
     f"{OPTION}-0": ("mapping/config/values.py", 4, "    instructions: str | None = None\n"),
     f"{OPTION}-1": ("mapping/config/values.py", 8, "    return Settings(\n"),
     f"{OPTION}-2": ("mapping/config/options.py", 0, 'TIER: Final = "service_tier"\n'),

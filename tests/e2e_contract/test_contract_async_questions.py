@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codex_acp.acp.types import CloseSessionRequest
-from codex_acp.adapter.requests.async_questions import MOST_OPEN
+from codex_acp.adapter.server_requests import MOST_OPEN
 from codex_acp.errors import ErrorReply
 from codex_acp.testing import (
     CloseOutput,

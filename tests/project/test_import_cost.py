@@ -82,7 +82,7 @@ def test_the_agent_needs_of_pydantic_the_core_alone() -> None:
 
 
 def test_the_agent_of_one_client_loads_nothing_of_the_network() -> None:
-    prompts = "codex_acp.adapter.sessions.session, codex_acp.adapter.requests.server_requests"
+    prompts = "codex_acp.adapter.sessions.session, codex_acp.adapter.server_requests"
     loaded = _loaded(f"import codex_acp.cli.serve, codex_acp.adapter.serve, {prompts}")
     assert [name for name in loaded if name.startswith("websockets")] == []
     assert [name for name in loaded if name.startswith("codex_acp.adapter.network")] == []

@@ -94,7 +94,7 @@ def _still(clock: _Clock) -> Iterator[None]:
         patch("codex_acp.adapter.ordered_steps.in_thread", lambda work: work()),
         patch("codex_acp.adapter.sessions.git_consent.in_thread", _at_once),
         patch("codex_acp.adapter.files.in_thread", _at_once),
-        patch("codex_acp.adapter.commands.user_prompts.in_thread", _at_once),
+        patch("codex_acp.adapter.slash_commands.in_thread", _at_once),
     ):
         yield
 

@@ -17,8 +17,8 @@ from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
 from codex_acp.adapter.dialects.v1 import AsksInV1
-from codex_acp.adapter.requests.server_requests import ServerRequestRunner
 from codex_acp.adapter.server.request_intake import RequestIntake
+from codex_acp.adapter.server_requests import ServerRequestRunner
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.errors import TransportError
 from codex_acp.mapping.events.session_events import tool_call_id

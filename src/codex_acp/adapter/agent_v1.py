@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.acp.dialects import Handlers
-from codex_acp.adapter.agent_methods import CommonMethods
+from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.mapping.agent.handshake import initialize_result, is_simple
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
         UnstableAgentRequestHandlers,
     )
     from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
-    from codex_acp.adapter.agent import CodexAgent
-    from codex_acp.adapter.agent_methods import AgentMethods
+    from codex_acp.adapter.agent import AgentMethods, CodexAgent
     from codex_acp.adapter.dialects.requests import Json
     from codex_acp.adapter.prompts.early_turn import BeginPrompt
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.served_request import served_answer
 from codex_acp.acp.v2_handlers import AgentHandlers
-from codex_acp.adapter.agent_methods import CommonMethods
+from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
         UnstableAgentRequestHandlers,
     )
     from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
-    from codex_acp.adapter.agent import CodexAgent
-    from codex_acp.adapter.agent_methods import AgentMethods
+    from codex_acp.adapter.agent import AgentMethods, CodexAgent
     from codex_acp.adapter.dialects.requests import Json
     from codex_acp.adapter.prompts.early_turn import BeginPrompt
     from codex_acp.adapter.sessions.session import Session

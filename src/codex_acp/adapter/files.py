@@ -10,7 +10,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codex_acp.adapter.in_thread import in_thread
+from codex_acp.adapter.side_tasks import in_thread
 from codex_acp.codex.approvals.real_paths import look_at
 
 if TYPE_CHECKING:

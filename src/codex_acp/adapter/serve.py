@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.acp.either_agent_side import EitherAgentSide
 from codex_acp.adapter.agent import CodexAgent
-from codex_acp.adapter.extensions import extensions_of
 from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.adapter.side_tasks import SideTasks
@@ -21,14 +20,16 @@ from codex_acp.transport.loop_runner import run_loop
 from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
+    from codex_acp.acp.conventions import ExtensionHandler
     from codex_acp.acp.dialects import Handlers
     from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.link import Link
@@ -37,6 +38,9 @@ logger = logging.getLogger(__name__)
 
 END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Each ends the agent, once what runs is cancelled and answered. A second one changes nothing."""
+
+STEERING: Final = "_session/steering"
+"""The official adapter's method, in no schema: a message for the running turn."""
 
 PROMPT: Final = "session/prompt"
 """The request that is answered before the connection is closed."""
@@ -111,6 +115,19 @@ def _in_v2(agent: CodexAgent) -> AgentHandlers:
     from codex_acp.adapter.agent_v2 import AgentInV2
 
     return AgentInV2(agent, lambda _: agent, agent).handlers(extensions_of(lambda _: agent, 2))
+
+
+def extensions_of(
+    agent_of: Callable[[str], CodexAgent], version: int
+) -> Mapping[str, ExtensionHandler]:
+    """One row a method; ``agent_of`` gives the agent of an open session, or raises RpcError."""
+
+    async def steer(params: JsonValue) -> JsonValue:
+        from codex_acp.adapter.prompts.steering import answer_steering
+
+        return await answer_steering(agent_of, version, params)
+
+    return {STEERING: steer}
 
 
 def run_stdio(

@@ -1,10 +1,17 @@
-"""Tasks beside the requests: one that fails is logged, and ends neither others nor the agent."""
+"""Runs tasks and threads beside the requests.
+
+A task that fails is logged, and ends neither others nor the agent. A thread is made for each call
+that reads files: anyio's are not imported for it, and the loop's own are waited for at the end of
+the program.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, TypeAlias
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from codex_acp.errors import CodexAcpError
 
@@ -15,6 +22,7 @@ if TYPE_CHECKING:
     Spawn: TypeAlias = Callable[[SideTask], object]
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 AGAIN_SECONDS: Final = 0.05
 """A task that does not heed that it is cancelled, is told so again after this."""
@@ -72,3 +80,30 @@ def guarded(spawn: Spawn) -> Spawn:
         return spawn(run)
 
     return spawn_guarded
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run ``function`` in a thread; return its value or raise its error. Cancelled, it goes on
+    unheard."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # type: ignore[arg-type] # a result wherever there is no error
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = function()
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            failure = error
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell, result, failure)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await done

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.acp.either_agent_side import EitherAgentSide
 from codex_acp.adapter.agent import CodexAgent
-from codex_acp.adapter.extensions import extensions_of
 from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.registry import Registry
-from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT, VERSIONS
+from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT, VERSIONS, extensions_of
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import TransportError
 

@@ -24,8 +24,7 @@ from codex_acp.wire.model import UnknownVariant, WireModel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codex_acp.adapter.requests.async_questions import AsyncQuestionRunner
-    from codex_acp.adapter.requests.server_requests import ServerRequestRunner
+    from codex_acp.adapter.server_requests import AsyncQuestionRunner, ServerRequestRunner
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -125,7 +124,7 @@ class RequestIntake(NotificationSink):
 
     def _aside(self) -> AsyncQuestionRunner:
         if self._asks_aside is None:
-            from codex_acp.adapter.requests.async_questions import AsyncQuestionRunner
+            from codex_acp.adapter.server_requests import AsyncQuestionRunner
 
             self._asks_aside = AsyncQuestionRunner(self._client, self._ready_runner)
         return self._asks_aside

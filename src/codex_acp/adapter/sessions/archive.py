@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.adapter.refused_calls import refused_call
-from codex_acp.adapter.sessions.opening_errors import unknown_session
+from codex_acp.adapter.sessions.opening_errors import refused_call, unknown_session
 from codex_acp.adapter.sessions.session_locks import acquired_soon
 from codex_acp.adapter.sessions.stored_threads import (
     exists,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from codex_acp._last_ones import LastOnes
-from codex_acp.adapter.in_thread import in_thread
 from codex_acp.adapter.sessions.model_route import configuration
+from codex_acp.adapter.side_tasks import in_thread
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
 

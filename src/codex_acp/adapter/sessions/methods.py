@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from codex_acp._json import list_at, text_at, value_at
-from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
-from codex_acp.adapter.sessions.opening_errors import unknown_session
+from codex_acp.adapter.sessions.opening_errors import refused_call, unknown_session
 from codex_acp.adapter.sessions.session_locks import acquired_soon
 from codex_acp.adapter.sessions.stored_threads import exists, raise_if_open_elsewhere
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.adapter.config.config import Config
+    from codex_acp.adapter.config_options import Config
     from codex_acp.adapter.dialects.requests import (
         ForkSession,
         ListSessions,

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from codex_acp._json import object_at, text_at, value_at
 from codex_acp.adapter.cancel_scope import CancelScope
-from codex_acp.adapter.logins.check import LoginCheck
+from codex_acp.adapter.login_check import LoginCheck
 from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
@@ -37,8 +37,8 @@ from codex_acp.mapping.session.setup import canonical_id, started_thread
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.adapter.config.catalogues import Place
-    from codex_acp.adapter.config.config import Config, How
+    from codex_acp.adapter.config_choices import Place
+    from codex_acp.adapter.config_options import Config, How
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.server.held_notifications import HeldNotifications
     from codex_acp.adapter.session_client import SessionClient

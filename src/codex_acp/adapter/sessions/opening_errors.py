@@ -1,11 +1,10 @@
-"""Why a session is not opened, as the answer to the request that wanted it."""
+"""Makes the answers to requests that Codex refused, or for which a session cannot be opened."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from codex_acp._json import object_at, value_at
-from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import (
     AGENT_LOST,
@@ -18,7 +17,8 @@ from codex_acp.jsonrpc.message import (
     THREAD_ACTIVE_WRITER,
     JsonValue,
 )
-from codex_acp.transcript.secrets import scrub
+from codex_acp.routing.display import prose
+from codex_acp.transcript.secrets import scrub, scrub_json
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.writers import Writer
@@ -105,3 +105,11 @@ def sub_agent_session(session_id: str) -> RpcError:
     """The session is a sub-agent's: what it works at is the agent's to say."""
     message = f"{session_id!r} is the session of a sub-agent, which can only be cancelled"
     return RpcError(INVALID_PARAMS, message, {"sessionId": session_id})
+
+
+def refused_call(what: str, error: ErrorReply, code: int = INTERNAL_ERROR) -> RpcError:
+    """``what`` failed, and what Codex said of it; that may quote what an MCP server was given."""
+    said = prose(scrub(error.message))
+    details = scrub_json(cast("JsonValue", error.data))
+    data = {"message": said, "code": error.code, "data": details}
+    return RpcError(code, f"{what}: {said}", data)

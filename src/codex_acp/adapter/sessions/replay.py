@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.sessions.loading import HistoryReader
-from codex_acp.adapter.sub_agents.histories import SubAgentHistories
+from codex_acp.adapter.shown_sub_agents import SubAgentHistories
 from codex_acp.codex._generated.models import CommandExecutionThreadItem
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.calls.running_calls import still_runs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.adapter.commands.command import Commands, Says, StartsTurn
+from codex_acp.adapter.command_results import Commands, Says, StartsTurn
 from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
@@ -27,7 +27,7 @@ from codex_acp.adapter.sessions.activity import stop_command
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_message import prompt_message
 from codex_acp.adapter.sessions.shown_thread import ShownThread
-from codex_acp.adapter.sub_agents.sub_agents import SubAgents
+from codex_acp.adapter.sub_agents import SubAgents
 from codex_acp.codex.connection.notification_router import is_unloaded
 from codex_acp.errors import RpcError, TransportError
 from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue

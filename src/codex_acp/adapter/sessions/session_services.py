@@ -10,17 +10,17 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.commands.command import SessionAccess
-from codex_acp.adapter.commands.commands import SessionCommands
+from codex_acp.adapter.command_results import SessionAccess
 from codex_acp.adapter.prompts.plan_review import PlanMode
+from codex_acp.adapter.slash_commands import SessionCommands
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.mapping.events.session_events import CommandsChanged
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.adapter.config.config import Config
-    from codex_acp.adapter.logins.mcp_logins import McpLogins
+    from codex_acp.adapter.config_options import Config
+    from codex_acp.adapter.mcp_logins import McpLogins
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
     from codex_acp.adapter.side_tasks import Spawn
@@ -170,7 +170,7 @@ class SessionServices(NotificationSink):
             self._of, self._logins = codex, None
             codex.subscribe_all(self, frozenset({SKILLS_CHANGED}))
         if self._logins is None and self._sessions.audience(session_id).features.elicitation_url:
-            from codex_acp.adapter.logins.mcp_logins import McpLogins
+            from codex_acp.adapter.mcp_logins import McpLogins
 
             self._logins = McpLogins(
                 codex, self._sessions.audience, self._spawn, self._answered.__contains__, self._say

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
-    from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.adapter.server.request_intake import RequestIntake
+    from codex_acp.adapter.server_requests import ServerRequestRunner
     from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.side_tasks import Spawn
@@ -457,7 +457,7 @@ class Sessions:
     def _runner(
         self, codex: AppServerConnection, generation: int, items: Items
     ) -> ServerRequestRunner:
-        from codex_acp.adapter.requests.server_requests import ServerRequestRunner
+        from codex_acp.adapter.server_requests import ServerRequestRunner
         from codex_acp.routing.route import RoutingContext
 
         def interrupt(thread_id: str, turn_id: str) -> None:

@@ -68,7 +68,7 @@ async def raise_if_open_elsewhere(
     """Raise RpcError -32600 that names who has the thread open, if Codex refused it for that."""
     if not is_open_elsewhere(error):
         return
-    from codex_acp.adapter.in_thread import in_thread
+    from codex_acp.adapter.side_tasks import in_thread
     from codex_acp.codex.connection.writers import writer_of
 
     home = codex.server.codex_home

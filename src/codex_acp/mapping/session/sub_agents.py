@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 NAMING: Final = frozenset({"item/started", "item/completed"})
 """The notifications whose items may name one."""
+MAX_SHOWN: Final = 64
+"""Sub-agents shown of one session: Codex runs few at a time, a hostile model starts hundreds."""
+MORE_THAN_SHOWN: Final = f"What more than {MAX_SHOWN} sub-agents of this session do is not shown"
 DESCRIPTION_LIMIT: Final = 500
 """Characters of a task that describe a sub-agent; the whole of it is its first message."""
 TITLE_LIMIT: Final = 80

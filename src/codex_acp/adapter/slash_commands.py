@@ -1,7 +1,7 @@
-"""The slash commands of one session: which there are, and which of them a prompt is.
+"""Finds the slash command that a prompt of a session is, and lists the commands for its client.
 
-Owns the session's list of prompts and skills. What the built-in ones do is `runs`'; their
-words are `mapping.prompt.commands`'; running one is `Session`'s.
+Owns the session's list of prompt files and skills. The built-in commands are carried out in
+`built_in_commands`; their words are `mapping.prompt.commands`'; `Session` runs the result.
 """
 
 from __future__ import annotations
@@ -9,21 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.commands.user_prompts import read_user_prompts
+from codex_acp.adapter.side_tasks import in_thread
 from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.events.content import Block, TextBlock
 from codex_acp.mapping.prompt import commands as names
+from codex_acp.mapping.prompt.commands import UserPrompt, user_prompt
 from codex_acp.mapping.prompt.message import user_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codex_acp.adapter.commands.built_in import CommandRuns
-    from codex_acp.adapter.commands.command import Command, SessionAccess
+    from codex_acp.adapter.built_in_commands import CommandRuns
+    from codex_acp.adapter.command_results import Command, SessionAccess
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import CommandsChanged
     from codex_acp.mapping.prompt.commands import Typed, UserPrompt
 
@@ -31,6 +34,12 @@ logger = logging.getLogger(__name__)
 
 LIST_SECONDS: Final = 3.0
 """How long a prompt that may be a command waits for the lists of prompts and skills."""
+
+MAX_BYTES: Final = 256 * 1024
+"""Bytes of one prompt file: people write them by hand."""
+
+MAX_FILES: Final = 200
+"""More would fill the client's list of commands and nobody could choose."""
 
 
 class SessionCommands:
@@ -119,7 +128,7 @@ class SessionCommands:
     @property
     def _run(self) -> CommandRuns:
         if self._runs is None:
-            from codex_acp.adapter.commands.built_in import CommandRuns
+            from codex_acp.adapter.built_in_commands import CommandRuns
 
             self._runs = CommandRuns(
                 self._session_id, self._cwd, self._codex, self._access, self._skill_entries
@@ -129,3 +138,25 @@ class SessionCommands:
 
 def _inputs(rest: Sequence[Block]) -> list[models.UserInput]:
     return user_input(rest) if rest else []
+
+
+async def read_user_prompts(codex_home: str) -> list[UserPrompt]:
+    """All that can be read, by name; what cannot is logged and left out."""
+    return await in_thread(lambda: _read(Path(codex_home) / "prompts"))
+
+
+def _read(folder: Path) -> list[UserPrompt]:
+    try:
+        files = sorted(path for path in folder.iterdir() if path.suffix == ".md")
+    except OSError:  # most users have none
+        return []
+    prompts = []
+    for path in files[:MAX_FILES]:
+        try:
+            if any(char.isspace() for char in path.stem) or not path.is_file():
+                continue
+            with path.open(encoding="utf-8") as file:
+                prompts.append(user_prompt(path.stem, file.read(MAX_BYTES)))
+        except (OSError, UnicodeDecodeError) as error:
+            logger.warning("the prompt file %s could not be read: %s", path.name, error)
+    return prompts

@@ -1,32 +1,37 @@
 """MCP servers that want a login of their own: the person is shown where, once for each.
 
 Owns which were asked about. Only for clients with URL elicitations; others get the notice that
-`mapping.messages` makes of the same report.
+`mapping.messages` makes of the same report. `open_until` waits at such a page, for the account's
+login as well: the one place where ``elicitation/complete`` is sent, because a login's end is a
+completion that is really reported (contract 2.4).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from codex_acp._json import text_at, value_at
+from codex_acp._last_ones import LastOnes
 from codex_acp._urls import RefusedUrl, allowed_url
-from codex_acp.adapter.logins.pages import Ends, open_until
 from codex_acp.adapter.server.mcp_startup import LOGIN_WANTED, STARTUP_STATUS
 from codex_acp.codex._generated.models import McpServerOauthLoginParams
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.errors import CodexAcpError
+from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.routing.display import server_name
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codex_acp.adapter.session_client import SessionClient
+    from codex_acp.adapter.session_client import Asks, SessionClient
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
+
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +39,9 @@ LOGIN_SECONDS: Final = 10 * 60
 """How long Codex, and so we, wait for the person."""
 
 COMPLETED: Final = "mcpServer/oauthLogin/completed"
+
+_MAX_EARLY: Final = 32
+"""Ends that are kept because nobody waits for them yet."""
 
 
 class McpLogins(NotificationSink):
@@ -110,3 +118,73 @@ class McpLogins(NotificationSink):
             asks = self._audience(session_id).asks
             return await open_until(asks, request, end) or end.result()
         return "nobody logged in in time"
+
+
+class Ends(NotificationSink):
+    """A sink: how each thing ended that ``method`` reports, by the id in the field ``key``.
+
+    A context manager, so that it hears nothing more than it has to.
+    """
+
+    def __init__(self, codex: AppServerConnection, method: str, key: str = "loginId") -> None:
+        self._codex = codex
+        self._method = method
+        self._key = key
+        self._ends: LastOnes[str, asyncio.Future[str | None]] = LastOnes(_MAX_EARLY)
+
+    def __enter__(self) -> Ends:
+        self._codex.subscribe_all(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._codex.unsubscribe_all(self)
+
+    def of(self, name: str) -> asyncio.Future[str | None]:
+        """Done when it has ended: None for success, else why not."""
+        if name not in self._ends:
+            self._ends[name] = asyncio.get_running_loop().create_future()
+        return self._ends[name]
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        name = text_at(params, self._key) if method == self._method else None
+        if name is not None and not self.of(name).done():
+            why = str(value_at(params, "error") or "Codex gave no reason")
+            self.of(name).set_result(None if value_at(params, "success") is True else why)
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """Give up every login: nothing can succeed any more."""
+        why = "Codex has ended" if error is None else str(error)
+        for end in self._ends.values():
+            if not end.done():
+                end.set_result(why)
+
+
+async def open_until(
+    asks: Asks, request: dict[str, Any], end: asyncio.Future[str | None]
+) -> str | None:
+    """Ask the person to open the page, and wait for ``end``; why it was not opened, else None.
+
+    The question is withdrawn when the end comes first. Cancelling this changes nothing of ``end``.
+    """
+    refusal: str | None = None
+    async with anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            nonlocal refusal
+            try:
+                response = await asks.elicitation_create(request)
+            except CodexAcpError as error:
+                refusal = f"the client could not show the page: {error}"
+            else:
+                if response.get("action") != "accept":
+                    refusal = "the page was not opened"
+            if refusal is not None:
+                tasks.cancel_scope.cancel()
+
+        tasks.start_soon(ask)
+        await shielded(end)
+        tasks.cancel_scope.cancel()
+    if end.done():
+        asks.elicitation_complete(request["elicitationId"])
+        return None
+    return refusal

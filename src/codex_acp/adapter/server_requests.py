@@ -3,7 +3,7 @@
 Owns the open permission requests; `ElicitationRunner` has the open elicitations. What a request
 is, `routing` decides; what an answer may do, the ledger decides. Here is only the order of things:
 the tool call first, then the question, then whatever comes first of an answer, a cancel, the
-turn's end, Codex's own settling, a loss.
+turn's end, Codex's own settling, a loss. `AsyncQuestionRunner` asks what no turn waits for.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
+from uuid import uuid4
 
 import anyio
 import anyio.lowlevel
 
-from codex_acp.adapter.requests.elicitations import ElicitationRunner
+from codex_acp.adapter.elicitations import ElicitationRunner
+from codex_acp.adapter.prompts.turn_calls import TurnCalls
+from codex_acp.adapter.side_tasks import SideTasks, guarded
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import refusals
 from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
@@ -27,8 +30,10 @@ from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.mapping.calls.item_calls import wanted_of_changes
 from codex_acp.mapping.events.permissions import PermissionQuestion
 from codex_acp.mapping.events.session_events import tool_call_id
+from codex_acp.mapping.prompt.message import replies_text
 from codex_acp.routing import records
 from codex_acp.routing.approvals import command_of, reason_shown
+from codex_acp.routing.async_questions import async_questions
 from codex_acp.routing.display import shortened, visible
 from codex_acp.routing.ledger import (
     Failed,
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.routing.changes import Looks
@@ -60,6 +66,7 @@ if TYPE_CHECKING:
     from codex_acp.routing.route import AsyncQuestions
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
+
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +78,14 @@ REACHED_ELSEWHERE: Final = "its model reached for another session, with rights n
 
 REACHED: Final = "The model of another session has reached for this one; that one was interrupted."
 """Said to the person whose session it was."""
+
+MOST_OPEN: Final = 16
+"""Forms of one thread at a time: a model that does not wait could open any number of them."""
+
+NOT_SENT: Final = (
+    "Your answer was not sent: the turn that asked has ended. Send it as a message if it still "
+    "matters."
+)
 
 _ID_IN_USE: Final = "the request's id is open already"
 
@@ -447,3 +462,39 @@ class ServerRequestRunner:
 
     def _key(self, request_id: RequestId) -> Key:
         return Key(self._generation, type(request_id).__name__, request_id)
+
+
+class AsyncQuestionRunner:
+    """Asks the async questions of one app-server connection."""
+
+    def __init__(
+        self, codex: AppServerConnection, runner: Callable[[], ServerRequestRunner]
+    ) -> None:
+        self._codex = codex
+        self._runner = runner
+        self._spawn = guarded(SideTasks().start)
+        self._open: list[str] = []
+        """The thread of each."""
+
+    def completed(self, params: models.ItemCompletedNotification) -> None:
+        """An item is complete: what it asks is asked, and nothing waits for that."""
+        questions = async_questions(params)
+        if questions is not None and self._open.count(params.thread_id) < MOST_OPEN:
+            self._open.append(params.thread_id)
+            self._spawn(partial(self._ask, questions))
+
+    async def _ask(self, questions: AsyncQuestions) -> None:
+        try:
+            answered = await self._runner().ask_aside(questions)
+        finally:
+            self._open.remove(questions.params.thread_id)
+        if answered is None:
+            return
+        params = questions.params
+        text = replies_text(questions.id, params.questions, answered.answers)
+        if text is None:
+            return
+        calls = TurnCalls(self._codex, params.thread_id)
+        message: list[models.UserInput] = [models.TextUserInput(text=text, text_elements=[])]
+        if not await calls.steer(params.turn_id, message, uuid4().hex):
+            self._runner().say_in(params.thread_id, NOT_SENT)

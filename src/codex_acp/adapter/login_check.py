@@ -1,10 +1,11 @@
-"""Whether Codex needs a login before it can work, asked before the first session.
+"""Asks Codex whether it needs a login before it can work, and tells which logins are possible.
 
-Loads no model: a process just started asks it, too.
+Loads no model: a process just started asks before its first session.
 """
 
 from __future__ import annotations
 
+import sys
 from asyncio import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -12,13 +13,22 @@ from codex_acp.codex.connection.login_check import login_is_missing
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, JsonValue
+from codex_acp.mapping.agent.auth_methods import LoginWays
+from codex_acp.transport.orphans import sparing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
+
 ACCOUNT_UPDATED: Final = "account/updated"
+
+NO_BROWSER: Final = "NO_BROWSER"
+"""Set to anything, no browser is opened, and no login is offered whose page comes back here."""
+
+_SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+"""Any of these is a sign of a browser; without one, a text browser would take our terminal."""
 
 
 class LoginCheck(NotificationSink):
@@ -76,3 +86,36 @@ class LoginCheck(NotificationSink):
             self._passed = None
             if self.changed is not None:
                 self.changed()
+
+
+def can_open_pages(environment: Mapping[str, str]) -> bool:
+    """Whether there is a screen for a browser, as far as the environment tells."""
+    if environment.get(NO_BROWSER):
+        return False
+    if sys.platform == "darwin":
+        return not environment.get("SSH_CONNECTION")
+    return any(environment.get(name) for name in _SCREENS)
+
+
+async def open_page(url: str) -> bool:
+    """Open ``url``, which the person has asked for; whether a browser was found."""
+    from anyio import to_thread
+
+    return await to_thread.run_sync(_open, url, abandon_on_cancel=True)
+
+
+def _open(url: str) -> bool:
+    import webbrowser
+
+    with sparing():  # a browser that starts now goes on when this agent has ended
+        return webbrowser.open(url)
+
+
+def login_ways(environment: Mapping[str, str], codex: str | None) -> LoginWays:
+    """``codex`` is the binary that this agent was given, if any; a login must use the same."""
+    named = () if codex is None else ("--codex", codex)
+    return LoginWays(
+        browser=can_open_pages(environment),
+        command=(sys.executable, "-P", "-m", "codex_acp", *named),
+        no_browser=bool(environment.get(NO_BROWSER)),
+    )

@@ -10,29 +10,23 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from codex_acp._json import text_at, value_at
 from codex_acp.adapter.prompts.turn_events import item_of
 from codex_acp.mapping.events.session_events import StateChanged
-from codex_acp.mapping.session.sub_agents import NAMING, named_by
+from codex_acp.mapping.session.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, NAMING, named_by
 from codex_acp.mapping.state import SessionState, SubAgent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.session_client import Outgoing
-    from codex_acp.adapter.sub_agents.noted import NotesOutlet
-    from codex_acp.adapter.sub_agents.shown_session import SubAgentSink
+    from codex_acp.adapter.shown_sub_agents import NotesOutlet, SubAgentSink
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.mapping.session.sub_agents import SubAgentNotes
-
-MAX_SHOWN: Final = 64
-"""Sub-agents shown of one session: Codex runs few at a time, a hostile model starts hundreds."""
-
-MORE_THAN_SHOWN: Final = f"What more than {MAX_SHOWN} sub-agents of this session do is not shown"
 
 
 class SubAgents:
@@ -196,13 +190,13 @@ class SubAgents:
             client, roots=self._state.roots, said=self._state.said, is_sub_agent=True
         )
         if client.subagents:
-            from codex_acp.adapter.sub_agents.shown_session import ShownSubAgent
+            from codex_acp.adapter.shown_sub_agents import ShownSubAgent
 
             sink: SubAgentSink = ShownSubAgent(
                 agent, self._codex, self._outflow, state, self.hear, self._wake
             )
         else:
-            from codex_acp.adapter.sub_agents.noted import NotedSubAgent
+            from codex_acp.adapter.shown_sub_agents import NotedSubAgent
 
             outlet = self._outlet(agent)
             sink = NotedSubAgent(agent, self._codex, outlet, state, self.hear, self._wake)
@@ -211,7 +205,7 @@ class SubAgents:
 
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
         """Where its lines go: the session's own tool call that started it, or the one above it."""
-        from codex_acp.adapter.sub_agents.noted import NotesOutlet
+        from codex_acp.adapter.shown_sub_agents import NotesOutlet
         from codex_acp.mapping.session.sub_agents import SubAgentNotes
 
         while agent.parent_id in self._state.sub_agents:

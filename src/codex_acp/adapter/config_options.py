@@ -1,7 +1,8 @@
-"""Config options and modes of the open sessions: telling, setting, and keeping them true.
+"""Config options and modes of the open sessions: tell the client, set them, keep them true.
 
-The truth is what Codex reports. Nothing is sent to Codex before a person chooses something, and
-then only what was chosen. Must not know prompts and turns.
+The truth is what Codex reports, which `ConfigSession` follows for one session's thread. Nothing is
+sent to Codex before a person chooses something, and then only what was chosen. Must not know
+prompts and turns.
 """
 
 from __future__ import annotations
@@ -11,16 +12,23 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from codex_acp._json import object_at
+from codex_acp._json import list_at, object_at, value_at
 from codex_acp._last_ones import LastOnes
-from codex_acp.adapter.config.catalogues import Catalogues, Place
-from codex_acp.adapter.config.session import ConfigSession
+from codex_acp.adapter.config_choices import Catalogues, Place
+from codex_acp.adapter.sessions.opening_errors import refused_call
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.trust import trust_edit
-from codex_acp.errors import CodexAcpError, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND, JsonValue
-from codex_acp.mapping.config.changes import difference
+from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
+from codex_acp.jsonrpc.message import (
+    AGENT_LOST,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    JsonValue,
+)
+from codex_acp.mapping.config.changes import applied, difference, meets
 from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
-from codex_acp.mapping.config.modes import CONFIGURED, described
+from codex_acp.mapping.config.modes import CONFIGURED, configured_access, described
 from codex_acp.mapping.config.options import (
     COLLABORATION,
     DEFAULT,
@@ -35,7 +43,13 @@ from codex_acp.mapping.config.options import (
     options_of,
     written,
 )
-from codex_acp.mapping.config.values import Access, Settings, text_of
+from codex_acp.mapping.config.values import (
+    Access,
+    Settings,
+    settings_of_thread,
+    settings_of_update,
+    text_of,
+)
 from codex_acp.mapping.events.session_events import ModeChanged, OptionsChanged, SessionEvent
 
 if TYPE_CHECKING:
@@ -46,6 +60,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
     How = Literal["new", "load", "resume", "fork"]
+    JsonObject = dict[str, JsonValue]
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +72,11 @@ WAIT_SECONDS: Final = 1.0
 
 CONFIGURED_WAIT_SECONDS: Final = 5.0
 """How long a person who wants the configured mode waits for Codex to tell which it is."""
+
+SETTINGS_UPDATED: Final = "thread/settings/updated"
+
+REPORT_SECONDS: Final = 1.0
+"""How long after its answer Codex may take to report the settings: usually a millisecond."""
 
 MAX_LEFT: Final = 1000
 """Closed sessions of which it is known what was chosen in them."""
@@ -359,3 +379,187 @@ async def _wait(seconds: float, *known: asyncio.Event) -> None:
         async with asyncio.timeout(seconds):
             for each in known:
                 await each.wait()
+
+
+class _Wanted:
+    """A change that Codex was asked for and has not reported."""
+
+    def __init__(self, patch: JsonObject, *, exactly: bool) -> None:
+        self.patch = patch
+        self.exactly = exactly
+        self.reported = False
+        """Whether Codex has reported settings since, whatever they are."""
+        self.met = asyncio.Event()
+
+
+class ConfigSession(NotificationSink):
+    """One session. ``changed`` is called when Codex has changed the settings by itself, and when
+    what depends on the working directory has come.
+
+    ``result`` is that of the method that began the thread; of a ``new`` thread it tells what is
+    configured.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        catalogues: Catalogues,
+        place: Place,
+        result: JsonValue,
+        changed: Callable[[ConfigSession], None],
+        *,
+        new: bool,
+    ) -> None:
+        self.id = session_id
+        self.place = place
+        self.settings: Settings = settings_of_thread(result)
+        self.told_options: list[Option] | None = None
+        """The list as the client has it; None before it has one."""
+        self.told_mode: str | None = None
+        """The current mode as the client has it."""
+        self.told_modes: frozenset[str] = frozenset()
+        """The modes that the client knows of."""
+        self.lock: asyncio.Lock = asyncio.Lock()
+        """One change at a time."""
+        self._catalogues = catalogues
+        self._changed = changed
+        self._roots = _more_roots(result)
+        self._configured = self.settings.access if new else None
+        self.unrestored: str | None = None
+        """Why the thread has not the access that is configured; None: it has it."""
+        self.began: str | None = None
+        """Line about the mode that it was put into by itself."""
+        self.chosen: tuple[str, Access] | None = None
+        """The mode that a person chose last, and what Codex made of it."""
+        self._preset_effort = False
+        self._models: tuple[str, ...] = (self.settings.model,)
+        self._wanted: _Wanted | None = None
+        self._follow()
+
+    def move(self, catalogues: Catalogues, result: JsonValue) -> Settings:
+        """Go on with the same thread, resumed on another connection; gives what it had before."""
+        before = self.settings
+        self.leave()
+        self._catalogues, self.settings = catalogues, settings_of_thread(result)
+        self._follow()
+        return before
+
+    def leave(self) -> None:
+        """Hear nothing more."""
+        self.place.changed = None
+        self._catalogues.codex.unsubscribe(self.id, self)
+
+    def _follow(self) -> None:
+        self.place.changed = lambda: self._changed(self)
+        self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
+
+    def view(self, *, booleans: bool) -> ConfigView:
+        """Return the present values of the options."""
+        return ConfigView(
+            self.settings,
+            self._catalogues.catalogue(self.place),
+            self.configured,
+            self.chosen,
+            self._models,
+            preset_effort=self._preset_effort,
+            booleans=booleans,
+            untrusted=self.place.untrusted,
+            trusted=self.place.trusted,
+        )
+
+    @property
+    def configured(self) -> Access | None:
+        """Return the configured access, remembered of the thread's start or read."""
+        config = self.place.config
+        if self._configured is None and config is not None:
+            place = self.place
+            self._configured = configured_access(config, place.cwd, place.project, self._roots)
+        return self._configured
+
+    def told(self, options: list[Option]) -> list[Option]:
+        """The client is given these, as ``configOptions`` and as ``modes``."""
+        modes = options[0]
+        self.told_options, self.told_mode = options, modes.current
+        self.told_modes = frozenset(modes.values)
+        return options
+
+    # Changes.
+
+    async def change(self, patch: JsonObject, *, exactly: bool = True) -> None:
+        """Have Codex take a patch; `settings` is what it made of it. Nothing if it is in force.
+
+        Without ``exactly`` the next report is the answer, whatever it says: Codex may write a path
+        in another way. Raises RpcError with Codex's message if it refuses.
+        """
+        if meets(self.settings, patch):
+            return
+        before, effort = self.settings, patch.get("effort")
+        wanted = self._wanted = _Wanted(patch, exactly=exactly)
+        try:
+            await self.ask("thread/settings/update", {"threadId": self.id, **patch})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await wanted.met.wait()
+        finally:
+            self._wanted = None
+        if not wanted.reported:
+            logger.info("session %s: Codex took %s and reported nothing", self.id, list(patch))
+            self.settings = applied(self.settings, patch)
+        if effort is not None or self.settings.effort != before.effort:
+            preset = "collaborationMode" in patch and before.effort is None
+            self._preset_effort = preset and self.settings.effort is not None
+
+    async def ask(self, method: str, params: JsonObject) -> None:
+        """Have Codex change something. Raises RpcError with Codex's message if it refuses."""
+        try:
+            await self._catalogues.codex.call_raw(method, params)
+        except ErrorReply as error:
+            raise refused_call("Codex refused the change", error) from error
+        except CodexAcpError as error:
+            data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
+            message = f"the change did not reach Codex: {error}"
+            raise RpcError(INTERNAL_ERROR, message, data) from error
+
+    async def restore(self, patch: JsonObject) -> None:
+        """Give a new thread the access that is configured, which it was not started with.
+
+        Never raises: a thread without it can do less.
+        """
+        try:
+            await self.change(patch, exactly=False)
+        except RpcError as error:
+            logger.warning("session %s: %s", self.id, error)
+            self._configured, self.unrestored = None, error.message
+        else:
+            self._configured = self.settings.access
+
+    def mode_chosen(self, mode: str, patch: JsonObject) -> None:
+        """Remember the mode that a person has chosen, if Codex has made it what it is."""
+        if meets(self.settings, patch):
+            self.chosen = (mode, self.settings.access)
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        if method != SETTINGS_UPDATED:
+            return
+        settings = settings_of_update(params)
+        if settings is None:
+            logger.warning("session %s: %s without settings", self.id, method)
+            return
+        self.settings = settings
+        if settings.model not in self._models:
+            self._models = (*self._models, settings.model)
+        wanted = self._wanted
+        if wanted is None:
+            self._changed(self)
+            return
+        wanted.reported = True
+        if not wanted.exactly or meets(settings, wanted.patch):
+            wanted.met.set()
+
+
+def _more_roots(result: JsonValue) -> tuple[str, ...]:
+    """The directories of the thread besides its working directory."""
+    cwd, roots = value_at(result, "cwd"), list_at(result, "runtimeWorkspaceRoots")
+    return tuple(root for root in roots if isinstance(root, str) and root != cwd)

@@ -1,6 +1,8 @@
-"""Logging in to OpenAI and out again, and whether that is needed at all.
+"""Logs in to OpenAI and out again, tells the state of the login, and routes to a client's gateway.
 
-Owns the logins that run. Codex keeps the credentials; this module sees a key only to pass it on.
+Codex keeps the credentials; this module sees a key only to pass it on. A gateway (``providers/*``,
+unstable) is process-wide and never stored: it travels with each thread that is opened, and the open
+sessions' threads are opened anew before their next turn. Imported with the first such request.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codex_acp._json import value_at
+from codex_acp._json import object_at, value_at
 from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.acp.served_request import served_request_id
-from codex_acp.adapter.logins.pages import Ends, open_until
-from codex_acp.adapter.logins.ways import can_open_pages, open_page
+from codex_acp.adapter.login_check import can_open_pages, open_page
+from codex_acp.adapter.mcp_logins import Ends, open_until
+from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.codex._generated import models
+from codex_acp.codex._generated.models import GetAccountParams
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.agent.auth_methods import (
@@ -27,9 +31,13 @@ from codex_acp.mapping.agent.auth_methods import (
     CHATGPT,
     DEVICE_CODE,
     DEVICE_CODE_ARGS,
+    GATEWAY,
     LOGIN_ARGS,
     TERMINAL,
 )
+from codex_acp.mapping.agent.auth_status import NOT_REQUIRED, UNKNOWN, AuthStatus, auth_status
+from codex_acp.mapping.session.setup import API_TYPE, PROVIDER, gateway_of, native_base_url
+from codex_acp.transcript.given_values import secrets_in
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.transport.shielding import shielded
 
@@ -37,7 +45,15 @@ if TYPE_CHECKING:
     import asyncio
 
     from codex_acp.adapter.client import Client
+    from codex_acp.adapter.dialects.requests import Json, SetProvider
+    from codex_acp.adapter.login_check import LoginCheck
+    from codex_acp.adapter.server.app_server import AppServer
+    from codex_acp.adapter.sessions.opener import SessionOpener
+    from codex_acp.adapter.sessions.sessions import Sessions
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.session.setup import Gateway
 
     End = asyncio.Future[str | None]
     """Done when a login has ended: None for success, else why not."""
@@ -53,6 +69,86 @@ _WAYS: Final = (CHATGPT, DEVICE_CODE, API_KEY, TERMINAL)
 
 CANCEL_SECONDS: Final = 5.0
 """How long Codex may take to give up a login that nobody waits for any more."""
+
+
+class Logins:
+    """The logins of one agent and its client.
+
+    ``check`` is the check that a session makes before it opens. ``spawn`` runs a task that asks
+    Codex for the state again.
+    """
+
+    def __init__(
+        self,
+        app_server: AppServer,
+        client: Client,
+        check: LoginCheck,
+        spawn: Spawn,
+        providers: Providers,
+    ) -> None:
+        self._app_server = app_server
+        self._client = client
+        self._check = check
+        self._spawn = spawn
+        self._providers = providers
+        self._authentication = Authentication(client)
+        check.changed = self._changed
+        self._told: AuthStatus | None = None
+        """The state that the client was sent last; None: it never asked, so it gets no updates."""
+
+    async def authenticate(self, method: str, meta: dict[str, Any] | None) -> None:
+        """Log in, as `Authentication.authenticate` does."""
+        if method == GATEWAY:
+            await self._providers.log_in(meta)
+        else:
+            codex = await self._app_server.client()
+            await self._authentication.authenticate(method, meta, codex)
+
+    async def by_default(self, login: dict[str, Any]) -> bool:
+        """Log in as ``DEFAULT_AUTH_REQUEST`` says; return whether that is Codex's own login.
+
+        A gateway is not. Raises RpcError.
+        """
+        method, meta = login["methodId"], login.get("_meta")
+        try:
+            await self.authenticate(method, meta)
+        except RpcError as error:
+            message = f"the login of DEFAULT_AUTH_REQUEST: {error.message}"
+            raise RpcError(AUTHENTICATION_REQUIRED, message) from error
+        return bool(method != GATEWAY)
+
+    async def log_out(self) -> None:
+        """Log out of Codex, and forget the gateway."""
+        await self._authentication.log_out(await self._app_server.client())
+        self._check.forget()
+        await self._providers.log_out()
+
+    async def status(self) -> dict[str, JsonValue]:
+        """Answer ``auth/status`` (unstable), and send the client each change from now on."""
+        self._told = await self._now()
+        return self._told.wire()
+
+    async def _now(self) -> AuthStatus:
+        if self._providers.is_gateway:
+            return NOT_REQUIRED
+        try:
+            codex = await self._app_server.client()
+            self._check.follow(codex)
+            return auth_status(await codex.account_read(GetAccountParams(refresh_token=False)))
+        except CodexAcpError as error:
+            logger.warning("Codex does not tell who is logged in: %s", error)
+            return UNKNOWN
+
+    async def _tell(self) -> None:
+        now = await self._now()
+        if self._told is not None and now != self._told:
+            self._told = now
+            self._client.auth_status(now.wire())
+
+    def _changed(self) -> None:
+        """Send the new state: somebody has logged in or out, here or elsewhere."""
+        if self._told is not None:
+            self._spawn(self._tell)
 
 
 class Authentication:
@@ -214,3 +310,72 @@ def _not_offered(method: str) -> RpcError:
     else:
         message = f"methodId: {method!r} is not among this agent's authMethods"
     return RpcError(INVALID_PARAMS, message)
+
+
+class Providers:
+    """The model providers of one agent and its sessions."""
+
+    def __init__(self, opener: SessionOpener, sessions: Sessions) -> None:
+        self._opener = opener
+        self._sessions = sessions
+
+    async def list(self) -> Json:
+        """The one provider that can be routed, and where it is asked now; never its headers."""
+        gateway = self._opener.route.gateway
+        url = native_base_url(await self._configured()) if gateway is None else gateway.base_url
+        provider: JsonValue = {
+            "providerId": PROVIDER,
+            "supported": [API_TYPE],
+            "required": False,
+            "current": {"apiType": API_TYPE, "baseUrl": url},
+        }
+        return {"providers": [provider]}
+
+    async def set(self, request: SetProvider) -> None:
+        """From the next turn of each session on, the model is asked there.
+
+        Raises RpcError -32602 for another provider or protocol, an address or a header that cannot
+        be; nothing is changed then.
+        """
+        if request.provider_id != PROVIDER:
+            raise RpcError(INVALID_PARAMS, f"providerId: only {PROVIDER!r} can be configured")
+        if request.api_type != API_TYPE:
+            raise RpcError(INVALID_PARAMS, f"apiType: Codex speaks {API_TYPE!r} alone")
+        await self._route(gateway_of(request.base_url, request.headers))
+
+    async def disable(self, provider_id: str) -> None:
+        """The model is asked as Codex is configured again; one that is unknown is as disabled."""
+        if provider_id == PROVIDER:
+            await self._route(None)
+
+    async def log_in(self, meta: dict[str, object] | None) -> None:
+        """The login ``gateway`` of the official adapter: the same, by ``_meta.gateway``."""
+        settings = object_at(meta, "gateway")
+        name, where = settings.get("providerName"), "_meta.gateway."
+        more = {"name": name} if isinstance(name, str) and name.strip() else {}
+        url, headers = settings.get("baseUrl"), settings.get("headers")
+        await self._route(gateway_of(url, headers, where=where, **more))
+
+    @property
+    def is_gateway(self) -> bool:
+        """Whether the model is asked by a gateway of the client now."""
+        return self._opener.route.gateway is not None
+
+    async def log_out(self) -> None:
+        """Forget the gateway with the login."""
+        await self._route(None)
+
+    async def _route(self, gateway: Gateway | None) -> None:
+        if gateway == self._opener.route.gateway:
+            return
+        if gateway is not None:
+            remember_secrets(secrets_in({"url": gateway.base_url, "headers": gateway.headers}))
+            self._opener.route.had_gateway = True
+            logger.info("the model is asked by %s", gateway.base_url)
+        self._opener.route.gateway = gateway
+        self._sessions.reopen_all()
+        if self._opener.login.changed is not None:
+            self._opener.login.changed()
+
+    async def _configured(self) -> JsonValue:
+        return await configuration(await self._opener.codex(), "/")

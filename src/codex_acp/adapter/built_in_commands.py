@@ -1,35 +1,70 @@
-"""Carries out the slash commands of a session. Loaded when one was typed, not before.
+"""Carries out the built-in slash commands of a session.
 
-Owns the turns and the texts that they come to. Which commands there are is `commands`'.
+Loaded when one was typed, not before. Which commands there are is `mapping.prompt.commands`'. git
+runs inside Codex's sandbox, read-only: the folder's own configuration can name programs that git
+would start.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.commands.command import Command, Says, SessionAccess, StartsTurn
-from codex_acp.adapter.commands.goal import pursue
-from codex_acp.adapter.commands.working_tree import uncommitted
+import anyio
+
+from codex_acp._json import text_at
+from codex_acp.adapter.command_results import Command, Says, SessionAccess, StartsTurn
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.codex._generated import models
+from codex_acp.codex._generated.models import (
+    ThreadGoalGetParams,
+    ThreadGoalSetParams,
+    TurnInterruptParams,
+)
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.pages import all_pages
-from codex_acp.errors import ErrorReply, RpcError
+from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping.prompt import commands
-from codex_acp.mapping.prompt.commands import INIT_PROMPT, RECONNECT, Typed, reserved
-from codex_acp.routing.display import inline
+from codex_acp.mapping.prompt.commands import (
+    DIFF_LIMIT,
+    INIT_PROMPT,
+    RECONNECT,
+    Typed,
+    diff_report,
+    goal_report,
+    reserved,
+)
+from codex_acp.routing.display import block, inline
 from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.jsonrpc.message import JsonValue
+
 
 logger = logging.getLogger(__name__)
 
 _PLAN_ON: Final = "Plan mode is on: Codex plans with you before it does the work."
 _PLAN_OFF: Final = "Plan mode is off: Codex does the work again."
+
+STOP_SECONDS: Final = 5.0
+"""Seconds that Codex may take to pause a goal, and again to interrupt its turn."""
+
+IDLE_SECONDS: Final = 5.0
+"""Seconds without a turn after which Codex is asked for the state of an active goal."""
+
+GIT_MILLISECONDS: Final = 20_000
+"""Milliseconds that one call of git may take."""
+
+_GIT: Final = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")
+_DIFF: Final = ("--no-color", "--no-ext-diff", "--no-textconv")
+_EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""git's name for a tree without files: what a repository without a commit is compared with."""
 
 
 class CommandRuns:
@@ -245,3 +280,99 @@ class CommandRuns:
 
     async def _list_skills(self) -> str:
         return commands.skills_report(await self._skills())
+
+
+class _Pursuit(NotificationSink):
+    """Follows in the thread's notifications whether the goal is active, and which turn runs."""
+
+    def __init__(self) -> None:
+        self.active = True
+        self.turn_id: str | None = None
+        self.news = asyncio.Event()
+        self.lost: TransportError | None = None
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        if method == "thread/goal/updated":
+            self.active = text_at(params, "goal", "status") == "active"
+        elif method == "thread/goal/cleared":
+            self.active = False
+        elif method in ("turn/started", "turn/completed"):
+            began = method == "turn/started"
+            self.turn_id = text_at(params, "turn", "id") if began else None
+        else:
+            return
+        self.news.set()
+
+    def on_closed(self, error: TransportError | None) -> None:
+        self.lost = error or ConnectionClosed("Codex has ended")
+        self.news.set()
+
+    @property
+    def over(self) -> bool:
+        """Return whether no turn for the goal runs or will follow."""
+        return self.lost is not None or (not self.active and self.turn_id is None)
+
+
+async def pursue(codex: AppServerConnection, thread_id: str, goal: ThreadGoalSetParams) -> str:
+    """Set the goal, wait until Codex stops working on it, and return a report of its state.
+
+    Codex works in turns of its own, and the prompt lasts as long.
+
+    Raises CodexAcpError if a call fails. If cancelled, it pauses the goal and interrupts its turn.
+    """
+    pursuit = _Pursuit()
+    codex.subscribe(thread_id, pursuit)
+    try:
+        await codex.thread_goal_set(goal)
+        while not pursuit.over:
+            pursuit.news.clear()
+            with anyio.move_on_after(IDLE_SECONDS if pursuit.turn_id is None else None):
+                await pursuit.news.wait()
+                continue
+            found = (await codex.thread_goal_get(ThreadGoalGetParams(thread_id=thread_id))).goal
+            if pursuit.turn_id is None:  # nothing came meanwhile
+                pursuit.active = found is not None and found.status == "active"
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await _pause(codex, thread_id, pursuit.turn_id)
+        raise
+    finally:
+        codex.unsubscribe(thread_id, pursuit)
+    if pursuit.lost is not None:
+        raise pursuit.lost
+    found = (await codex.thread_goal_get(ThreadGoalGetParams(thread_id=thread_id))).goal
+    return goal_report(found)
+
+
+async def _pause(codex: AppServerConnection, thread_id: str, turn_id: str | None) -> None:
+    with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
+        await codex.thread_goal_set(ThreadGoalSetParams(thread_id=thread_id, status="paused"))
+    if turn_id is not None:
+        with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
+            await codex.turn_interrupt(TurnInterruptParams(thread_id=thread_id, turn_id=turn_id))
+
+
+async def uncommitted(codex: AppServerConnection, cwd: str) -> str:
+    """The difference to the last commit and the new files, as Markdown; or why there is none."""
+    inside = await _git(codex, cwd, "rev-parse", "--show-toplevel")
+    if inside.exit_code != 0:
+        return "This folder is not in a git repository."
+    head = await _git(codex, cwd, "rev-parse", "--verify", "--quiet", "HEAD")
+    base = "HEAD" if head.exit_code == 0 else _EMPTY_TREE
+    diff = await _git(codex, cwd, "diff", *_DIFF, base, "--")
+    if diff.exit_code != 0:
+        return f"git could not show the changes:\n{block(diff.stderr.strip())}"
+    new = await _git(codex, cwd, "ls-files", "--others", "--exclude-standard", "-z")
+    return diff_report(diff.stdout, [name for name in new.stdout.split("\0") if name])
+
+
+async def _git(codex: AppServerConnection, cwd: str, *arguments: str) -> models.CommandExecResponse:
+    return await codex.command_exec(
+        models.CommandExecParams(
+            command=[*_GIT, *arguments],
+            cwd=cwd,
+            timeout_ms=GIT_MILLISECONDS,
+            output_bytes_cap=4 * DIFF_LIMIT,
+            sandbox_policy=models.ReadOnlySandboxPolicy(),
+        )
+    )

@@ -1,1 +1,0 @@
-"""Slash commands: which there are, and what each asks of Codex."""

@@ -1,1 +1,0 @@
-"""Logins: of the account, and of MCP servers."""

@@ -1,0 +1,381 @@
+"""Shows what a sub-agent's thread does, while it runs and in the history of a loaded session.
+
+A client that knows sub-agents' sessions is shown one (`ShownSubAgent`); another is shown lines in
+the tool call that started the sub-agent (`NotedSubAgent`), and only while a prompt runs: ACP v1 has
+no room for them then. Questions to a person belong to the session at the top (contract 3.9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Final, Protocol
+
+from codex_acp.adapter.prompts.turn_events import turn_of
+from codex_acp.adapter.server.held_notifications import hand_over
+from codex_acp.adapter.sessions.activity import SessionActivity
+from codex_acp.adapter.sessions.loading import HistoryReader
+from codex_acp.adapter.sessions.shown_thread import ShownThread
+from codex_acp.codex._generated import models
+from codex_acp.codex._generated.notifications import ItemCompletedEvent
+from codex_acp.codex.connection.notification_router import NotificationSink
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.mapping.events.session_events import (
+    PromptFailure,
+    SessionEvent,
+    StateChanged,
+    SubAgentChanged,
+    TitleChanged,
+)
+from codex_acp.mapping.items import whole_item
+from codex_acp.mapping.messages import said
+from codex_acp.mapping.session.states import end_of_turn
+from codex_acp.mapping.session.sub_agents import (
+    MAX_SHOWN,
+    MORE_THAN_SHOWN,
+    SubAgentNotes,
+    named_by,
+    told_in_child,
+)
+from codex_acp.mapping.state import SessionState, SubAgent
+from codex_acp.wire.codec import plain
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from codex_acp.adapter.session_client import Outgoing, SessionClient
+    from codex_acp.codex._generated.models import Turn
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import Activity, PromptEnd, SessionEvents
+
+    Names = Callable[[str, str, JsonValue], None]
+    """Is given all that is said of a thread: an item may name another sub-agent."""
+
+NOTE_SECONDS: Final = 0.25
+"""How long lines are gathered before the tool call is sent anew."""
+
+
+class SubAgentSink(Protocol):
+    """Follows a sub-agent's thread, in whichever form it is shown."""
+
+    def announce(self) -> None:
+        """Tell the client of it, before anything that it does; again to another client."""
+
+    def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
+        """Hear what was said of it earlier, then what comes from now on."""
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """While a person is asked something for it."""
+
+    def detach(self) -> None:
+        """Hear and send nothing more of it."""
+
+    @property
+    def now(self) -> Activity:
+        """Return its activity."""
+
+
+class ShownSubAgent:
+    """``agent`` on ``codex``, a sink of its thread.
+
+    ``names`` learns of those that it starts, ``ended`` is called when a turn of it is over.
+    """
+
+    def __init__(
+        self,
+        agent: SubAgent,
+        codex: AppServerConnection,
+        outflow: Outgoing,
+        state: SessionState,
+        names: Names,
+        ended: Callable[[], None],
+    ) -> None:
+        self._agent = agent
+        self._outflow = outflow
+        self._names = names
+        self._ended = ended
+        self._thread = ShownThread(codex, agent.thread_id, state, self)
+        self._activity = SessionActivity(self._tell_activity)
+
+    def announce(self) -> None:
+        """Announce the sub-agent, as `SubAgentSink` does: told in the session above."""
+        agent, running = self._agent, self._agent.turn_id is not None
+        title, description = agent.title, agent.description
+        self._tell_parent(SubAgentChanged(agent.thread_id, title, description, stoppable=running))
+        if running:
+            self._activity.begins()
+
+    def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
+        """Follow the thread, as `SubAgentSink` does."""
+        hand_over(earlier, self._thread)
+        self._thread.follow()
+
+    def waiting(self) -> AbstractContextManager[None]:
+        return self._activity.waiting()
+
+    def detach(self) -> None:
+        self._thread.drop()
+
+    @property
+    def now(self) -> Activity:
+        """Return its activity, as `SubAgentSink` does."""
+        return self._activity.now
+
+    def _tell_parent(self, event: SubAgentChanged) -> None:
+        self._outflow.send(self._agent.parent_id, event)
+
+    def _tell_activity(self, activity: StateChanged) -> None:
+        """ACP v2 wants it in both sessions, v1 in the one above."""
+        self._outflow.send(self._agent.thread_id, activity)
+        stoppable = activity.state != "idle"
+        self._tell_parent(
+            SubAgentChanged(self._agent.thread_id, state=activity, stoppable=stoppable)
+        )
+
+    def _ends(self, end: PromptEnd, turn_id: str | None = None) -> None:
+        self._agent.ended(turn_id)
+        self._activity.ends(end)
+        self._outflow.flush()
+        self._ended()
+
+    # ThreadOwner
+
+    def on_arrival(self, method: str, params: JsonValue) -> None:
+        self._names(self._agent.thread_id, method, params)
+
+    def on_turn_event(self, method: str, params: JsonValue) -> None:
+        if method == "turn/started" and self._agent.began(turn_of(params)):
+            self._activity.begins()
+
+    def may_show(self, method: str, params: JsonValue) -> bool:
+        """Return True: no prompt of a client depends on its turns."""
+        del method, params
+        return True
+
+    def may_show_pieces(self, turn_id: str) -> bool:
+        del turn_id
+        return True
+
+    def tell(self, told: SessionEvents) -> None:
+        for event in told:
+            self._outflow.send(self._agent.thread_id, told_in_child(event, self._agent))
+            if isinstance(event, TitleChanged) and event.title:
+                self._agent.title = event.title
+                self._tell_parent(SubAgentChanged(self._agent.thread_id, title=event.title))
+
+    def turn_ended(self, turn: Turn) -> None:
+        """Note the end of a turn, which may have begun before the thread was named."""
+        self._activity.begins()
+        self._ends(end_of_turn(turn, self._thread.state.turn_errors.pop(turn.id, None)), turn.id)
+
+    def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
+        message = f"Codex ended the turn in a way that could not be read: {problem}"
+        self._thread.close_open()
+        self._activity.begins()
+        self._ends(PromptFailure(INTERNAL_ERROR, message, {}), turn_of(params))
+
+    def after_read(self) -> None:
+        """Do nothing: nothing waits for it."""
+
+    def thread_gone(self, error: TransportError | None) -> None:
+        """End what ran in it, which is gone with its app-server."""
+        why = "it has ended" if error is None else str(error)
+        self._ends(PromptFailure(INTERNAL_ERROR, f"the Codex of this session is gone: {why}", {}))
+
+
+class NotesOutlet:
+    """Sends the lines of one tool call, of all sub-agents that write there."""
+
+    def __init__(self, notes: SubAgentNotes, send: Callable[[SubAgentNotes], bool]) -> None:
+        self.notes = notes
+        self._send = send
+        self._timer: asyncio.TimerHandle | None = None
+
+    def added(self) -> None:
+        """There are lines to be sent soon."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Send what was added; if it cannot be sent now it goes with the next."""
+        if self._timer is None:
+            return
+        self.drop()
+        self._send(self.notes)
+
+    def drop(self) -> None:
+        """Send nothing of what was added."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class NotedSubAgent(NotificationSink):
+    """``agent`` on ``codex``, a sink of its thread; see `ShownSubAgent`."""
+
+    def __init__(
+        self,
+        agent: SubAgent,
+        codex: AppServerConnection,
+        outlet: NotesOutlet,
+        state: SessionState,
+        names: Names,
+        ended: Callable[[], None],
+    ) -> None:
+        self._agent = agent
+        self._codex = codex
+        self._outlet = outlet
+        self._state = state
+        self._names = names
+        self._ended = ended
+
+    def announce(self) -> None:
+        """Announce the sub-agent, as `SubAgentSink` does: the tool call does that."""
+
+    def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
+        """Follow the thread, as `SubAgentSink` does."""
+        hand_over(earlier, self)
+        self._codex.subscribe(self._agent.thread_id, self)
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Count a question that waits, as `SubAgentSink` does: the session at the top says so."""
+        return nullcontext()
+
+    @property
+    def now(self) -> Activity:
+        """Return its activity, as `SubAgentSink` does."""
+        return "idle" if self._agent.turn_id is None else "running"
+
+    def detach(self) -> None:
+        self._codex.unsubscribe(self._agent.thread_id, self)
+        self._outlet.drop()
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """Note what is over: only that is worth a line."""
+        self._names(self._agent.thread_id, method, params)
+        if method == "turn/started":
+            self._agent.began(turn_of(params))
+        elif method == "turn/completed":
+            self._over(turn_of(params))
+        elif method == "item/completed":
+            event = self._codex.decode_notification(method, params)
+            if isinstance(event, ItemCompletedEvent):
+                item, client = event.params.item, self._state.client
+                if self._outlet.notes.add(self._agent, item, client):
+                    self._outlet.added()
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """Do nothing: the session at the top says it."""
+        del error
+        self._over()
+
+    def _over(self, turn_id: str | None = None) -> None:
+        self._agent.ended(turn_id)
+        self._outlet.flush()
+        self._ended()
+
+
+class SubAgentHistories:
+    """Of those below ``session_id``, on their way to ``audience``."""
+
+    def __init__(self, audience: SessionClient, session_id: str) -> None:
+        self._outflow = audience.outflow
+        self._client = audience.features
+        self._session_id = session_id
+        self.agents: dict[str, SubAgent] = {}
+        """All that the histories name, in order."""
+        self._notes: dict[str, SubAgentNotes] = {}
+        self._more = False
+        """Whether the histories name more than are shown."""
+
+    def learn(self, thread_id: str, item: models.ThreadItem) -> None:
+        """An item of the session's thread, or of one below, is about to be shown."""
+        if not isinstance(
+            item, models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem
+        ):
+            return
+        raw: JsonValue = plain(item)  # type: ignore[assignment] # a model is an object of JSON
+        for agent in named_by(thread_id, raw):
+            known = self.agents.get(agent.thread_id)
+            if known is not None:
+                known.title = known.title or agent.title
+            elif not agent.started:
+                continue  # a model may have named any thread that is stored
+            elif agent.thread_id == self._session_id:
+                continue
+            elif len(self.agents) == MAX_SHOWN:
+                self._more = True
+            else:
+                self.agents[agent.thread_id] = agent
+                if not self._client.subagents and thread_id == self._session_id:
+                    self._notes[agent.call_id] = SubAgentNotes(agent.call_id)
+
+    def told(self, event: SessionEvent) -> None:
+        """The session's own history has told something."""
+        for notes in self._notes.values():
+            notes.begun_with(event)
+
+    async def show(self, codex: AppServerConnection) -> None:
+        """Show them, one after the other. Raises TransportError if Codex or the client is gone."""
+        shown = 0
+        while shown < len(self.agents):  # each may name more
+            agent = list(self.agents.values())[shown]
+            shown += 1
+            if agent.thread_id in codex.opened_threads:
+                continue  # it is a session of its own
+            if self._client.subagents:
+                await self._show_session(codex, agent)
+            else:
+                await self._show_notes(codex, agent)
+        if self._more:
+            self._outflow.send(self._session_id, said(MORE_THAN_SHOWN))
+
+    def _shown(self, agent: SubAgent, item: models.ThreadItem) -> None:
+        self.learn(agent.thread_id, item)
+        if not isinstance(item, UnknownVariant):
+            agent.replayed |= {item.id}
+
+    async def _show_session(self, codex: AppServerConnection, agent: SubAgent) -> None:
+        announced = SubAgentChanged(
+            agent.thread_id, agent.title, agent.description, stoppable=False
+        )
+        self._outflow.send(agent.parent_id, announced)
+        turn, state = "", SessionState(self._client)
+
+        def show(item: models.ThreadItem, turn_id: str) -> None:
+            nonlocal turn, state
+            self._shown(agent, item)
+            if turn_id != turn:
+                turn, state = turn_id, SessionState(self._client)
+            for event in whole_item(state, item, turn_running=False):
+                self._outflow.send(agent.thread_id, told_in_child(event, agent))
+
+        missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
+        if missing is not None:
+            self._outflow.send(agent.thread_id, said(missing))
+
+    async def _show_notes(self, codex: AppServerConnection, agent: SubAgent) -> None:
+        top = agent
+        while top.parent_id in self.agents:
+            top = self.agents[top.parent_id]
+        notes = self._notes.get(top.call_id)
+        if notes is None:
+            return
+        wrote = False
+
+        def show(item: models.ThreadItem, turn_id: str) -> None:
+            nonlocal wrote
+            del turn_id
+            self._shown(agent, item)
+            wrote = notes.add(agent, item, self._client) or wrote
+
+        missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
+        if missing is not None:
+            notes.say(agent, missing)
+        if wrote or missing is not None:
+            self._outflow.send(self._session_id, notes.shown())
