@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from benchmarks.agents import Agent, add_agent_options, agents_from
 from benchmarks.process import AgentProcess
 from benchmarks.report import note, report, report_parser
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
 from codex_acp.testing.model_script import add_file, exec_command
 

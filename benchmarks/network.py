@@ -25,7 +25,7 @@ from benchmarks.process import AgentProcess
 from benchmarks.report import note, report, report_parser
 from benchmarks.stamped_deltas import LATENCY, Client, introduced, new_session, ways
 from benchmarks.stamping_codex import executable
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.testing import CodexHome, ScriptedModel
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.report import interleaved, report, report_parser
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from benchmarks.agents import add_agent_options, add_protocol_option, agents_from
 from benchmarks.process import AgentProcess
 from benchmarks.report import interleaved, report, report_parser
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
 
 if TYPE_CHECKING:

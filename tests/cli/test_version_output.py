@@ -9,7 +9,7 @@ import pytest
 
 from codex_acp import __version__
 from codex_acp.cli.main import main
-from codex_acp.codex.connection import codex_binary
+from codex_acp.codex.connection import launch
 from codex_acp.testing import ScriptedCodex
 
 PINNED = Path(__file__).resolve().parents[2] / "schema" / "PINNED.json"
@@ -59,7 +59,7 @@ def test_without_a_codex_it_says_how_to_get_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("CODEX_PATH", raising=False)
-    monkeypatch.setattr(codex_binary, "WHEEL_MODULE", "there_is_none")
+    monkeypatch.setattr(launch, "WHEEL_MODULE", "there_is_none")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["--version"]) == 0
     out = capsys.readouterr().out

@@ -172,7 +172,7 @@ def test_from_0_163_to_0_169_a_new_kind_and_what_is_gone_are_named(rehearse: Reh
     assert stop.change.area == "generator"
     assert "'accountSession/list': '…Response'," in stop.meaning
     assert found.of("member", "audio").meaning == "closed matches lack it"
-    assert "src/codex_acp/codex/threads/inputs.py" in found.of("type", "AudioUserInput").places
+    assert "src/codex_acp/codex/threads/options.py" in found.of("type", "AudioUserInput").places
     assert int(found.report.verdict) == 4
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.approvals.action_ids import ActionIds, Collision
-from codex_acp.codex.approvals.actions import same_action
+from codex_acp.codex.approvals.actions import ActionIds, Collision, same_action
 from codex_acp.codex.approvals.classify import ApprovalRequest
 from tests.support.routing_samples import (
     approval_of,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.codex.connection import codex_binary
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection import launch
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.errors import CodexNotExecutable, CodexNotFound
 
 
@@ -21,7 +21,7 @@ def program(path: Path, mode: int = 0o755) -> str:
 
 @pytest.fixture
 def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{codex_binary.__name__}.WHEEL_MODULE", "no_such_codex_wheel")
+    monkeypatch.setattr(f"{launch.__name__}.WHEEL_MODULE", "no_such_codex_wheel")
 
 
 def test_an_explicit_path_comes_first(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_wheel_with_another_layout_is_asked(
         f"def bundled_codex_path(): return {binary!r}\ndef bundled_path_dir(): return None\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(f"{codex_binary.__name__}.WHEEL_MODULE", "codex_wheel_of_tomorrow")
+    monkeypatch.setattr(f"{launch.__name__}.WHEEL_MODULE", "codex_wheel_of_tomorrow")
     found = find_codex(None, {})
     assert (found.path, found.source, found.path_dir) == (binary, "wheel", None)
 

@@ -24,7 +24,7 @@ GENERATED = "codex_acp.codex._generated"
     [
         "import codex_acp.codex",
         "import codex_acp.codex.connection.launch",
-        "from codex_acp.codex.connection import codex_binary as f; f.find_codex('/bin/sh')",
+        "from codex_acp.codex.connection import launch as f; f.find_codex('/bin/sh')",
         "import codex_acp.codex as c; c.spawn_app_server(c.LaunchOptions('/bin/true'))",
     ],
 )

@@ -106,7 +106,7 @@ async def test_the_helpers_of_the_wheel_come_first_on_the_path(
     tell = TELL.format(python=sys.executable).replace("__file__", repr(str(tmp_path / "x")))
     script(package / "bin" / "codex", tell)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("codex_acp.codex.connection.codex_binary.WHEEL_MODULE", "fake_codex_wheel")
+    monkeypatch.setattr("codex_acp.codex.connection.launch.WHEEL_MODULE", "fake_codex_wheel")
     monkeypatch.delenv("CODEX_PATH", raising=False)
     said = await told(tmp_path, LaunchOptions(env=env))
     first, *rest = str(said["path"]).split(os.pathsep)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.approvals.foreign_reach import ForeignReach, Reach
-from codex_acp.codex.approvals.running_items import Items
+from codex_acp.codex.approvals.running_items import ForeignReach, Items, Reach
 from tests.support.routing_samples import (
     collab_item,
     item_completed,

@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_acp.codex.threads.git_config import parse, programs, submodules
-from codex_acp.codex.threads.git_programs import Look, look
+from codex_acp.codex.threads.git_programs import Look, look, parse, programs, submodules
 from tests.support.git_programs import WAYS, Planted, as_codex_looks, git, repository
 
 LFS = """

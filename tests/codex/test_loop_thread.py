@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from codex_acp.codex.sync.loop_thread import LoopThread
+from codex_acp.codex.loop_thread import LoopThread
 from codex_acp.errors import ConnectionClosed, MisuseError
 
 WAIT_SECONDS = 60.0

@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from codex_acp.codex.threads.output_schema import OutputType, strict_schema
 from codex_acp.codex.threads.results import RunResult
+from codex_acp.codex.threads.tools import OutputType, strict_schema
 from codex_acp.codex.threads.turn_errors import OutputInvalid
 from codex_acp.errors import MisuseError
 

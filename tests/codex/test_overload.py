@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from codex_acp.codex import CodexClient
-from codex_acp.codex.connection.overload import ATTEMPTS, pause_before
+from codex_acp.codex.connection.calls import ATTEMPTS, pause_before
 from codex_acp.errors import ErrorReply, ServerOverloaded
 from codex_acp.testing import Expect, ScriptedAppServer
 from tests.codex.codex_bench import HELLO
@@ -25,7 +25,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         made.append(seconds)
 
-    monkeypatch.setattr("codex_acp.codex.connection.overload.anyio.sleep", sleep)
+    monkeypatch.setattr("codex_acp.codex.connection.calls.asyncio.sleep", sleep)
     return made
 
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from codex_acp.codex import Always, ParkedApproval, ParkedApprovals, allow_commands
-from codex_acp.codex.threads.inputs import mention, skill
+from codex_acp.codex.threads.options import mention, skill
 from codex_acp.errors import MisuseError
 from codex_acp.testing import turn_completed
 from tests.codex.policy_bench import DECLINED, PolicyBench, ask_command

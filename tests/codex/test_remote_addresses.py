@@ -11,7 +11,7 @@ from importlib import util
 import pytest
 
 from codex_acp.codex import CodexClient, signed_bearer_token
-from codex_acp.codex.connection.remote import remote_link
+from codex_acp.codex.connection.launch import remote_link
 from codex_acp.errors import MisuseError
 from codex_acp.transport import websocket
 

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from codex_acp.codex import Tool, image, tool
-from codex_acp.codex.threads.tool_calls import ToolCalls
+from codex_acp.codex.threads.tools import ToolCalls
 from codex_acp.codex.types import (
     DynamicToolCallParams,
     DynamicToolCallResponse,

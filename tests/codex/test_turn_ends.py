@@ -20,7 +20,7 @@ from codex_acp.codex import (
     image,
 )
 from codex_acp.codex.threads import turn as turn_module
-from codex_acp.codex.threads.inputs import user_input
+from codex_acp.codex.threads.options import user_input
 from codex_acp.codex.types import (
     ItemAgentMessageDeltaEvent,
     TextUserInput,

@@ -14,7 +14,7 @@ import pytest
 from codex_acp.cli.arguments import serve_parser
 from codex_acp.cli.commands import COMMANDS
 from codex_acp.cli.logs import LEVEL_VARIABLE, LEVELS
-from codex_acp.codex.connection.codex_binary import CODEX_PATH_VARIABLE
+from codex_acp.codex.connection.launch import CODEX_PATH_VARIABLE
 from codex_acp.codex.threads.options import StartOptions, TurnOptions
 from codex_acp.errors import CodexAcpError
 from docs.make.__main__ import pages

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Self
 
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.testing import CodexHome, ScriptedModel, Step
 from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e_contract.codex_tee import tee_command

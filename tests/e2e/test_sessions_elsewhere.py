@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.testing import Gate, Step, Text
 from tests.cli.command import run
 from tests.e2e.raw_adapter import Message, RawAdapter

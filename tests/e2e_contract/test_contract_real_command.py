@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.testing import (
     CodexHome,
     McpTool,

@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "acp": {"jsonrpc", "wire", "transport"},
     "routing": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
-        "acp.form_answers", "codex.approvals.action_ids", "codex.approvals.actions",
+        "acp.form_answers", "codex.approvals.actions",
         "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
         "codex.approvals.running_items", "transcript.events",
         # What an approval shows is told like everything else that a session tells.
@@ -33,14 +33,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
         "acp.negotiation", "codex.approvals.actions", "codex.approvals.classify",
         "codex.approvals.grants", "codex.approvals.refusals", "codex.approvals.running_items",
-        "codex.threads.git_config", "codex.threads.opening", "transcript.events",
+        "codex.threads.opening", "transcript.events",
         # What an approval and the item it asks about show is the same text, made the same way.
         "routing.changes", "routing.content", "routing.display", "routing.hunks",
         "transcript.secrets",
     },
     "bridge": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
-        "codex.approvals.action_ids", "codex.approvals.actions", "codex.approvals.classify",
+        "codex.approvals.actions", "codex.approvals.classify",
         "codex.approvals.refusals", "codex.approvals.running_items", "mapping", "routing",
         "codex.approvals.real_paths",  # a name for programs, which bridges are only given
     },
@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "routing", "mapping", "acp", "transport", "transcript", "jsonrpc", "wire",
         # The connection to the app-server, and not the client for programs that is above it.
         "codex._generated", "codex.approvals", "codex.connection", "codex.threads.opening",
-        "codex.threads.git_config", "codex.threads.git_programs", "codex.threads.trust",
+        "codex.threads.git_programs", "codex.threads.trust",
     },
     "runtime": {"acp", "transport", "jsonrpc"},
     "fleet": {

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from codex_acp.acp.types import PermissionOption
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.errors import ErrorReply
 from codex_acp.runtime import AgentRuntime, AgentSpec, Permission, allow_kinds, kind_of
 from codex_acp.testing import (

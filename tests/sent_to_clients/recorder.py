@@ -14,8 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
+from codex_acp.codex.connection.launch import LaunchOptions, find_codex, spawn_app_server
 from codex_acp.testing import CodexHome, ScriptedMcpServer, ScriptedModel
 from tests.e2e_contract.codex_wire import CodexWire, TapLink
 from tests.sent_to_clients.conversation import Conversation, Json

@@ -15,8 +15,7 @@ from importlib.metadata import version
 import pytest
 
 from codegen.pinned import version_key
-from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.codex.connection.launch import codex_version
+from codex_acp.codex.connection.launch import codex_version, find_codex
 
 WHEEL = "openai-codex-cli-bin"
 

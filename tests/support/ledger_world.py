@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
-from codex_acp.codex.approvals.action_ids import ActionIds
-from codex_acp.codex.approvals.actions import refreshed
+from codex_acp.codex.approvals.actions import ActionIds, refreshed
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import RpcError
 from codex_acp.routing.ledger import Answer, Key, Ledger, LedgerEntry, Settlement

@@ -23,8 +23,8 @@ from codex_acp.codex._generated.models import (
     ThreadGoalSetParams,
     TurnInterruptParams,
 )
+from codex_acp.codex.connection.calls import all_pages
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping.prompt import commands

@@ -9,8 +9,8 @@ import sys
 from asyncio import Lock
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex.connection.login_check import login_is_missing
 from codex_acp.codex.connection.notification_router import NotificationSink
+from codex_acp.codex.connection.shared_calls import login_is_missing
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, JsonValue
 from codex_acp.mapping.agent.auth_methods import LoginWays

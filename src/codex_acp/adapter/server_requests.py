@@ -23,8 +23,13 @@ from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.side_tasks import SideTasks, guarded
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import refusals
-from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
-from codex_acp.codex.approvals.actions import changes_of, named_paths, refreshed
+from codex_acp.codex.approvals.actions import (
+    ALLOWED_IN_DOUBT,
+    SHARED_ID,
+    changes_of,
+    named_paths,
+    refreshed,
+)
 from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsApproval, classify
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.mapping.calls.item_calls import wanted_of_changes

@@ -31,8 +31,7 @@ from codex_acp.codex._generated.notifications import (
 )
 from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
 from codex_acp.codex.approvals import refusals
-from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
-from codex_acp.codex.approvals.actions import named_paths, refreshed
+from codex_acp.codex.approvals.actions import ALLOWED_IN_DOUBT, SHARED_ID, named_paths, refreshed
 from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsApproval, classify
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import InvalidPayload

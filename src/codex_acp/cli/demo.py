@@ -25,7 +25,7 @@ from codex_acp.cli.screen.output import TextOutput, is_terminal, opened
 from codex_acp.cli.screen.questions import GOES_ON, Questions
 from codex_acp.cli.terminal import LineReader
 from codex_acp.cli.version import binary_text
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.errors import LaunchError
 from codex_acp.routing.display import visible
 from codex_acp.testing import (

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import find_codex
 from codex_acp.errors import LaunchError
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
 from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
 from codex_acp.codex._generated.version import SCHEMA_PACKAGE as CODEX_PACKAGE
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
-from codex_acp.codex.connection.codex_binary import CODEX_PATH_VARIABLE, find_codex
 from codex_acp.codex.connection.handshake import check_version
-from codex_acp.codex.connection.launch import codex_version
+from codex_acp.codex.connection.launch import CODEX_PATH_VARIABLE, codex_version, find_codex
 from codex_acp.errors import CodexNotFound, CodexTooOld, LaunchError
 
 UNUSABLE = 1

@@ -120,7 +120,7 @@ class CodexClient(RequestApi):
         Raises MisuseError for another URL, for a token that would travel unencrypted to another
         machine, or if the extra is missing.
         """
-        from codex_acp.codex.connection.remote import remote_link
+        from codex_acp.codex.connection.launch import remote_link
 
         _refuse_unknown(cls, settings)
         return cls(remote_link(url, token), **settings)

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from typing import Any, Final, TypeVar
 
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.approvals.handler_guard import HandlerGuard
     from codex_acp.codex.approvals.policies import Policy
-    from codex_acp.codex.approvals.policy_runner import PolicyRunner
-    from codex_acp.codex.threads.tool_calls import ToolCalls
-    from codex_acp.codex.threads.tools import Tool
+    from codex_acp.codex.approvals.policy_runner import HandlerGuard, PolicyRunner
+    from codex_acp.codex.threads.tools import Tool, ToolCalls
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.wire.model import WireModel
 
@@ -77,8 +75,8 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     @property
     def _guard(self) -> HandlerGuard:
         if self._handler_guard is None:
-            from codex_acp.codex.approvals.handler_guard import HandlerGuard
             from codex_acp.codex.approvals.policies import deny_all
+            from codex_acp.codex.approvals.policy_runner import HandlerGuard
 
             self._handler_guard = HandlerGuard(self, deny_all, self._on_refused)
             self.subscribe_all(self._handler_guard)
@@ -176,7 +174,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
             if self._handles_tool_calls:
                 message = f"a handler for {TOOL_CALL} is registered; it would get the tools' calls"
                 raise MisuseError(message)
-            from codex_acp.codex.threads.tool_calls import ToolCalls
+            from codex_acp.codex.threads.tools import ToolCalls
 
             self._tool_calls = calls = ToolCalls()
             self.subscribe_all(calls)

@@ -4,7 +4,7 @@ An entry is tied to one pending action (contract 3.1). It is settled exactly onc
 reply is asked for here, and only if all of contract 3.2 holds. Anything else fails closed.
 
 Entries that Codex could take for each other fail closed together, also when one was accepted
-already (contract 3.7, `action_ids`). What is left: Codex may take an acceptance that is on its way
+already (contract 3.7, `ActionIds`). What is left: Codex may take an acceptance that is on its way
 for a second request that crosses it; that request ends the turn. Measured with 0.147, 0.163 and
 0.169 and a policy that answers at once, on a machine with far too much to do: of 75 pairs of
 commands 14 crossed, and none had begun when the interrupt came.
@@ -15,8 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from codex_acp.codex.approvals.action_ids import SHARED_ID, ActionIds, Collision
-from codex_acp.codex.approvals.actions import known_again
+from codex_acp.codex.approvals.actions import SHARED_ID, ActionIds, Collision, known_again
 from codex_acp.codex.approvals.grants import Grant, NotGranted, accepting_reply, allows
 from codex_acp.codex.approvals.refusals import cancelled, refusal
 from codex_acp.routing.approvals import PermissionChoice, choices

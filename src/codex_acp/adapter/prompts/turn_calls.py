@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from codex_acp._json import object_at
 from codex_acp.adapter.sessions.opening_errors import refused_call
 from codex_acp.codex._generated import models
-from codex_acp.codex.connection.pages import all_pages
+from codex_acp.codex.connection.calls import all_pages
 from codex_acp.errors import (
     CodexAcpError,
     ErrorReply,

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 
 from codex_acp.codex.connection.answer_bound import ANSWER_TIMES
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
-from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.codex.connection.handshake import Hello, check_version
-from codex_acp.codex.connection.launch import LaunchOptions, codex_version, spawn_app_server
+from codex_acp.codex.connection.launch import (
+    LaunchOptions,
+    codex_version,
+    find_codex,
+    spawn_app_server,
+)
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError, TransportError
 from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._json import value_at
 from codex_acp.adapter.server.mcp_startup import STARTUP_STATUS, McpStartups
 from codex_acp.codex._generated.notifications import UnknownNotification
-from codex_acp.codex.approvals.foreign_reach import ForeignReach
 from codex_acp.codex.approvals.refusals import refusal
-from codex_acp.codex.approvals.running_items import FOLLOWED, Items
+from codex_acp.codex.approvals.running_items import FOLLOWED, ForeignReach, Items
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import RpcError, TransportError
 from codex_acp.wire.model import UnknownVariant, WireModel

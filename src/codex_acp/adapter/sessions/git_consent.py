@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.session_transcript import SessionTranscript
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.codex.threads.git_config import GitProgram
     from codex_acp.codex.threads.git_programs import Look
+    from codex_acp.codex.threads.opening import GitProgram
     from codex_acp.transcript.events import ApprovalSettler
 
 MAX_DIRECTORIES: Final = 256

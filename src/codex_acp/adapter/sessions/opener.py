@@ -20,7 +20,7 @@ from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
-from codex_acp.codex.connection.unloading import is_open_elsewhere, let_go
+from codex_acp.codex.connection.shared_calls import is_open_elsewhere, let_go
 from codex_acp.codex.threads.opening import opening
 from codex_acp.codex.threads.trust import left_out_here, linked_instructions, without_false_worktree
 from codex_acp.errors import (

@@ -21,7 +21,7 @@ from codex_acp.routing.display import prose
 from codex_acp.transcript.secrets import scrub, scrub_json
 
 if TYPE_CHECKING:
-    from codex_acp.codex.connection.writers import Writer
+    from codex_acp.codex.connection.thread_peers import Writer
 
 
 def unknown_session(session_id: str, data: object = None) -> RpcError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codex_acp.adapter.files import read_files
 from codex_acp.adapter.prompts.turn_calls import start_refused
 from codex_acp.codex._generated import models
-from codex_acp.codex.connection.pages import all_pages
+from codex_acp.codex.connection.calls import all_pages
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.mapping.prompt.message import MAX_MEDIA_BYTES, has_audio, user_input, wanted_images
 

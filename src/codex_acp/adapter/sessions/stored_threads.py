@@ -11,7 +11,7 @@ from codex_acp.adapter.sessions.opening_errors import (
     open_elsewhere,
     unknown_session,
 )
-from codex_acp.codex.connection.unloading import is_open_elsewhere
+from codex_acp.codex.connection.shared_calls import is_open_elsewhere
 from codex_acp.errors import CodexAcpError, ErrorReply, NotAnswered, RpcError, TransportError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def raise_if_open_elsewhere(
     if not is_open_elsewhere(error):
         return
     from codex_acp.adapter.side_tasks import in_thread
-    from codex_acp.codex.connection.writers import writer_of
+    from codex_acp.codex.connection.thread_peers import writer_of
 
     home = codex.server.codex_home
     raise open_elsewhere(session_id, await in_thread(lambda: writer_of(home, session_id)))

@@ -42,7 +42,7 @@ from codex_acp.cli.doctor.machine import (
 )
 from codex_acp.cli.interrupts import FAILED, SIGNALLED, EndSignals
 from codex_acp.cli.terminal import rows_of, wants_colours
-from codex_acp.codex.connection.writers import writers
+from codex_acp.codex.connection.thread_peers import writers
 from codex_acp.transcript.given_values import secrets_in, secrets_of_environment
 from codex_acp.transcript.secrets import remember_secrets
 

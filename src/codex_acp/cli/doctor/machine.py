@@ -27,8 +27,8 @@ from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
 from codex_acp.cli.doctor.finding import Finding, problem, said, warning
 from codex_acp.codex._generated.version import OLDEST_VERSION
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
-from codex_acp.codex.connection.codex_binary import HOW_TO_GET_CODEX, CodexBinary, find_codex
 from codex_acp.codex.connection.handshake import check_version
+from codex_acp.codex.connection.launch import HOW_TO_GET_CODEX, CodexBinary, find_codex
 from codex_acp.errors import CodexTooOld, LaunchError, how_ended
 from codex_acp.wire.lazy import IS_TESTED, TESTED
 

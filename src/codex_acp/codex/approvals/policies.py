@@ -1,23 +1,40 @@
-"""Policies: who answers an approval in a program without an ACP client (contract 6.2).
+"""Policies: values that answer approvals in a program without an ACP client (contract 6.2).
 
-A policy is a value. It gets a question and grants, denies or has no opinion; policies combine, and
-whatever nobody granted is denied. No policy here grants anything that the program did not name.
+A policy gets a question and grants, denies or has no opinion; policies combine, and whatever nobody
+granted is denied. No policy here grants anything that the program did not name. What a policy
+grants is checked, and made a reply, by `grants.accepting_reply`. Elicitations never come here.
+Nothing here knows the connection.
 
-What a policy grants is checked, and made a reply, by `grants.accepting_reply`. Elicitations never
-come here. Nothing here knows the connection.
+`allow_commands` compares whole commands, word by word, never substrings. What Codex parsed of a
+command (``commandActions``) is made for display and leaves out parts: of
+``cat a | awk '{system("rm b")}'`` it names ``cat a`` alone. So a command is allowed only when each
+of its simple commands was named, and what Codex parsed is among them.
+
+Codex's own settings decide whether it asks at all. Checked on Codex 0.163: under approval policy
+``never`` it asks nobody, and in a sandbox the tool or the escalated command fails; with full access
+everything runs. ``on-request`` and every ``granular`` policy ask about MCP tools in every sandbox.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+import re
+import secrets
+import shlex
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
+from codex_acp.codex._generated.models import DangerFullAccessSandboxPolicy
 from codex_acp.codex.approvals.callbacks import CallbackFailed, answer_of
 from codex_acp.codex.approvals.classify import (
     ApprovalRequest,
+    CommandApproval,
     FileChangeApproval,
     McpToolApproval,
     McpToolQuestion,
@@ -34,9 +51,16 @@ from codex_acp.errors import MisuseError
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
+    from codex_acp.codex._generated.models import (
+        ApprovalsReviewer,
+        AskForApproval,
+        CommandExecutionRequestApprovalParams,
+        SandboxPolicy,
+    )
     from codex_acp.jsonrpc.message import JsonValue
+
 
 GUARDED: Final = frozenset({".agents", ".codex", ".git"})
 """Directories whose files decide what runs: hooks, filters, MCP servers, skills."""
@@ -290,3 +314,362 @@ def first_of(*policies: Policy) -> Policy:
             raise MisuseError(f"first_of wants policies; {policy!r} is none")
         flat += policy.policies if isinstance(policy, _FirstOf) else [policy]
     return _FirstOf(tuple(flat))
+
+
+logger = logging.getLogger(__name__)
+
+McpServerConfig = Mapping[str, object]
+"""A server's table in Codex's configuration, in its own spelling."""
+
+
+class StartedThread(Protocol):
+    """The answer of ``thread/start``, ``thread/resume`` or ``thread/fork``."""
+
+    @property
+    def approval_policy(self) -> AskForApproval:
+        """When Codex asks."""
+
+    @property
+    def sandbox(self) -> SandboxPolicy:
+        """The sandbox that commands run in unasked."""
+
+    @property
+    def approvals_reviewer(self) -> ApprovalsReviewer:
+        """Whom Codex asks."""
+
+
+def why_never_asked(
+    policy: Policy,
+    approval_policy: AskForApproval,
+    sandbox: SandboxPolicy,
+    approvals_reviewer: ApprovalsReviewer = "user",
+    mcp_servers: Mapping[str, McpServerConfig] | None = None,
+) -> str | None:
+    """The warning for a policy that Codex will never ask under these settings; None if it may.
+
+    ``mcp_servers`` is that table of Codex's configuration, if the program knows it: tools of a
+    server with ``default_tools_approval_mode = "approve"`` run without being asked about, so a
+    policy that trusts only such servers misses nothing. A turn can override the settings.
+    """
+    interest = policy.interest
+    if not interest.anything and not interest.servers:
+        return None
+    servers = mcp_servers or {}
+    unasked = [servers.get(n, {}).get("default_tools_approval_mode") for n in interest.servers]
+    if not interest.anything and all(mode == "approve" for mode in unasked):
+        return None
+    if approvals_reviewer in ("auto_review", "guardian_subagent"):
+        return (
+            f"the policy will not be asked: approvals of this thread go to Codex's own reviewer "
+            f'({approvals_reviewer}); start it with approvals_reviewer "user"'
+        )
+    if approval_policy != "never":
+        return None
+    if isinstance(sandbox, DangerFullAccessSandboxPolicy):
+        return (
+            'the policy will never be asked: under approval policy "never" with full access Codex '
+            'runs everything without asking; use approval policy "on-request"'
+        )
+    ways = 'use approval policy "on-request", or "granular" with mcp_elicitations'
+    if interest.servers:
+        ways += ', or default_tools_approval_mode = "approve" for the servers that are trusted'
+    return (
+        'the policy will never be asked: under approval policy "never" in a sandbox Codex asks '
+        f"nobody, and what would need an approval fails; {ways}"
+    )
+
+
+def warn_if_never_asked(
+    policy: Policy, thread: StartedThread, mcp_servers: Mapping[str, McpServerConfig] | None = None
+) -> str | None:
+    """Log `why_never_asked` as one warning, and return it; a client with a policy does so."""
+    text = why_never_asked(
+        policy, thread.approval_policy, thread.sandbox, thread.approvals_reviewer, mcp_servers
+    )
+    if text is not None:
+        logger.warning("%s", text)
+    return text
+
+
+Words = tuple[str, ...]
+
+_SHELLS: Final = frozenset(
+    f"{directory}/{name}"
+    for directory in ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
+    for name in ("bash", "dash", "sh", "zsh")
+)
+"""The shells whose ``-c`` is looked into: a model can name any other program as its shell."""
+
+_PIECE: Final = re.compile(r"""'[^']*'|"[^"]*"|[^\s'"();<>|&]+""")
+"""A piece of a word: quotes may begin and end anywhere in it."""
+
+_TOKEN: Final = re.compile(rf" +|(?P<word>(?:{_PIECE.pattern})+)|(?P<joint>[();<>|&]+)")
+"""As a shell reads it from the left, where nothing is expanded: a quote that is not closed is none.
+"""
+
+_JOINTS: Final = frozenset({"&&", "||", "|", ";"})
+"""Signs that may stand between two simple commands."""
+
+_EXPANSIONS: Final = frozenset("$`\\")
+"""With one of these a word is not what it looks like."""
+
+_LONGEST: Final = 64 * 1024
+"""Characters of a command; whoever reads a longer one keeps the event loop from all else."""
+
+_MORE: Final = "*"
+"""As the last word of a named command: any further words."""
+
+
+def allow_commands(
+    commands: Iterable[str | Sequence[str]], *, within: str | os.PathLike[str] | None = None
+) -> Policy:
+    """Let these commands run, each once, and no others.
+
+    A command is a string (``"npm test"``) or its words (``["npm", "test"]``), and matches as a
+    whole; ``*`` as the last word stands for any further words (``"git diff *"``), options included.
+    Several commands in one line (``&&``, ``||``, ``|``, ``;``) have to be named each. A line with
+    redirections, substitutions, variables, escapes or a second line is never allowed here, nor is
+    one above 64 Ki characters, input for a running command, a host of the network, or more
+    permissions. With ``within`` they run only in this directory or below it: what ``npm test`` does
+    depends on where it runs. What counts is the directory's real path, and it must be the same when
+    the answer goes out.
+
+    Raises MisuseError for one string instead of several commands, and for a command that is empty
+    or has shell syntax in it.
+    """
+    if isinstance(commands, str):
+        raise MisuseError(f"allow_commands wants a collection of commands: [{commands!r}]")
+    named = frozenset(_named(command) for command in commands)
+    return _AllowCommands(named, None if within is None else os.path.realpath(within))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _AllowCommands(Policy):
+    named: frozenset[Words]
+    within: str | None
+
+    async def decide(self, question: ApprovalQuestion) -> Decision | None:
+        if not isinstance(question.approval, CommandApproval) or Once() not in question.offered:
+            return None
+        params = question.approval.request.params
+        real_cwd = question.real_paths.get(params.cwd or "")
+        if not _is_only_a_command(params) or not self._is_here(real_cwd):
+            return None
+        if _length(params) > _LONGEST:
+            return None
+        found = _simple_commands(params.command or "")
+        if not found or not all(map(self._is_named, found)) or not _is_told(params, found):
+            return None
+        return Allow(Once())
+
+    def __repr__(self) -> str:
+        commands = [shlex.join(words) for words in sorted(self.named)]
+        return f"allow_commands({commands!r}, within={self.within!r})"
+
+    def _is_named(self, words: Words) -> bool:
+        if words in self.named:
+            return True
+        return any(n[-1] == _MORE and words[: len(n) - 1] == n[:-1] for n in self.named)
+
+    def _is_here(self, real: str | None) -> bool:
+        if self.within is None:
+            return True
+        return real is not None and os.path.commonpath([self.within, real]) == self.within
+
+
+def _named(command: str | Sequence[str]) -> Words:
+    if isinstance(command, str):
+        found = _split(command)
+        words = found[0] if found is not None and len(found) == 1 else ()
+    else:
+        words = tuple(command)
+    if not words or words[0] in ("", _MORE):
+        message = f"allow_commands wants whole simple commands, such as 'npm test', not {command!r}"
+        raise MisuseError(message)
+    return words
+
+
+def _is_only_a_command(params: CommandExecutionRequestApprovalParams) -> bool:
+    """Return whether a request only asks to start a command."""
+    more = (params.network_approval_context, params.additional_permissions)
+    return params.kind == "command" and all(part is None for part in more)
+
+
+def _length(params: CommandExecutionRequestApprovalParams) -> int:
+    """Characters of the command, and of what Codex parsed of it, which repeats parts."""
+    parsed = (a for a in params.command_actions or () if not isinstance(a, UnknownVariant))
+    return max(len(params.command or ""), sum(len(action.command) for action in parsed))
+
+
+def _simple_commands(command: str) -> list[Words] | None:
+    """The simple commands of what Codex would start; None if it may be anything else."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    match words:
+        case [shell, "-c" | "-lc", script] if shell in _SHELLS:
+            return _split(script)
+    return [tuple(words)] if words else None
+
+
+def _split(script: str) -> list[Words] | None:
+    """The words of each simple command; None for shell syntax that this does not know for sure."""
+    if not script.isprintable() or _EXPANSIONS.intersection(script):
+        return None
+    found: list[list[str]] = [[]]
+    place = 0
+    while place < len(script):
+        token = _TOKEN.match(script, place)
+        if token is None:
+            return None
+        place = token.end()
+        if token["word"]:
+            found[-1].append(_PIECE.sub(_without_quotes, token["word"]))
+        elif token["joint"]:
+            if token["joint"] not in _JOINTS:
+                return None
+            found.append([])
+    return [tuple(words) for words in found] if all(found) else None
+
+
+def _without_quotes(piece: re.Match[str]) -> str:
+    return piece[0][1:-1] if piece[0][0] in "'\"" else piece[0]
+
+
+def _is_told(params: CommandExecutionRequestApprovalParams, found: list[Words]) -> bool:
+    """Return whether all that Codex parsed of the command, which it may have seen otherwise, is
+    among ``found``."""
+    for action in params.command_actions or ():
+        if isinstance(action, UnknownVariant):
+            return False
+        parsed = _split(action.command)
+        if parsed is None or not set(parsed) <= set(found):
+            return False
+    return True
+
+
+class ParkedApproval:
+    """One question that waits. Its turn waits with it, for as long as the program runs.
+
+    `allow` and `deny` may be called from any thread, and by any number of people: the first answer
+    counts. They return whether this one did: not if somebody was quicker, the turn has ended, or
+    Codex has settled the request itself.
+    """
+
+    __slots__ = ("_answer", "_loop", "_taken", "id", "question")
+
+    def __init__(self, question: ApprovalQuestion) -> None:
+        self.id: str = secrets.token_urlsafe(12)
+        """Names it in the program's own records; nobody can guess it."""
+        self.question: ApprovalQuestion = question
+        self._loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[Decision] = self._loop.create_future()
+        self._taken = [None]  # popped by who answers first, which is atomic in every thread
+
+    def __repr__(self) -> str:
+        state = "open" if self.is_open else "over"
+        return f"ParkedApproval({self.id!r}, thread_id={self.question.thread_id!r}, {state})"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an answer still counts."""
+        return bool(self._taken)
+
+    def allow(self, grant: Grant | None = None) -> bool:
+        """Let it run: by default this once. Raises MisuseError for a grant that is not offered."""
+        grant = Once() if grant is None else grant
+        if grant not in self.question.offered:
+            message = f"{grant!r} is not among what Codex offers: {self.question.offered!r}"
+            raise MisuseError(message)
+        return self._settle(Allow(grant))
+
+    def deny(self, reason: str = "somebody said no") -> bool:
+        """Do not let it run; ``reason`` is one sentence for the log."""
+        return self._settle(Deny(reason, answered=True))
+
+    async def decision(self) -> Decision:
+        """Wait for the answer. Cancelling this ends the question."""
+        try:
+            return await self._answer
+        finally:
+            self._take()
+
+    def _settle(self, decision: Decision) -> bool:
+        if not self._take():
+            return False
+        with suppress(RuntimeError):  # the program is ending: nobody waits any more
+            self._loop.call_soon_threadsafe(self._set, decision)
+        return True
+
+    def _set(self, decision: Decision) -> None:
+        if not self._answer.done():
+            self._answer.set_result(decision)
+
+    def _take(self) -> bool:
+        try:
+            self._taken.pop()
+        except IndexError:
+            return False
+        return True
+
+
+class ParkedApprovals(Policy):
+    """A policy that parks every approval until the program answers it.
+
+    ::
+
+        parked = ParkedApprovals()
+        async with CodexClient.start(policy=parked) as codex:
+            ...
+            approval = await parked.next()      # in one task: show it, store its id
+            parked.get(approval_id).allow()     # later, anywhere
+
+    Combines like any policy: ``allow_commands(["npm test"]) | parked``. One of a client gets the
+    questions of all of its threads, whoever they belong to: a program with several users gives the
+    threads of each a ``ParkedApprovals`` of their own, ``threads.start(policy=parked_of_user)``.
+    """
+
+    __slots__ = ("_changed", "_open", "_unseen")
+
+    def __init__(self) -> None:
+        self._open: dict[str, ParkedApproval] = {}
+        self._unseen: list[ParkedApproval] = []
+        self._changed: asyncio.Event | None = None
+
+    def __repr__(self) -> str:
+        return f"ParkedApprovals({list(self._open)!r})"
+
+    @property
+    def waiting(self) -> tuple[ParkedApproval, ...]:
+        """Return the open approvals, oldest first."""
+        return tuple(self._open.values())
+
+    def get(self, approval_id: str) -> ParkedApproval | None:
+        """The open one of this id; None if it is over, or never was."""
+        return self._open.get(approval_id)
+
+    async def next(self) -> ParkedApproval:
+        """The next that is asked, each given once; waits for it.
+
+        Of whichever thread uses this policy: before somebody sees or answers it, be sure that
+        ``question.root_thread_id`` is theirs.
+        """
+        while True:
+            self._unseen = [approval for approval in self._unseen if approval.is_open]
+            if self._unseen:
+                return self._unseen.pop(0)
+            self._changed = self._changed or asyncio.Event()
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def decide(self, question: ApprovalQuestion) -> Decision | None:
+        approval = ParkedApproval(question)
+        self._open[approval.id] = approval
+        self._unseen.append(approval)
+        if self._changed is not None:
+            self._changed.set()
+        try:
+            return await approval.decision()
+        finally:
+            del self._open[approval.id]

@@ -1,14 +1,14 @@
-"""PURE: which items are in progress, which were asked about, which turns run, whose child is whose.
+"""PURE: the items in progress, the turns that run, the parents of threads, and foreign reaches.
 
-A fold over the server's notifications, shared by the adapter and by headless policies. Does no IO
-and reads no clock. What Codex reports here is the only proof of where a request comes from.
+Folds the server's notifications, for the adapter and for headless policies. Does no IO and reads
+no clock. What Codex reports here is the only proof of where a request comes from.
 """
 
 from __future__ import annotations
 
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp._last_ones import LastOnes
 from codex_acp._record import record
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from codex_acp.codex._generated.notifications import ServerNotification
+
 
 FOLLOWED: Final = frozenset(
     {
@@ -241,3 +242,59 @@ def _may_be_one(one: models.ThreadItem, other: models.ThreadItem) -> bool:
 
 def _id_of(item: models.ThreadItem) -> str:
     return str(item.wire().get("id")) if isinstance(item, UnknownVariant) else item.id
+
+
+class Reach(NamedTuple):
+    """A turn to be interrupted; ``others`` are the threads that its model has reached for, none if
+    it began because of such a call."""
+
+    thread_id: str
+    turn_id: str
+    others: tuple[str, ...]
+
+
+class ForeignReach:
+    """Follows one connection; `Items` is told of each notification first."""
+
+    def __init__(self, items: Items) -> None:
+        self._items = items
+        self._fed: set[tuple[str, str, str]] = set()
+        """Idle threads to whose agents another session's model has just written, each with the
+        thread and the item of the call."""
+        self.reached: LastOnes[str, tuple[str, ...]] = LastOnes(MAX_ENDED)
+        """Turns that were to be interrupted, with the threads that they have reached for."""
+
+    def apply(self, event: ServerNotification) -> Reach | None:
+        """Return the turn that is to be interrupted now, if any."""
+        if isinstance(event, ItemStartedEvent):
+            return self._called(event)
+        if isinstance(event, ItemCompletedEvent):
+            if getattr(event.params.item, "status", None) == "failed":
+                self._forget(event.params.thread_id, getattr(event.params.item, "id", None))
+        elif isinstance(event, TurnStartedEvent):
+            thread, turn = event.params.thread_id, event.params.turn.id
+            fed = {each for each in self._fed if each[0] == thread}
+            if fed:
+                self._fed -= fed
+                return self._noted(thread, turn, ())
+        return None
+
+    def _called(self, event: ItemStartedEvent) -> Reach | None:
+        thread, turn, item = event.params.thread_id, event.params.turn_id, event.params.item
+        others = self._items.reached_elsewhere(thread, item)
+        if not others:
+            return None
+        if getattr(item, "tool", None) == "sendInput":
+            idle = (each for each in others if self._items.running_turn(each) is None)
+            self._fed.update((each, thread, getattr(item, "id", "")) for each in idle)
+        if turn in self.reached:  # an interrupt that is sent twice would end the next turn
+            return None
+        return self._noted(thread, turn, tuple(others))
+
+    def _noted(self, thread: str, turn: str, others: tuple[str, ...]) -> Reach:
+        self.reached[turn] = others
+        return Reach(thread, turn, others)
+
+    def _forget(self, thread: str, item: str | None) -> None:
+        """The call has failed: nothing begins because of it."""
+        self._fed -= {each for each in self._fed if each[1:] == (thread, item)}

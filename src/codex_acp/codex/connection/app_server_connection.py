@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from codex_acp._json import text_at
 from codex_acp.codex._generated.calls import CodexCalls
-from codex_acp.codex.connection.notification_api import NotificationApi
 from codex_acp.errors import ErrorReply, MisuseError, TransportError
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
@@ -23,9 +22,12 @@ if TYPE_CHECKING:
         InitializeCapabilities,
         InitializeResponse,
     )
+    from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.connection.answer_bound import AnswerBound, AnswerTimes
     from codex_acp.codex.connection.handshake import Hello
+    from codex_acp.codex.connection.notification_decoding import NotificationDecoder
+    from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.codex.connection.server_requests import OpenRequest, RefusedRequest
     from codex_acp.errors import CodexAcpError
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
@@ -53,7 +55,7 @@ MAX_OPENED: Final = 10_000
 NOT_CONNECTED: Final = "the client is not connected; use it with `async with`"
 
 
-class AppServerConnection(NotificationApi, CodexCalls):
+class AppServerConnection(CodexCalls):
     """A connection to one app-server. Every method of the protocol is a typed coroutine of it.
 
     ``client_info`` names the program (default: this library), as a model or as its JSON.
@@ -108,6 +110,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
             from codex_acp.codex.connection.answer_bound import AnswerBound
 
             self._bound = AnswerBound(self._connection, answer_times)
+        self._decoder: NotificationDecoder | None = None
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
         self.opened_threads: LastOnes[str, None] = LastOnes(MAX_OPENED)
         """Those that this side has opened: each stands by itself, whatever is said of it elsewhere.
@@ -234,7 +237,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
         """
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
-        from codex_acp.codex.connection.posted_call import PostedCall
+        from codex_acp.codex.connection.calls import PostedCall
 
         call = PostedCall(self._connection, self._gate, method, on_reply)
         call.send(_params_of(params, None))
@@ -290,7 +293,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
 
                 if error.code != OVERLOADED:
                     raise
-                from codex_acp.codex.connection.overload import call_again
+                from codex_acp.codex.connection.calls import call_again
 
                 return await call_again(
                     lambda: self._connection.call(method, params, late=late), error
@@ -305,6 +308,59 @@ class AppServerConnection(NotificationApi, CodexCalls):
         about = encode_json({"threadId": text_at(result, "thread", "id")})
         leaving = asyncio.ensure_future(self._request("thread/unsubscribe", about))
         leaving.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    # Notifications: by thread, typed, no faster than the program can take.
+
+    def subscribe(
+        self, thread_id: str | None, sink: NotificationSink, methods: frozenset[str] | None = None
+    ) -> None:
+        """Give ``sink`` the notifications of a thread, or only those of ``methods``.
+
+        For None, of all that no thread's sink gets: those without a thread, and those of a thread
+        that nobody subscribed to, such as a sub-agent's. Several sinks may share a thread. If the
+        connection has ended, the sink hears `on_closed` at once.
+        """
+        self._router.subscribe(thread_id, sink, methods)
+
+    def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
+        """Undo `subscribe`: the sink hears nothing more, not even the end."""
+        self._router.unsubscribe(thread_id, sink)
+
+    def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
+        """Give ``sink`` every notification, or those of ``methods``, besides who else gets it."""
+        self._router.subscribe_all(sink, methods)
+
+    def unsubscribe_all(self, sink: NotificationSink) -> None:
+        """Undo `subscribe_all`."""
+        self._router.unsubscribe_all(sink)
+
+    def decode_notification(self, method: str, params: JsonValue) -> ServerNotification:
+        """The typed event; what cannot be read is counted and logged once for each kind."""
+        if self._decoder is None:
+            from codex_acp.codex.connection.notification_decoding import NotificationDecoder
+
+            self._decoder = NotificationDecoder(self._unknown)
+        return self._decoder.decode(method, params)
+
+    @property
+    def unknown(self) -> dict[str, int]:
+        """How often each thing came that the schema does not know, or that could not be read.
+
+        Methods, fields, values and union members; each kind was logged once.
+        """
+        unreadable = {} if self._decoder is None else self._decoder.unreadable
+        return {**unreadable, **self._unknown.counts}
+
+    def pause_reading(self, holder: object) -> None:
+        """Read no more until ``holder`` calls `resume_reading`, except while a call is in flight.
+
+        The server's requests wait, too: hold it only for a sink that is really full.
+        """
+        self._gate.hold(holder)
+
+    def resume_reading(self, holder: object) -> None:
+        """Undo `pause_reading`; without it, this does nothing."""
+        self._gate.release(holder)
 
     # The server's requests.
 

@@ -1,9 +1,14 @@
-"""Starting ``codex app-server`` as a child process.
+"""Finds the Codex binary, starts ``codex app-server`` as a child process, or joins one that runs.
 
-Owns the command line, the environment, and the errors of a binary that cannot be run.
-Synchronous, and imports nothing but a few modules of the standard library: the process boots
-while this program still imports its models. Must not know the protocol.
+Owns the command line, the environment, the places where a binary is looked for, and the errors of
+one that cannot be run; and where the token of a remote server may travel. Synchronous, and imports
+nothing but a few modules of the standard library: the process boots while this program still
+imports its models. Must not know the protocol.
+Source: ``codex app-server --help``, ``--listen`` and ``--ws-auth``.
 """
+
+# No pathlib, shutil or typing here: each costs milliseconds before the process is spawned.
+# ruff: noqa: PTH100, PTH110, PTH111, PTH112, PTH113, PTH118, PTH120
 
 from __future__ import annotations
 
@@ -12,23 +17,33 @@ import os
 import sys
 
 from codex_acp.codex.connection import agent_guard
-from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.errors import CodexNotExecutable, LaunchError, how_ended
+from codex_acp.errors import (
+    CodexNotExecutable,
+    CodexNotFound,
+    LaunchError,
+    MisuseError,
+    how_ended,
+)
 from codex_acp.transport.child import spawn
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Literal, TypeAlias
 
-    from codex_acp.codex.connection.codex_binary import CodexBinary
     from codex_acp.transport.child import ChildProcess
+    from codex_acp.transport.remote_address import Token
+    from codex_acp.transport.websocket import WebSocketLink
+
+    Source: TypeAlias = Literal["argument", "CODEX_PATH", "wheel", "PATH"]
+    """Place that named the binary."""
 
 PROCESS_NAME = "codex app-server"
 """Name of the process in errors and logs."""
 
 UNLOAD_AT_ONCE = ("-c", "thread_unload_delay_secs=0")
-"""A thread that this side lets go of is free for another process at once, see `unloading`; what
-is not written of it, Codex writes before."""
+"""A thread that this side lets go of is free for another process at once, see
+`shared_calls.let_go`; what is not written of it, Codex writes before."""
 
 VERSION_TIMEOUT_SECONDS = 20.0
 """For ``codex --version``: a first start reads a binary of 300 MB from the disk."""
@@ -100,10 +115,10 @@ def spawn_app_server(
     """
     options = LaunchOptions() if options is None else options
     binary = find_codex(options.codex)
-    if options.cwd is not None and not os.path.isdir(options.cwd):  # noqa: PTH112 - no pathlib here
+    if options.cwd is not None and not os.path.isdir(options.cwd):
         raise LaunchError(f"Codex cannot start in {options.cwd!r}: it is not a directory")
     guard = agent_guard.hook_arguments(sys.executable, agent_guard.__file__)
-    path = binary.path if options.cwd is None else os.path.abspath(binary.path)  # noqa: PTH100
+    path = binary.path if options.cwd is None else os.path.abspath(binary.path)
     argv = [path, "app-server", *guard, *UNLOAD_AT_ONCE, *options.args]
     env = _environment(binary, options.env)
     try:
@@ -170,3 +185,199 @@ def _launch_error(path: str, error: OSError) -> LaunchError:
         f"{path!r} cannot be run: {reason}; it must be a Codex binary for this system, "
         "executable and not still being written"
     )
+
+
+CODEX_PATH_VARIABLE = "CODEX_PATH"
+"""Environment variable that names the binary."""
+
+WHEEL_MODULE = "codex_cli_bin"
+"""The module of OpenAI's wheel ``openai-codex-cli-bin``, which the extra ``[codex]`` installs."""
+
+HOW_TO_GET_CODEX = (
+    "install it with `pip install 'codex-acp-sdk[codex]'` or `npm install -g @openai/codex`, "
+    "or name it with --codex PATH or the environment variable CODEX_PATH"
+)
+
+
+class CodexBinary:
+    """A binary that was found: its absolute path, and what goes with it."""
+
+    __slots__ = ("path", "path_dir", "source")
+
+    def __init__(self, path: str, source: Source, path_dir: str | None = None) -> None:
+        self.path: str = path
+        """Absolute path of the binary."""
+        self.source: Source = source
+        """Place that named the binary."""
+        self.path_dir: str | None = path_dir
+        """Directory of helper programs (ripgrep) to put first on the child's PATH; wheel only."""
+
+    def __repr__(self) -> str:
+        return f"CodexBinary({self.path!r}, {self.source!r}, {self.path_dir!r})"
+
+
+def find_codex(
+    explicit: str | None = None, environ: Mapping[str, str] | None = None
+) -> CodexBinary:
+    """The Codex binary to use, looked for in this order.
+
+    ``explicit`` (a path, or a bare name to be found on PATH); ``CODEX_PATH`` (likewise); the wheel
+    ``openai-codex-cli-bin``; ``codex`` on PATH. A binary that is named but is not there is an
+    error: another one is never taken in its place. ``environ`` is by default this process's own.
+
+    Raises CodexNotFound, which names each place that was tried and how to get a Codex, and
+    CodexNotExecutable for a directory or a file without the permission to run.
+    """
+    env = os.environ if environ is None else environ
+    if explicit:
+        return _named(explicit, "argument", "--codex", env)
+    from_env = env.get(CODEX_PATH_VARIABLE)
+    if from_env:
+        return _named(from_env, "CODEX_PATH", CODEX_PATH_VARIABLE, env)
+    tried = ["no path was given", f"{CODEX_PATH_VARIABLE} is not set"]
+    found, missing = _from_wheel()
+    if found is not None:
+        return found
+    tried.append(missing)
+    path, on_path = _on_path("codex", env)
+    if path is not None:
+        return CodexBinary(path, "PATH")
+    tried.append(on_path)
+    raise _not_found(tried)
+
+
+def _named(given: str, source: Source, label: str, env: Mapping[str, str]) -> CodexBinary:
+    if os.path.dirname(given) == "" and not given.startswith("~"):
+        path, problem = _on_path(given, env)
+        if path is None and not os.path.exists(given):
+            raise _not_found([f"{label} names {given!r}: {problem}"])
+        if path is not None:
+            return CodexBinary(path, source)
+    # Absolute, because the child may start in another directory.
+    try:
+        path = os.path.abspath(os.path.expanduser(given))
+    except FileNotFoundError:
+        raise _not_found([f"{label} names {given!r}, and the current directory is gone"]) from None
+    if not os.path.exists(path):
+        raise _not_found([f"{label} names {path!r}, which does not exist"])
+    _must_be_executable(path)
+    return CodexBinary(path, source)
+
+
+def _must_be_executable(path: str) -> None:
+    if os.path.isdir(path):
+        message = f"{path!r} is a directory, not a Codex binary; name the file itself"
+        raise CodexNotExecutable(message)
+    if not os.access(path, os.X_OK):
+        message = f"{path!r} may not be executed; give it the permission with `chmod +x`"
+        raise CodexNotExecutable(message)
+
+
+def _from_wheel() -> tuple[CodexBinary | None, str]:
+    """The wheel's binary, or why there is none."""
+    from importlib.machinery import PathFinder  # importlib.util takes as long as all else here
+
+    spec = PathFinder.find_spec(WHEEL_MODULE)
+    if spec is None or spec.origin is None:
+        return None, "the wheel openai-codex-cli-bin is not installed"
+    # The usual layout, without the 20 ms that importing the module takes.
+    base = os.path.dirname(spec.origin)
+    path, path_dir = os.path.join(base, "bin", "codex"), os.path.join(base, "codex-path")
+    if os.access(path, os.X_OK) and os.path.isfile(path):
+        return CodexBinary(path, "wheel", path_dir if os.path.isdir(path_dir) else None), ""
+    return _from_wheel_module()
+
+
+def _from_wheel_module() -> tuple[CodexBinary | None, str]:
+    """Ask the wheel itself for the binary, for a layout that is new to us."""
+    from importlib import import_module
+
+    try:
+        module = import_module(WHEEL_MODULE)
+        path, path_dir = str(module.bundled_codex_path()), module.bundled_path_dir()
+    except (ImportError, AttributeError, OSError) as error:
+        return None, f"the wheel openai-codex-cli-bin has no binary ({error})"
+    _must_be_executable(path)
+    return CodexBinary(path, "wheel", None if path_dir is None else str(path_dir)), ""
+
+
+def _on_path(name: str, env: Mapping[str, str]) -> tuple[str | None, str]:
+    """The program ``name`` on PATH, or why there is none."""
+    refused = []
+    for directory in os.get_exec_path(env):
+        path = os.path.join(directory, name)
+        if os.path.isfile(path):
+            if os.access(path, os.X_OK):
+                return os.path.abspath(path), ""
+            refused.append(path)
+    if refused:
+        return None, f"{', '.join(refused)} may not be executed"
+    return None, f"there is no {name!r} on PATH"
+
+
+def _not_found(tried: list[str]) -> CodexNotFound:
+    return CodexNotFound(f"no Codex binary was found ({'; '.join(tried)}); {HOW_TO_GET_CODEX}")
+
+
+UNIX_PREFIX = "unix://"
+
+TOKEN_LIFETIME_SECONDS = 300.0
+"""A token is looked at when the connection is made; the clocks of two machines may differ."""
+
+
+def remote_link(url: str, token: Token | None = None) -> WebSocketLink:
+    """A link to the app-server at ``url``: ``ws://``, ``wss://`` or ``unix://PATH``.
+
+    Raises MisuseError for any other URL, for a token that would travel unencrypted to another
+    machine, and if the package websockets is missing.
+    """
+    from codex_acp._urls import bare_url
+    from codex_acp.transport.remote_address import check_remote_url, token_getter
+    from codex_acp.transport.websocket import WebSocketLink
+
+    if url.startswith(UNIX_PREFIX):
+        path = url.removeprefix(UNIX_PREFIX)
+        if not path.startswith("/"):
+            message = f"{url!r} must name the socket with its full path: unix:///run/codex.sock"
+            raise MisuseError(message)
+        return WebSocketLink("ws://localhost/", unix_path=path, name=url, token=token_getter(token))
+    check_remote_url(url, token, "an app-server: ws://HOST:PORT, wss://... or unix://...")
+    return WebSocketLink(url, name=bare_url(url), token=token_getter(token))
+
+
+def signed_bearer_token(
+    secret: str | bytes,
+    *,
+    issuer: str | None = None,
+    audience: str | None = None,
+    lifetime: float = TOKEN_LIFETIME_SECONDS,
+    now: float | None = None,
+) -> str:
+    """A token for ``--ws-auth signed-bearer-token``: a JWT, signed with the shared secret (HS256).
+
+    ``secret`` is what the server's ``--ws-shared-secret-file`` holds, without surrounding blanks;
+    ``issuer`` and ``audience`` are needed if the server has ``--ws-issuer`` and ``--ws-audience``.
+    ``lifetime`` is in seconds from ``now``, by default this moment. For a program that connects
+    again later: ``token=lambda: signed_bearer_token(secret)``.
+    """
+    import base64
+    import hmac
+    import json
+    import time
+
+    def encoded(data: bytes) -> str:
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    def segment(value: dict[str, object]) -> str:
+        return encoded(json.dumps(value, separators=(",", ":")).encode())
+
+    key = (secret.encode() if isinstance(secret, str) else secret).strip()
+    start = int(time.time() if now is None else now)
+    claims: dict[str, object] = {"iat": start, "nbf": start, "exp": start + max(1, int(lifetime))}
+    if issuer is not None:
+        claims["iss"] = issuer
+    if audience is not None:
+        claims["aud"] = audience
+    signed = f"{segment({'alg': 'HS256', 'typ': 'JWT'})}.{segment(claims)}"
+    signature = hmac.new(key, signed.encode(), "sha256").digest()
+    return f"{signed}.{encoded(signature)}"

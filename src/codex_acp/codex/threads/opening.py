@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from codex_acp._json import list_at, object_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -188,3 +188,36 @@ def _table(given: JsonObject) -> JsonObject:
 def _text(source: Mapping[str, JsonValue], name: str) -> str | None:
     value = source.get(name)
     return value if isinstance(value, str) and value else None
+
+
+class GitProgram(NamedTuple):
+    """A program that git would run for a directory, or a file that cannot tell whether it would."""
+
+    file: str
+    key: str
+    """The name in the configuration; empty for a file that cannot be read."""
+    value: str
+    """The command, or why the file cannot be read."""
+
+    @property
+    def words(self) -> str:
+        """Describe the program in one line in which nothing is invisible."""
+        if not self.key:
+            return f"{self.file!r} can name any: {self.value}"
+        return f"{self.key!r} names {self.value!r} in {self.file!r}"
+
+
+MAX_WORDS: Final = 2000
+"""Characters of a sentence about programs."""
+
+
+def git_programs_refusal(directory: str, programs: Sequence[GitProgram], how: str) -> str:
+    """Say why nothing is done in a directory, and how the user trusts it."""
+    said = "; ".join(each.words for each in programs)
+    if len(said) > MAX_WORDS:
+        said = f"{said[:MAX_WORDS]}... (cut; there are {len(programs)})"
+    return (
+        f"Codex would have git run programs of {directory!r} outside of any sandbox, and nobody "
+        f"has agreed to them: {said}. So Codex was not asked. If you know what they do, trust the "
+        f"directory: {how}; else take them out of that configuration"
+    )

@@ -25,11 +25,10 @@ if TYPE_CHECKING:
         TurnStartResponse,
     )
     from codex_acp.codex.approvals.policies import Policy
-    from codex_acp.codex.threads.inputs import Input
-    from codex_acp.codex.threads.output_schema import OutputType
+    from codex_acp.codex.threads.options import Input
     from codex_acp.codex.threads.results import RunResult
     from codex_acp.codex.threads.thread_services import ThreadServices
-    from codex_acp.codex.threads.tools import Tool
+    from codex_acp.codex.threads.tools import OutputType, Tool
     from codex_acp.codex.threads.turn import Turn
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -149,7 +148,7 @@ class Thread:
         If a turn of the thread runs already, Codex adds the prompt to that one, and this follows
         it. Raises MisuseError for arguments that make no sense.
         """
-        from codex_acp.codex.threads.inputs import user_input
+        from codex_acp.codex.threads.options import user_input
         from codex_acp.codex.threads.turn import Turn
         from codex_acp.wire.codec import plain
 
@@ -158,7 +157,7 @@ class Thread:
         params["input"] = cast("JsonValue", plain(user_input(prompt)))
         output: OutputType[T] | None = None
         if output_type is not None:
-            from codex_acp.codex.threads.output_schema import OutputType
+            from codex_acp.codex.threads.tools import OutputType
 
             output = OutputType(output_type)
             params["outputSchema"] = output.schema
@@ -258,6 +257,6 @@ class Thread:
 
     async def unsubscribe(self) -> None:
         """Follow it no more, and wait until Codex has unloaded it, if nobody else follows it."""
-        from codex_acp.codex.connection.unloading import let_go
+        from codex_acp.codex.connection.shared_calls import let_go
 
         await let_go(self._client, self.id)

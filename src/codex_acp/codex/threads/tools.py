@@ -1,36 +1,45 @@
-"""A Python function as a tool that the model may call (Codex: a dynamic tool, experimental).
+"""Python functions as tools that the model may call, and Python types as the shape of its answer.
 
-Owns the schema of a function's arguments, its call, and what its result is told as. Must not know
-the connection.
+Owns the schema of a function's arguments, its calls (Codex: dynamic tools, experimental), and what
+its result is told as; and how pydantic's schema of an output type is made as strict as the
+Responses API wants it: every object closed, every property required, no defaults, no keyword
+beside a reference. Source: "Structured model outputs" of the OpenAI API, "Supported schemas".
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import logging
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import anyio
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import ArgsKwargs, to_json
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import ArgsKwargs, from_json, to_json
 
+from codex_acp._json import text_at, value_at
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.callbacks import called, is_async
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.server_requests import sendable
-from codex_acp.codex.threads.inputs import data_url
+from codex_acp.codex.threads.options import data_url
 from codex_acp.errors import MisuseError
+from codex_acp.wire.codec import problems_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from codex_acp.codex._generated.models import (
         DynamicToolCallOutputContentItem,
         DynamicToolCallResponse,
     )
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.codex._generated.server_requests import ItemToolCall
+    from codex_acp.codex.threads.results import RunResult
+    from codex_acp.jsonrpc.message import JsonValue, RequestId
+
 
 logger = logging.getLogger(__name__)
 
@@ -208,3 +217,225 @@ def failure(text: str) -> DynamicToolCallResponse:
     """The result of a call that did not work out; the model reads the text."""
     part = models.InputTextDynamicToolCallOutputContentItem(text=sendable(text))
     return models.DynamicToolCallResponse(success=False, content_items=[part])
+
+
+EVERY_THREAD = None
+"""The key of the tools that every thread has."""
+
+
+class _Running(NamedTuple):
+    """A tool call that runs."""
+
+    task: asyncio.Task[Any]
+    turn_id: str
+
+
+class ToolCalls(NotificationSink):
+    """The tools of one client, and their running calls."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str | None, dict[str, Tool]] = {EVERY_THREAD: {}}
+        self._running: dict[tuple[type, RequestId], _Running] = {}
+
+    def add(
+        self, tools: Iterable[Tool | Callable[..., object]], thread_id: str | None = EVERY_THREAD
+    ) -> None:
+        """Offer tools to one thread, or to all threads.
+
+        Raises MisuseError if a function cannot be a tool, or two tools have one name.
+        """
+        known = self._tools.get(thread_id, {})
+        self._tools[thread_id] = known | _by_name(tools, known)
+
+    def offered(self, more: Iterable[Tool | Callable[..., object]]) -> list[JsonValue]:
+        """Return the tools for ``thread/start``: those of all threads, and ``more``. Raises as
+        `add`."""
+        every = self._tools[EVERY_THREAD]
+        return [t.spec() for t in (every | _by_name(more, every)).values()]
+
+    async def handle(self, request: ItemToolCall) -> DynamicToolCallResponse:
+        """Run a tool and return its result; for an unknown tool, return a failure that says so."""
+        key = (type(request.id), request.id)
+        task = asyncio.current_task()
+        if task is not None:
+            self._running[key] = _Running(task, request.params.turn_id)
+        try:
+            found = self._find(request)
+            if found is None:
+                return failure(f"this program has no tool {request.params.tool!r}")
+            return await found.call(request.params.arguments)
+        except asyncio.CancelledError:
+            if key in self._running:
+                raise
+            return failure("Codex waits for it no more")
+        finally:
+            self._running.pop(key, None)
+
+    def _find(self, request: ItemToolCall) -> Tool | None:
+        params = request.params
+        if params.namespace is not None:  # our tools have no namespace
+            return None
+        for key in (params.thread_id, EVERY_THREAD):
+            found = self._tools.get(key, {}).get(params.tool)
+            if found is not None:
+                return found
+        return None
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """End a call that Codex no longer waits for.
+
+        When a turn ends, Codex settles its calls in some cases, and says nothing in others.
+        """
+        if method == "serverRequest/resolved":
+            request_id = value_at(params, "requestId")
+            self._end([k for k in self._running if k == (type(request_id), request_id)])
+        elif method == "turn/completed":
+            turn_id = value_at(params, "turn", "id")
+            self._end([k for k, running in self._running.items() if running.turn_id == turn_id])
+        elif method in ("thread/closed", "thread/deleted"):
+            thread_id = text_at(params, "threadId")
+            if thread_id is not None:
+                self._tools.pop(thread_id, None)
+
+    def _end(self, keys: list[tuple[type, RequestId]]) -> None:
+        for key in keys:
+            self._running.pop(key).task.cancel()
+
+
+def _by_name(
+    tools: Iterable[Tool | Callable[..., object]], known: dict[str, Tool]
+) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for given in tools:
+        made = tool(given)
+        taken = found.get(made.name) or known.get(made.name)
+        if taken is not None and taken.function is not made.function:
+            message = f"two tools have the name {made.name!r}; give one of them another name"
+            raise MisuseError(message)
+        found[made.name] = made
+    return found
+
+
+T = TypeVar("T")
+
+_DROPPED: Final = ("default", "title", "discriminator", "examples")
+"""Keywords that say nothing about the answer, or that the model's service refuses."""
+
+
+class OutputType(Generic[T]):
+    """A type that answers are read as; its ``schema`` is what Codex gets.
+
+    Raises MisuseError if the type has no JSON Schema, or one that no answer can be held to.
+    """
+
+    def __init__(self, wanted: type[T]) -> None:
+        self.name: str = getattr(wanted, "__name__", str(wanted))
+        try:
+            self._adapter: TypeAdapter[T] = TypeAdapter(wanted)
+            schema = self._adapter.json_schema()
+        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+            reason = str(error).split("\n", 1)[0]
+            raise MisuseError(f"{self.name} cannot be an output type: {reason}") from error
+        self.schema: dict[str, Any] = strict_schema(schema, self.name)
+
+    def read(self, result: RunResult[None]) -> T:
+        """The text of a completed turn as the type. Raises OutputInvalid."""
+        from codex_acp.codex.threads.turn_errors import OutputInvalid
+
+        try:
+            return self._adapter.validate_json(result.text)
+        except ValidationError as error:
+            problems = problems_of(error, _json(result.text))
+            raise OutputInvalid(self.name, problems, result) from error
+
+
+def strict_schema(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    """A JSON Schema as strict as the Responses API wants it; the one that was given stays as it is.
+
+    Raises MisuseError if its root is no object, or a part can have any property: a ``dict``, or
+    a model that allows extra fields.
+    """
+    definitions = schema.get("$defs", {})
+    strict = _Strict(name, definitions)
+    root = dict(schema)
+    root.pop("$defs", None)
+    if "$ref" in root:  # a recursive model: the root must be the object itself
+        root = {**definitions[_definition_of(root["$ref"])], **_without(root, "$ref")}
+    if root.get("type") != "object":
+        message = f"{name} cannot be an output type: an answer is an object, such as a model"
+        raise MisuseError(message)
+    made = strict.of(root, "")
+    if definitions:
+        made["$defs"] = {key: strict.of(part, key) for key, part in definitions.items()}
+    return made
+
+
+class _Strict:
+    def __init__(self, name: str, definitions: dict[str, Any]) -> None:
+        self._name = name
+        self._definitions = definitions
+        self._inlined: list[str] = []
+
+    def of(self, given: Any, path: str) -> dict[str, Any]:
+        """One schema and all below it."""
+        if given is True or not _without(given, "description", *_DROPPED):
+            message = f"{self._name} cannot be an output type: {path or 'it'} may be anything"
+            raise MisuseError(message)
+        part = _without(given, *_DROPPED)
+        if "$ref" in part and len(part) > 1:
+            return self._inline(part, path)
+        if len(part.get("allOf", ())) == 1:
+            (only,) = part.pop("allOf")
+            return self.of({**only, **part}, path)
+        if "oneOf" in part:
+            part["anyOf"] = part.pop("oneOf")
+        for key in ("anyOf", "allOf", "prefixItems"):
+            if key in part:
+                part[key] = [self.of(member, path) for member in part[key]]
+        if isinstance(part.get("items"), dict):
+            part["items"] = self.of(part["items"], f"{path}[]")
+        if part.get("type") == "object":
+            self._close(part, path)
+        return part
+
+    def _inline(self, part: dict[str, Any], path: str) -> dict[str, Any]:
+        """A reference may have no keyword beside it: put what it refers to in its place."""
+        reference = part["$ref"]
+        if reference in self._inlined:  # recursive: the reference must stay
+            return {"$ref": reference}
+        self._inlined.append(reference)
+        try:
+            target = self._definitions[_definition_of(reference)]
+            return self.of({**target, **_without(part, "$ref")}, path)
+        finally:
+            self._inlined.pop()
+
+    def _close(self, part: dict[str, Any], path: str) -> None:
+        if part.get("additionalProperties", False) is not False or "patternProperties" in part:
+            raise MisuseError(
+                f"{self._name} cannot be an output type: {path or 'it'} may have any property; "
+                "give it fields, or make it a list of pairs"
+            )
+        properties = part.get("properties", {})
+        part["properties"] = {
+            key: self.of(member, f"{path}.{key}".lstrip(".")) for key, member in properties.items()
+        }
+        part["required"] = list(properties)
+        part["additionalProperties"] = False
+
+
+def _json(text: str) -> object:
+    try:
+        return from_json(text)
+    except ValueError:
+        return None
+
+
+def _definition_of(reference: str) -> str:
+    return reference.removeprefix("#/$defs/")
+
+
+def _without(part: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in part.items() if key not in keys}

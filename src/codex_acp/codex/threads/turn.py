@@ -19,10 +19,9 @@ from codex_acp.codex._generated.notifications import (
     ThreadClosedEvent,
     ThreadStatusChangedEvent,
 )
-from codex_acp.codex.threads.inputs import Input, user_input
-from codex_acp.codex.threads.notification_stream import NotificationStream
+from codex_acp.codex.threads.notification_stream import NotificationStream, TurnMarks
+from codex_acp.codex.threads.options import Input, user_input
 from codex_acp.codex.threads.results import RunResult, TurnRecord, turn_of
-from codex_acp.codex.threads.silence import WARN_AFTER_SECONDS, SilenceWatch
 from codex_acp.codex.threads.turn_errors import (
     ReachedElsewhere,
     ThreadClosed,
@@ -30,7 +29,7 @@ from codex_acp.codex.threads.turn_errors import (
     TurnInterrupted,
     TurnSilent,
 )
-from codex_acp.codex.threads.turn_marks import TurnMarks
+from codex_acp.codex.threads.watchdog import WARN_AFTER_SECONDS, SilenceWatch
 from codex_acp.errors import CodexAcpError, ConnectionClosed, MisuseError
 from codex_acp.transport.shielding import shielded
 
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.codex._generated.notifications import ServerNotification
-    from codex_acp.codex.threads.output_schema import OutputType
     from codex_acp.codex.threads.thread_services import ThreadServices
+    from codex_acp.codex.threads.tools import OutputType
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex.threads.git_config import refusal
+from codex_acp.codex.threads.opening import git_programs_refusal
 from codex_acp.mapping.events.permissions import PermissionOption, PermissionQuestion
 from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
 from codex_acp.routing.content import text_content
@@ -13,7 +13,7 @@ from codex_acp.routing.display import TITLE_LIMIT, code_span, visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.codex.threads.git_config import GitProgram
+    from codex_acp.codex.threads.opening import GitProgram
     from codex_acp.mapping.events.session_events import CallStatus
 
 RUN: Final = "run_git_programs"
@@ -101,7 +101,7 @@ def programs_answered(call_id: str, *, agreed: bool | None) -> ToolCallChanged:
 def programs_refused(directory: str, root: str, programs: Sequence[GitProgram]) -> str:
     """Return why nothing is done there, and how to change that."""
     how = f'set the option "Trust this directory", or start the agent with --trust {visible(root)}'
-    return refusal(directory, programs, how)
+    return git_programs_refusal(directory, programs, how)
 
 
 def _code(text: str) -> str:

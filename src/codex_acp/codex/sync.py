@@ -11,12 +11,10 @@ for the one of the same name there. Owns the waiting, and what Ctrl-C does to it
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from codex_acp.codex._generated.waiting_calls import WaitingCalls
 from codex_acp.codex.client import CodexClient
-from codex_acp.codex.sync.loop_calls import LoopCalls
-from codex_acp.codex.sync.turn import Turn
 from codex_acp.errors import MisuseError
 from codex_acp.transport.child import ChildProcess
 
@@ -25,13 +23,16 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from codex_acp.codex._generated.models import Thread as ThreadInfo
+    from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.client import ClientSettings
     from codex_acp.codex.connection.launch import LaunchOptions
+    from codex_acp.codex.loop_thread import LoopThread
     from codex_acp.codex.threads import thread as one_thread
-    from codex_acp.codex.threads.inputs import Input
+    from codex_acp.codex.threads import turn as one_turn
     from codex_acp.codex.threads.options import (
         ForkOptions,
+        Input,
         ListOptions,
         ResumeOptions,
         StartOptions,
@@ -44,6 +45,28 @@ if TYPE_CHECKING:
     from codex_acp.wire.model import WireModel
 
 __all__ = ["Codex", "Thread", "Threads", "Turn"]
+
+
+_Value = TypeVar("_Value")
+
+if not TYPE_CHECKING:
+    T = TypeVar("T")  # its default is for type checkers alone
+
+
+class LoopCalls:
+    """The part of `Codex` that its threads and turns call through."""
+
+    _loop: LoopThread | None = None
+
+    def call(self, function: Callable[..., Awaitable[_Value]], /, *args: Any) -> _Value:
+        """Run a coroutine function on the loop and wait: ``codex.call(codex.client.aclose)``.
+
+        Raises what it raises, and MisuseError
+        outside the ``with``. Ctrl-C cancels it, waits until that is done, and raises.
+        """
+        if self._loop is None:
+            raise MisuseError("use the Codex in a with statement")
+        return self._loop.call(partial(function, *args))
 
 
 class Codex(LoopCalls, WaitingCalls):
@@ -85,7 +108,7 @@ class Codex(LoopCalls, WaitingCalls):
 
     def __enter__(self) -> Self:
         """Start the loop and shake hands. Raises as `CodexClient.connect`."""
-        from codex_acp.codex.sync.loop_thread import LoopThread
+        from codex_acp.codex.loop_thread import LoopThread
 
         if self._entered:
             raise MisuseError("a Codex can be entered only once; make a new one")
@@ -317,3 +340,70 @@ class Thread:
     def unsubscribe(self) -> None:
         """Stop following the thread, as `codex_acp.codex.Thread.unsubscribe` does."""
         self._codex.call(self.thread.unsubscribe)
+
+
+class Turn(Generic[T]):
+    """A running turn, as `codex_acp.codex.Turn`: ``with thread.turn(...) as turn: for event in
+    turn: ...``.
+
+    Iterating one that was not entered enters it, and leaves it when the loop is left.
+    """
+
+    def __init__(self, codex: LoopCalls, turn: one_turn.Turn[T]) -> None:
+        self._codex = codex
+        self._entered = False
+        self.turn = turn
+        """This turn on the event loop."""
+        self.thread_id: str = turn.thread_id
+        """The thread it belongs to."""
+
+    def __repr__(self) -> str:
+        return f"{self.turn!r}"
+
+    @property
+    def id(self) -> str:
+        """Return the id of the turn, as `codex_acp.codex.Turn.id` does."""
+        return self.turn.id
+
+    @property
+    def so_far(self) -> RunResult[None]:
+        """Return the result so far, as `codex_acp.codex.Turn.so_far` does."""
+        return self.turn.so_far
+
+    def __enter__(self) -> Self:
+        """Start the turn."""
+        self._codex.call(self.turn.__aenter__)
+        self._entered = True
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """Leave the turn: interrupt it unless it has ended or was detached."""
+        self._codex.call(self.turn.aclose)
+
+    def __iter__(self) -> Iterator[ServerNotification]:
+        """Its typed notifications, as they come."""
+        if not self._entered:
+            with self:
+                yield from self._events()
+        else:
+            yield from self._events()
+
+    def result(self) -> RunResult[T]:
+        """Wait for the result, as `codex_acp.codex.Turn.result` does."""
+        return self._codex.call(self.turn.result)
+
+    def steer(self, more: Input) -> None:
+        """Add input to the running turn, as `codex_acp.codex.Turn.steer` does."""
+        self._codex.call(self.turn.steer, more)
+
+    def interrupt(self) -> None:
+        """Interrupt the turn, as `codex_acp.codex.Turn.interrupt` does."""
+        self._codex.call(self.turn.interrupt)
+
+    def detach(self) -> None:
+        """Leave the turn running, as `codex_acp.codex.Turn.detach` does."""
+        self._codex.call(self.turn.detach)
+
+    def _events(self) -> Iterator[ServerNotification]:
+        while (event := self._codex.call(anext, self.turn, None)) is not None:
+            yield event

@@ -1,15 +1,18 @@
-"""Letting go of a thread: Codex lets one process write it, for as long as it has it loaded.
+"""Makes the calls that the adapter and the client for programs need alike.
 
-By itself Codex keeps a thread for a minute, or half an hour, after the last one has left it.
+`login_is_missing` is asked before anything is sent to a model. `let_go` frees a thread for another
+process: Codex lets one process write a thread, for as long as it has it loaded, and by itself it
+keeps a thread for a minute, or half an hour, after the last one has left it. Loads no model.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._json import text_at
+from codex_acp._json import text_at, value_at
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply
 
@@ -17,6 +20,29 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+
+
+logger = logging.getLogger(__name__)
+
+
+async def login_is_missing(codex: AppServerConnection) -> bool:
+    """Return whether the configured model provider needs a login and nobody is logged in.
+
+    False where Codex does not tell: a turn that needs a login says so itself then. Raises
+    ErrorReply if the configuration cannot be read.
+    """
+    try:
+        answer = await codex.call_raw("account/read", {"refreshToken": False})
+    except ErrorReply as error:
+        logger.info("Codex does not tell whether a login is needed: %s", error)
+        return False
+    needs_login = value_at(answer, "requiresOpenaiAuth") is True
+    if not needs_login or value_at(answer, "account") is not None:
+        return False
+    # A configuration that cannot be read names no provider: then that is what is wrong.
+    await codex.call_raw("config/read", {})
+    return True
+
 
 UNLOAD_SECONDS: Final = 1.0
 """How long a thread may take to be unloaded: it takes milliseconds, unless something runs in it."""

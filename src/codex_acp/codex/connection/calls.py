@@ -1,0 +1,147 @@
+"""Makes calls that are more than one awaited request: posted, tried again, or page by page.
+
+Must not know what is called. Source: the app-server's README, "Backpressure".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from codex_acp.errors import CodexAcpError, ErrorReply, ServerOverloaded
+from codex_acp.jsonrpc.message import OVERLOADED, EncodedJson, JsonValue, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from codex_acp.transport.connection import Connection, Outcome
+    from codex_acp.transport.reading_gate import ReadingGate
+
+
+class PostedCall:
+    """One call; ``on_reply`` is called at most once, with its result or its error."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        gate: ReadingGate,
+        method: str,
+        on_reply: Callable[[JsonValue | CodexAcpError], None],
+    ) -> None:
+        self._connection = connection
+        self._gate = gate
+        self._method = method
+        self._on_reply = on_reply
+        self._params: EncodedJson | None = None
+        self._request_id: int | None = None
+        self._again: asyncio.Task[None] | None = None
+        self._waits = False
+
+    def send(self, params: EncodedJson | None) -> None:
+        """Write the request. Raises TransportError if the connection is closed."""
+        self._params = params
+        self._request_id = self._connection.post(self._method, params, self._settled)
+        self._waits = True
+        self._gate.__enter__()
+
+    def abandon(self) -> None:
+        """Wait no longer: the reply is dropped when it comes."""
+        if self._end() and self._request_id is not None:
+            self._connection.abandon(self._request_id)
+            if self._again is not None:
+                self._again.cancel()
+
+    def _settled(self, outcome: Outcome) -> None:
+        if isinstance(outcome, ErrorReply) and outcome.code == OVERLOADED and self._waits:
+            self._again = asyncio.ensure_future(self._call_again(outcome))
+        else:
+            self._reply(outcome.result if isinstance(outcome, Response) else outcome)
+
+    async def _call_again(self, refused: ErrorReply) -> None:
+        try:
+            call = self._connection.call
+            self._reply(await call_again(lambda: call(self._method, self._params), refused))
+        except CodexAcpError as error:
+            self._reply(error)
+
+    def _reply(self, reply: JsonValue | CodexAcpError) -> None:
+        if self._end():
+            self._on_reply(reply)
+
+    def _end(self) -> bool:
+        """Whether the reply was still waited for; it is not any more."""
+        waited, self._waits = self._waits, False
+        if waited:
+            self._gate.__exit__()
+        return waited
+
+
+logger = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value")
+
+ATTEMPTS: Final = 6
+"""In all: with the pauses below the last one is made about three seconds after the first."""
+
+FIRST_PAUSE_SECONDS: Final = 0.1
+"""Doubles each time, up to the longest."""
+
+LONGEST_PAUSE_SECONDS: Final = 2.0
+
+
+def pause_before(attempt: int, chance: float) -> float:
+    """Seconds to wait before attempt 2, 3, ...: exponential, between half of it and all of it.
+
+    ``chance`` is between 0 and 1: clients that were refused together must not come back together.
+    """
+    longest = min(FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 2), LONGEST_PAUSE_SECONDS)
+    return longest * (1.0 + chance) / 2
+
+
+async def call_again(call: Callable[[], Awaitable[_Value]], refused: ErrorReply) -> _Value:
+    """The value of a call whose first attempt was ``refused``.
+
+    Raises ServerOverloaded after the last attempt, and whatever else the call raises.
+    """
+    import random  # only where a server is overloaded
+
+    for attempt in range(2, ATTEMPTS + 1):
+        logger.info("%s: the app-server is overloaded; attempt %d", refused.method, attempt)
+        await asyncio.sleep(pause_before(attempt, random.random()))
+        try:
+            return await call()
+        except ErrorReply as error:
+            if error.code != OVERLOADED:
+                raise
+            refused = error
+    raise ServerOverloaded(refused, ATTEMPTS) from refused
+
+
+MAX_PAGES: Final = 50
+"""Pages of one list, so that a cursor which never ends does not hold up the caller."""
+
+
+class _Params(Protocol):
+    cursor: str | None
+
+
+P = TypeVar("P", bound=_Params)
+T = TypeVar("T")
+
+
+class _Page(Protocol[T]):
+    data: list[T]
+    next_cursor: str | None
+
+
+async def all_pages(ask: Callable[[P], Awaitable[_Page[T]]], params: P) -> list[T]:
+    """The entries of all pages; a cursor that is told again ends them, too. Raises as ``ask``."""
+    found: list[T] = []
+    for _ in range(MAX_PAGES):
+        page = await ask(params)
+        found += page.data
+        if page.next_cursor is None or page.next_cursor == params.cursor:
+            break
+        params.cursor = page.next_cursor
+    return found
