@@ -8,7 +8,7 @@ from typing import Any, cast
 from pydantic_core import SchemaSerializer, SchemaValidator, __version__
 
 from codegen.errors import CodegenError
-from codex_acp.wire.schemas import Schema, model_schema
+from codex_acp.wire.lazy import Schema, model_schema
 
 
 def check_schemas(files: dict[str, str]) -> None:

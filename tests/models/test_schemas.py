@@ -14,7 +14,7 @@ from pydantic_core import SchemaSerializer, SchemaValidator
 
 from codex_acp import _pydantic
 from codex_acp.wire import lazy
-from codex_acp.wire.schemas import definitions
+from codex_acp.wire.lazy import definitions
 
 TREES = ("codex_acp.codex._generated", "codex_acp.acp._generated.v1", "codex_acp.acp._generated.v2")
 MODULES = [

@@ -26,8 +26,7 @@ from codex_acp.codex.approvals.grants import (
     granted,
     offered,
 )
-from codex_acp.wire.canonical import digest, same_json
-from codex_acp.wire.codec import encode
+from codex_acp.wire.codec import digest, encode, same_json
 from tests.support.routing_samples import (
     EMPTY_FORM,
     approval_of,

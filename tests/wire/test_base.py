@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from codex_acp.wire.base import CoreModel
+from codex_acp.wire.lazy import CoreModel
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
 

@@ -1,7 +1,11 @@
-"""Decode and encode: wire values to models and back, with errors that name the field."""
+"""Decode and encode: wire values to models and back, with errors that name the field.
+
+And JSON values as values: equality by the rules of JSON, and a canonical text to be hashed.
+"""
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -9,12 +13,13 @@ from pydantic_core import PydanticSerializationError, SchemaSerializer, Validati
 
 from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.jsonrpc.message import EncodedJson
-from codex_acp.wire.base import BaseModel
+from codex_acp.wire.lazy import BaseModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic_core import ErrorDetails, SchemaValidator
+
 
 T = TypeVar("T")
 
@@ -112,3 +117,31 @@ def _problem(detail: ErrorDetails, value: object) -> str:
             continue  # the label of a union member, not a field
         path.append(str(part))
     return f"{'.'.join(path) or 'value'}: {detail['msg']}"
+
+
+def canonical_json(value: object) -> str:
+    """One text for each JSON value: sorted keys, no spaces, no escapes that are not needed.
+
+    Raises TypeError or ValueError for what is no JSON, NaN included.
+    """
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def digest(value: object) -> str:
+    """SHA-256 of the canonical JSON, in hex."""
+    import hashlib  # loads OpenSSL, and many a process digests nothing
+
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def same_json(left: object, right: object) -> bool:
+    """Equal as JSON: true is not 1, and 1 is 1.0."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same_json(left[k], right[k]) for k in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    return left == right

@@ -1,24 +1,281 @@
-"""How generated model classes are made without pydantic looking at their annotations.
+"""Make the generated model classes without pydantic looking at their annotations.
 
-Pydantic spends four fifths of a class's creation on finding out what it needs, which the
-generator knows. A class of a generated module is made as a bare Python class; its
-validator and serializer come from its generated schema at first use, and what only introspection
-reads (fields, signature, the full core schema) from an ordinary pydantic class that is made
-behind the scenes. Subclasses that others write are ordinary from the start.
+Pydantic takes 50 ms to import, and spends four fifths of a class's creation on finding out what it
+needs, which the generator knows. Three parts, in this order:
+
+- the base class of all models: pydantic's, or `CoreModel` in a process of the adapter, which has
+  the members of ``BaseModel`` that this library uses;
+- the core schemas of generated definitions, each made by its function once, when first needed, and
+  the validator and serializer that a class gets from one;
+- the metaclass, which makes a class of a generated module as a bare Python class. What only
+  introspection reads (fields, signature, the full core schema) comes from an ordinary pydantic
+  class that is made behind the scenes. Subclasses that others write are ordinary from the start.
 
 This leans on how pydantic stores what it makes, so it is only done for versions it was tested
 with. With any other the models are ordinary pydantic models: they load more slowly. Plugins of
-pydantic are told of the models of others, and not of these.
+pydantic are told of the models of others, and not of these. Knows no word of the vocabulary
+(`codex_acp.wire.words`) and no protocol.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
-from codex_acp.wire.base import LEFT_OUT, BaseModel
-from codex_acp.wire.schemas import schema_of, tree_of
+from pydantic_core import SchemaSerializer, SchemaValidator
+
+from codex_acp._pydantic import is_left_out
+
+LEFT_OUT = is_left_out()
+"""Whether this process does without pydantic, see `codex_acp._pydantic`."""
+
+
+class CoreModelMeta(type):
+    """Metaclass of `CoreModel`, so that ``__class__`` of a model's class can be assigned."""
+
+
+class CoreModel(metaclass=CoreModelMeta):
+    """A model that pydantic-core can fill: it has the members of ``BaseModel`` for that."""
+
+    __slots__ = (
+        "__dict__",
+        "__pydantic_extra__",
+        "__pydantic_fields_set__",
+        "__pydantic_private__",
+    )
+
+    if not TYPE_CHECKING:
+
+        @property
+        def model_fields_set(self) -> set[str]:
+            """Return the names of the fields that were set."""
+            return self.__pydantic_fields_set__
+
+        @property
+        def model_extra(self) -> dict[str, Any] | None:
+            """Return the members for which the model has no field."""
+            return self.__pydantic_extra__
+
+        def model_copy(self, *, update: dict[str, Any] | None = None) -> Any:
+            """Return a shallow copy, with other values in some fields."""
+            copied = object.__new__(type(self))
+            put = object.__setattr__
+            put(copied, "__dict__", self.__dict__.copy())
+            put(copied, "__pydantic_extra__", dict(self.__pydantic_extra__ or {}))
+            put(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__.copy())
+            put(copied, "__pydantic_private__", None)
+            for name, value in (update or {}).items():
+                setattr(copied, name, value)
+            return copied
+
+        def __getattr__(self, name: str) -> Any:
+            # pydantic-core asks before it has filled the model: then there are no extra members.
+            extra = {} if name == "__pydantic_extra__" else self.__pydantic_extra__ or {}
+            if name in extra:
+                return extra[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name in type(self).__annotations__:
+                self.__dict__[name] = value
+                self.__pydantic_fields_set__.add(name)
+            else:
+                self.__pydantic_extra__[name] = value
+
+        def __eq__(self, other: object) -> bool:
+            if not isinstance(other, CoreModel):
+                return NotImplemented
+            return (
+                type(other) is type(self)
+                and other.__dict__ == self.__dict__
+                and (other.__pydantic_extra__ or {}) == (self.__pydantic_extra__ or {})
+            )
+
+        __hash__ = None
+
+        def __repr__(self) -> str:
+            return f"{type(self).__name__}({self._members(', ')})"
+
+        def __str__(self) -> str:
+            return self._members(" ")
+
+        def _members(self, between: str) -> str:
+            members = {**self.__dict__, **(self.__pydantic_extra__ or {})}
+            return between.join(f"{name}={value!r}" for name, value in members.items())
+
+
+if TYPE_CHECKING:
+    import pydantic
+
+    BaseModel = pydantic.BaseModel
+else:
+    BaseModel = CoreModel if LEFT_OUT else import_module("pydantic").BaseModel
+
+
+if TYPE_CHECKING:
+
+    class Ref(Protocol):
+        """Gives the schema of another definition of the same tree."""
+
+        @property
+        def unstable(self) -> bool:
+            """Whether what only the unstable schema has is there."""
+
+        def __call__(self, name: str) -> Schema:
+            """The schema of a class, union, enum or alias."""
+
+
+Schema: TypeAlias = dict[str, Any]
+"""Schema from which pydantic-core builds a validator and a serializer."""
+
+Fields: TypeAlias = dict[str, Schema]
+"""Attribute → the schema of one field of a class."""
+
+CONFIG: dict[str, bool | str] = {
+    "allow_inf_nan": False,
+    "extra_fields_behavior": "allow",
+    "serialize_by_alias": True,
+    "validate_by_alias": True,
+    "validate_by_name": True,
+}
+"""The base class's ``model_config``, in pydantic-core's words."""
+
+
+class Definitions:
+    """The definitions of one generated tree (``codex_acp.codex._generated``), by name."""
+
+    unstable = True
+
+    def __init__(self, tree: str) -> None:
+        self._tree = tree
+        self._schemas: dict[str, Schema] = {}
+
+    def __call__(self, name: str) -> Schema:
+        """The schema of a class, union, enum or alias."""
+        found = self._schemas.get(name)
+        if found is None:
+            models = import_module(f"{self._tree}.models")
+            words = import_module(f"{self._tree}.schemas.{models.MODULE_OF[name]}")
+            found = getattr(words, name)(self)
+            model = getattr(models, name)
+            if getattr(model, "__name__", None) == name and issubclass(model, BaseModel):
+                found = self._of_class(model, found)
+            self._schemas[name] = found
+        return found
+
+    def _of_class(self, cls: type[BaseModel], fields: Fields) -> Schema:
+        return completed(cls, fields)
+
+    def validator(self, name: str) -> SchemaValidator:
+        """A new validator of a definition that is no class."""
+        return SchemaValidator(cast("Any", self(name)))
+
+
+class StableDefinitions(Definitions):
+    """A tree as its stable schema has it; the classes are the same.
+
+    What is unstable reads as what no schema knows: a field is kept among the extra ones, a member
+    of a union is an unknown one. For reading only: a class makes and writes all that it has.
+    """
+
+    unstable = False
+
+    def __init__(self, tree: str) -> None:
+        super().__init__(tree)
+        self._containing: frozenset[str] = import_module(f"{tree}.unstable").CONTAINING
+        self._classes: list[type[BaseModel]] = []
+
+    def __call__(self, name: str) -> Schema:
+        """The schema of a definition; where nothing in it is unstable, the one that all share."""
+        if name in self._containing:
+            return super().__call__(name)
+        return definitions(self._tree)(name)
+
+    def _of_class(self, cls: type[BaseModel], fields: Fields) -> Schema:
+        self._classes.append(cls)
+        return model_schema(cls, fields)
+
+    def validator(self, name: str) -> SchemaValidator:
+        """A new validator of any definition."""
+        schema = self(name)
+        # Not with the classes' own validators, which know all: pydantic-core takes those of classes
+        # that are complete. Whoever makes another one meanwhile makes it whole, as it is here.
+        complete = [c for c in self._classes if c.__dict__.get("__pydantic_complete__")]
+        for cls in complete:
+            cls.__pydantic_complete__ = False
+        try:
+            return SchemaValidator(cast("Any", schema))
+        finally:
+            for cls in complete:
+                cls.__pydantic_complete__ = True
+
+
+@cache
+def definitions(tree: str, *, unstable: bool = True) -> Definitions:
+    """The one `Definitions` of a tree, or the one of its stable part."""
+    return Definitions(tree) if unstable else StableDefinitions(tree)
+
+
+def tree_of(module: str) -> str | None:
+    """The generated tree of a module of models; empty for the base classes' own module."""
+    if module == "codex_acp.wire.model":
+        return ""
+    tree, is_of_models, _ = module.partition(".models.")
+    is_ours = tree.startswith("codex_acp.") and "._generated" in tree and is_of_models
+    return tree if is_ours else None
+
+
+@cache
+def schema_of(cls: type[BaseModel]) -> Schema:
+    """The schema of a class that the generated way makes; gives it what it validates with."""
+    tree = tree_of(cls.__module__)
+    return definitions(tree)(cls.__name__) if tree else completed(cls, {})
+
+
+def model_schema(cls: type, fields: Fields) -> Schema:
+    """The schema of a class with these fields."""
+    name = cls.__name__
+    return {
+        "type": "model",
+        "cls": cls,
+        "schema": {
+            "type": "model-fields",
+            "fields": fields,
+            "model_name": name,
+            "computed_fields": [],
+        },
+        "custom_init": False,
+        "root_model": False,
+        "config": {"title": name, **CONFIG},
+    }
+
+
+def completed(cls: type[BaseModel], fields: Fields) -> Schema:
+    """The class's schema; gives the class its validator and its serializer.
+
+    Each class gets its own before any that embeds it: pydantic-core then shares them.
+    """
+    schema: Any = model_schema(cls, fields)
+    if "__pydantic_complete__" not in cls.__dict__:
+        cls.__pydantic_validator__ = SchemaValidator(schema, schema["config"])
+        cls.__pydantic_serializer__ = SchemaSerializer(schema, schema["config"])
+        # Last, for pydantic-core takes a complete class's validator and serializer as they are.
+        cls.__pydantic_complete__ = True
+    return cast("Schema", schema)
+
+
+def is_flat(cls: type[BaseModel]) -> bool:
+    """Whether no field of a generated class can hold a model, a list, a map or an unknown value."""
+    return all(map(_is_scalar, schema_of(cls)["schema"]["fields"].values()))
+
+
+def _is_scalar(schema: Schema) -> bool:
+    while "schema" in schema:
+        schema = schema["schema"]
+    return schema["type"] in ("bool", "float", "int", "literal", "str")
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from codex_acp.wire import lazy
-from codex_acp.wire.base import BaseModel
+from codex_acp.wire.lazy import BaseModel
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, GetCoreSchemaHandler

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
-    from codex_acp.wire.schemas import Schema
+    from codex_acp.wire.lazy import Schema
 else:
 
     def Field(**arguments: Any) -> Any:  # noqa: N802 # as pydantic calls it

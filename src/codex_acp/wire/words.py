@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic_core import PydanticCustomError
 
+from codex_acp.wire.lazy import Schema, schema_of
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
-from codex_acp.wire.schemas import Schema, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from codex_acp.wire.event import Event, UnknownEvent
+from codex_acp.wire.registry import Event, UnknownEvent
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import *

@@ -57,8 +57,7 @@ from codex_acp.codex.approvals.classify import (
     McpToolQuestion,
     PermissionsApproval,
 )
-from codex_acp.wire.canonical import same_json
-from codex_acp.wire.codec import plain
+from codex_acp.wire.codec import plain, same_json
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:

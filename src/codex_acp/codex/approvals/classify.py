@@ -24,7 +24,7 @@ from codex_acp.codex._generated.server_requests import (
     ItemToolRequestUserInput,
     McpServerElicitationRequest,
 )
-from codex_acp.wire.canonical import same_json
+from codex_acp.wire.codec import same_json
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from codex_acp.codex.approvals.classify import (
     McpToolQuestion,
     PermissionsApproval,
 )
-from codex_acp.wire.canonical import digest
-from codex_acp.wire.codec import plain
+from codex_acp.wire.codec import digest, plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 
 if TYPE_CHECKING:

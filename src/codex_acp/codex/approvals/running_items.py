@@ -22,7 +22,7 @@ from codex_acp.codex._generated.notifications import (
     TurnCompletedEvent,
     TurnStartedEvent,
 )
-from codex_acp.wire.canonical import same_json
+from codex_acp.wire.codec import same_json
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:

@@ -153,7 +153,7 @@ class ServerRequests:
         The same one (after ``thread/resume``) is no news. With another payload nobody can tell
         any more what an answer would be taken for: the pending one is refused, once.
         """
-        from codex_acp.wire.canonical import same_json
+        from codex_acp.wire.codec import same_json
 
         for task, (pending, responder) in list(self._pending.items()):
             if type(pending.id) is not type(request.id) or pending.id != request.id:

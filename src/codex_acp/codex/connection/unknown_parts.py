@@ -121,7 +121,7 @@ def _tag_of(wire: dict[str, Any]) -> str:
 
 
 def _is_flat(cls: type) -> bool:
+    from codex_acp.wire.lazy import is_flat
     from codex_acp.wire.model import WireModel
-    from codex_acp.wire.schemas import is_flat
 
     return issubclass(cls, WireModel) and is_flat(cls)

@@ -12,7 +12,7 @@ from codex_acp.wire.words import (
 )
 
 if TYPE_CHECKING:
-    from codex_acp.wire.schemas import Fields, Ref
+    from codex_acp.wire.lazy import Fields, Ref
 
 
 def AttestationGenerateParams(ref: Ref) -> Fields:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codex_acp.wire.schemas import Fields, Ref
+    from codex_acp.wire.lazy import Fields, Ref
 
 
 def RolloutCompressResponse(ref: Ref) -> Fields:

@@ -27,7 +27,7 @@ from codex_acp.wire.words import (
 )
 
 if TYPE_CHECKING:
-    from codex_acp.wire.schemas import Fields, Ref, Schema
+    from codex_acp.wire.lazy import Fields, Ref, Schema
 
 
 def NonSteerableTurnKind(ref: Ref) -> Schema:

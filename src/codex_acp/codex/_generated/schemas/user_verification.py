@@ -15,7 +15,7 @@ from codex_acp.wire.words import (
 )
 
 if TYPE_CHECKING:
-    from codex_acp.wire.schemas import Fields, Ref, Schema
+    from codex_acp.wire.lazy import Fields, Ref, Schema
 
 
 def UserVerificationCancelParams(ref: Ref) -> Fields:
