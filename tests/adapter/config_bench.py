@@ -13,8 +13,8 @@ from codex_acp.adapter.config_options import Config
 from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.config.options import written
-from codex_acp.mapping.events.session_events import SessionEvent
+from codex_acp.mapping.events import SessionEvent
+from codex_acp.mapping.options import written
 from codex_acp.testing import AppServerScript, Entry, Expect, Notify, RawLine, ScriptedAppServer
 from tests.support.acp_schema import problems_of_message
 from tests.support.config_samples import COLLABORATIONS, MODELS, PROFILES, started, updated

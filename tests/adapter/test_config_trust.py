@@ -9,7 +9,7 @@ import pytest
 
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.session.trust import left_out_line, unrestored_line
+from codex_acp.mapping.trust import left_out_line, unrestored_line
 from codex_acp.testing import Expect
 from tests.adapter.config_bench import FULL, LISTS, THREAD, ConfigBench, by_id, taken
 

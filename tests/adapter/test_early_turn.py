@@ -10,8 +10,8 @@ import pytest
 
 from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.codex._generated.models import TextUserInput, TurnStartParams
-from codex_acp.mapping.events.content import TextBlock
-from codex_acp.mapping.prompt.simple import simple_prompt, simple_turn_params
+from codex_acp.mapping.commands import simple_prompt, simple_turn_params
+from codex_acp.mapping.content import TextBlock
 from codex_acp.testing import Exit, Expect, Notify, turn_completed, turn_started
 from codex_acp.wire.codec import encode
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note

@@ -27,7 +27,7 @@ from codex_acp.adapter import outflow as module
 from codex_acp.adapter.outflow import Outflow
 from codex_acp.errors import ConnectionClosed
 from codex_acp.jsonrpc.message import EncodedJson
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     PlanChanged,
     PlanStep,
     SessionEvent,

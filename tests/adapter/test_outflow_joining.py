@@ -13,7 +13,7 @@ from codex_acp.acp.types import (
     SessionUpdate,
     TextContentBlock,
 )
-from codex_acp.mapping.events.session_events import TextChunk, ThoughtChunk
+from codex_acp.mapping.events import TextChunk, ThoughtChunk
 from tests.adapter.test_outflow import PLAN, Client, chunk, model
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from codex_acp.acp.types import SessionUpdate, ToolCallUpdateSessionUpdate
 from codex_acp.adapter import outflow as module
-from codex_acp.mapping.events.content import TextBlock
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.content import TextBlock
+from codex_acp.mapping.events import (
     SessionEvent,
     TerminalState,
     ThoughtChunk,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codex_acp.adapter.sessions import methods
-from codex_acp.mapping.session.sub_agents import MAX_SHOWN
+from codex_acp.mapping.sub_agents import MAX_SHOWN
 from codex_acp.testing import Entry, Expect, Notify, RawLine, turn_completed, turn_started
 from tests.adapter.memory_bench import THREAD, MemoryBench
 

@@ -11,9 +11,9 @@ from codex_acp.adapter.shown_sub_agents import ShownSubAgent, SubAgentHistories
 from codex_acp.adapter.sub_agents import SubAgents
 from codex_acp.codex._generated.models import CollabAgentToolCallThreadItem, Turn
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.events.session_events import Notice, StateChanged, SubAgentChanged
-from codex_acp.mapping.session.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, named_by
+from codex_acp.mapping.events import Notice, StateChanged, SubAgentChanged
 from codex_acp.mapping.state import SessionState, SubAgent
+from codex_acp.mapping.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, named_by
 from codex_acp.testing.app_server_script import turn_object
 
 

@@ -59,7 +59,7 @@ class Agent:
 
 NOISY = """
 import os, sys
-import codex_acp.mapping.agent.handshake as handshake
+import codex_acp.mapping.agent as handshake
 quiet = handshake.agent_info
 def noisy(version):
     print("printed by a library")

@@ -294,7 +294,7 @@ class Faults:
 @pytest.fixture(scope="module")
 def faults(tree: Tree, cache: Path) -> Faults:
     source = tree.after().root / "src/codex_acp"
-    events, rows = source / "mapping/events/session_events.py", source / "routing/planted.py"
+    events, rows = source / "mapping/events.py", source / "routing/planted.py"
     before = events.read_text("utf-8")
     more = before.replace("    | StateChanged\n", "    | StateChanged\n    | PlanStep\n")
     assert more != before

@@ -104,8 +104,8 @@ CALLS: dict[str, tuple[Callable[..., Any], str, str]] = {
 """Every public call with keyword options: how to make it, a wrong name, and the one it meant."""
 
 NO_OPTIONS = {
-    "mapping.calls.call:structured": "the members of a raw output",
-    "routing.form_losses:no_more": "names of fields, from one module of ours",
+    "mapping.call:structured": "the members of a raw output",
+    "routing.forms:no_more": "names of fields, from one module of ours",
     "testing.record_file:RecordWriter.write": "the members of a record, whatever they are",
     "wire.model:ModelBase.__init__": "the fields of a model; unknown ones are kept",
     "wire.reading:Bounds.__init__": "what pydantic names the bounds of a field",

@@ -19,24 +19,21 @@ SLASH = "docs/recipes/slash-command.md"
 OPTION = "docs/recipes/config-option.md"
 
 PLACES = {
-    f"{SLASH}-0": ("mapping/prompt/commands.py", 4, '    BuiltIn("skills", "List the skills"),\n'),
+    f"{SLASH}-0": ("mapping/commands.py", 4, '    BuiltIn("skills", "List the skills"),\n'),
     f"{SLASH}-1": ("adapter/built_in_commands.py", 12, '            "mcp": self._mcp,\n'),
     f"{SLASH}-2": ("adapter/built_in_commands.py", 4, "    # Turns.\n\n"),
-    f"{OPTION}-0": ("mapping/config/values.py", 4, "    instructions: str | None = None\n"),
-    f"{OPTION}-1": ("mapping/config/values.py", 8, "    return Settings(\n"),
-    f"{OPTION}-2": ("mapping/config/options.py", 0, 'TIER: Final = "service_tier"\n'),
-    f"{OPTION}-3": ("mapping/config/options.py", 0, "in (*self.choices, *self.grouped))\n\n\n"),
-    f"{OPTION}-4": ("mapping/config/choices.py", 4, "    TIER: _tier_patch,\n"),
-    f"{OPTION}-5": ("mapping/config/changes.py", 8, "    match name:\n"),
-    f"{OPTION}-6": ("mapping/config/changes.py", 8, "    return settings._replace(\n"),
-    f"{OPTION}-7": ("mapping/config/changes.py", 4, "    patch: JsonObject = {}\n"),
+    f"{OPTION}-0": ("mapping/settings.py", 4, "    instructions: str | None = None\n"),
+    f"{OPTION}-1": ("mapping/settings.py", 8, "    return Settings(\n"),
+    f"{OPTION}-2": ("mapping/options.py", 0, 'TIER: Final = "service_tier"\n'),
+    f"{OPTION}-3": ("mapping/options.py", 0, "in (*self.choices, *self.grouped))\n\n\n"),
+    f"{OPTION}-4": ("mapping/options.py", 4, "    TIER: _tier_patch,\n"),
+    f"{OPTION}-5": ("mapping/settings.py", 8, "    match name:\n"),
+    f"{OPTION}-6": ("mapping/settings.py", 8, "    return settings._replace(\n"),
+    f"{OPTION}-7": ("mapping/settings.py", 4, "    patch: JsonObject = {}\n"),
 }
 """Block → the file it belongs to, how deep it stands there, and the line that it is put behind."""
 
-IN_WORDS = (
-    ("mapping/config/options.py", "_tier(view), ", "_tier(view), _summary(view), "),
-    ("mapping/config/choices.py", "    TIER,\n", "    SUMMARY,\n    TIER,\n"),
-)
+IN_WORDS = (("mapping/options.py", "_tier(view), ", "_tier(view), _summary(view), "),)
 """What the recipes say of a file without showing it."""
 
 PROGRAM = """

@@ -6,7 +6,7 @@ import pytest
 
 from codex_acp.acp.types import AuthMethod, InitializeResponse, TerminalAuthMethod
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.agent.auth_methods import LoginWays, auth_methods
+from codex_acp.mapping.agent import LoginWays, auth_methods
 from codex_acp.wire.codec import decode
 
 PAGES: JsonValue = {"elicitation": {"url": {}}}

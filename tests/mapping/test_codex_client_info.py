@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.agent.handshake import codex_client_info
+from codex_acp.mapping.agent import codex_client_info
 
 
 @pytest.mark.parametrize("name", ["zed", "Code-Editor_2.1/beta", "a" * 64])

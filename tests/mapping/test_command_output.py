@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.mapping.calls.call import (
+from codex_acp.mapping.call import (
     EARNED_PER_BYTE,
     FIRST_CREDIT,
     INTERVAL,
@@ -18,7 +18,7 @@ from codex_acp.mapping.calls.call import (
     UPDATE_COST,
     WHOLE_LIMIT,
 )
-from codex_acp.mapping.calls.running_calls import due, flush_due
+from codex_acp.mapping.running_calls import due, flush_due
 from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import ITEM
 from tests.support.tool_call_samples import command, mcp

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.codex.types import SkillMetadata
-from codex_acp.mapping.prompt.commands import (
+from codex_acp.mapping.commands import (
     BUILT_IN,
     Typed,
     UserPrompt,

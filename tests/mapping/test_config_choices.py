@@ -8,10 +8,15 @@ import pytest
 
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.config.changes import applied, difference, meets
-from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
-from codex_acp.mapping.config.options import ConfigView, mode_of, options_of
-from codex_acp.mapping.config.values import Catalogue, settings_of_thread
+from codex_acp.mapping.options import (
+    ConfigView,
+    checked_mode,
+    checked_value,
+    choice_patch,
+    mode_of,
+    options_of,
+)
+from codex_acp.mapping.settings import Catalogue, applied, difference, meets, settings_of_thread
 from tests.support.config_samples import READ_ONLY, started, view_of
 
 FULL: JsonValue = {"type": "dangerFullAccess"}

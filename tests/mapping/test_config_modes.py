@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.config.modes import (
+from codex_acp.mapping.options import (
     configured_access,
     current_mode,
     described,
@@ -15,7 +15,7 @@ from codex_acp.mapping.config.modes import (
     mode_patch,
     profile_modes,
 )
-from codex_acp.mapping.config.values import (
+from codex_acp.mapping.settings import (
     Access,
     Catalogue,
     Choice,

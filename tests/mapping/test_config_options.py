@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.mapping.config.options import ConfigView, mode_state, options_of, written
-from codex_acp.mapping.config.values import (
+from codex_acp.mapping.options import ConfigView, mode_state, options_of, written
+from codex_acp.mapping.settings import (
     Catalogue,
     Choice,
     models_of,

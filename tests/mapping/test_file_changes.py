@@ -8,12 +8,11 @@ import pytest
 
 from codex_acp.codex._generated.methods import MODELS
 from codex_acp.codex.approvals.actions import PathLook
-from codex_acp.mapping.calls.item_calls import wanted_looks
-from codex_acp.mapping.calls.running_calls import announce, due, flush_due
-from codex_acp.mapping.events.session_events import ToolCallAnnounced
+from codex_acp.mapping.events import ToolCallAnnounced
+from codex_acp.mapping.item_calls import wanted_looks
+from codex_acp.mapping.running_calls import announce, due, flush_due
 from codex_acp.mapping.state import SessionState
-from codex_acp.routing.changes import WHOLE_TEXT_LIMIT
-from codex_acp.routing.hunks import parse_hunks
+from codex_acp.routing.changes import WHOLE_TEXT_LIMIT, parse_hunks
 from tests.support.notification_samples import ITEM
 from tests.support.path_looks import behind, nothing, texts, there
 from tests.support.tool_call_samples import command, file_change

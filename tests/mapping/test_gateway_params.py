@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.session.setup import gateway_of, through
+from codex_acp.mapping.session_setup import gateway_of, through
 
 GATEWAY = gateway_of("https://gateway.example/v1", {})
 

@@ -11,8 +11,8 @@ from codex_acp._json import value_at
 from codex_acp.acp.capabilities import client_features_v2, features_in
 from codex_acp.acp.v2 import ClientCapabilities
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.agent.auth_methods import LoginWays
-from codex_acp.mapping.agent.handshake import initialize_result as initialize_result_v1
+from codex_acp.mapping.agent import LoginWays
+from codex_acp.mapping.agent import initialize_result as initialize_result_v1
 from codex_acp.mapping.v2.handshake import initialize_result, introduction, is_simple
 from codex_acp.wire.codec import decode
 from tests.support.acp_schema import problems_of_message

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from codex_acp.errors import InvalidPayload
-from codex_acp.mapping.calls.item_calls import script_of
-from codex_acp.mapping.prompt.message import DATA_LIMIT
+from codex_acp.mapping.item_calls import script_of
+from codex_acp.mapping.prompt import DATA_LIMIT
 from codex_acp.mapping.state import SessionState
 from tests.mapping.test_unknown_values import variants
 from tests.support.path_looks import texts

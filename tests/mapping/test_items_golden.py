@@ -9,7 +9,7 @@ import json
 from typing import get_args
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.mapping.calls.call import ToolItem
+from codex_acp.mapping.call import ToolItem
 from codex_acp.mapping.state import SessionState
 from codex_acp.wire.model import UnknownVariant
 from tests.codex.server_request_samples import assert_fits

@@ -17,8 +17,8 @@ from codex_acp.acp.types import (
     StdioMcpServer,
 )
 from codex_acp.errors import RpcError
-from codex_acp.mapping.agent.capabilities import AGENT_CAPABILITIES
-from codex_acp.mapping.session import setup
+from codex_acp.mapping import session_setup
+from codex_acp.mapping.agent import AGENT_CAPABILITIES
 from codex_acp.wire.codec import decode, plain
 
 STDIO = StdioMcpServer(
@@ -31,7 +31,7 @@ SSE = SseMcpServer(name="old", url="https://mcp.example/sse", headers=[])
 
 
 def server_config(servers: Sequence[McpServer]) -> dict[str, dict[str, object]]:
-    return setup.server_config(cast("list[dict[str, Any]]", plain(servers)))
+    return session_setup.server_config(cast("list[dict[str, Any]]", plain(servers)))
 
 
 def test_a_stdio_server_has_command_arguments_and_environment() -> None:

@@ -15,12 +15,11 @@ from codex_acp.codex.types import (
     Turn,
     TurnCompletedNotification,
 )
-from codex_acp.mapping.events.session_events import SessionEvents, TextChunk
+from codex_acp.mapping.events import SessionEvents, TextChunk
 from codex_acp.mapping.items import item_completed
 from codex_acp.mapping.messages import agent_message_completed, agent_message_delta
-from codex_acp.mapping.session.states import turn_completed
-from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.streamed_text import MAX_PIECES
+from codex_acp.mapping.session import turn_completed
+from codex_acp.mapping.state import MAX_PIECES, SessionState
 
 
 def delta(state: SessionState, text: str, item: str = "m1") -> SessionEvents:

@@ -9,8 +9,8 @@ import pytest
 from codex_acp.acp.types import ImageContentBlock, TextContentBlock
 from codex_acp.codex.types import LocalImageUserInput, UrlImageUserInput
 from codex_acp.errors import RpcError
-from codex_acp.mapping.prompt import message
-from codex_acp.mapping.prompt.message import user_input, wanted_images
+from codex_acp.mapping import prompt
+from codex_acp.mapping.prompt import user_input, wanted_images
 from codex_acp.mapping.v1.content import blocks_of
 
 PNG = b"\x89PNG\r\n\x1a\n and the rest"
@@ -112,7 +112,7 @@ def test_a_file_that_is_no_image_is_refused() -> None:
 
 
 def test_an_image_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message, "MAX_MEDIA_BYTES", len(PNG))
+    monkeypatch.setattr(prompt, "MAX_MEDIA_BYTES", len(PNG))
     assert len(user_input(blocks_of([image(PNG)]))) == 1
 
     assert "larger than" in refusal(image(PNG + b"x"))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.codex.types import ToolRequestUserInputAnswer, ToolRequestUserInputQuestion
-from codex_acp.mapping.prompt.message import MAX_QUESTION, replies_text, shown_replies
+from codex_acp.mapping.prompt import MAX_QUESTION, replies_text, shown_replies
 
 BEGIN, END = "<send_user_message_question_reply>\n", "\n</send_user_message_question_reply>"
 WORDS = st.text(min_size=1).filter(str.strip)

@@ -15,8 +15,8 @@ from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.agent.handshake import codex_client_info, is_simple
-from codex_acp.mapping.session.setup import simple_thread_params, started_thread
+from codex_acp.mapping.agent import codex_client_info, is_simple
+from codex_acp.mapping.session_setup import simple_thread_params, started_thread
 from codex_acp.wire.codec import encode
 
 JSON = st.recursive(

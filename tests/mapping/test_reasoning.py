@@ -12,7 +12,7 @@ from codex_acp.codex.types import (
     ReasoningTextDeltaNotification,
     ReasoningThreadItem,
 )
-from codex_acp.mapping.events.session_events import SessionEvents, ThoughtChunk
+from codex_acp.mapping.events import SessionEvents, ThoughtChunk
 from codex_acp.mapping.messages import reasoning_completed, reasoning_text_delta, summary_text_delta
 from codex_acp.mapping.state import SessionState
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.errors import InvalidPayload
-from codex_acp.mapping.calls.running_calls import (
+from codex_acp.mapping.events import ToolCallAnnounced
+from codex_acp.mapping.running_calls import (
     announce,
     approval_settled,
     close_open_calls,
     flush_due,
 )
-from codex_acp.mapping.events.session_events import ToolCallAnnounced
 from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import ITEM
 from tests.support.path_looks import texts

@@ -14,7 +14,7 @@ from codex_acp.codex.types import (
     ThreadBackgroundTerminal,
     ThreadGoal,
 )
-from codex_acp.mapping.prompt.commands import (
+from codex_acp.mapping.commands import (
     DIFF_LIMIT,
     Fact,
     account_fact,

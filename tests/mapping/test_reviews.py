@@ -11,8 +11,8 @@ from codex_acp.codex.types import (
     EnteredReviewModeThreadItem,
     ExitedReviewModeThreadItem,
 )
+from codex_acp.mapping.items import review_mode
 from codex_acp.mapping.messages import agent_message_completed, agent_message_delta
-from codex_acp.mapping.reviews import review_mode
 from codex_acp.mapping.state import SessionState
 from tests.support.updates import Json, chunks, step, wired
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.mapping.session.setup import canonical_id
+from codex_acp.mapping.session_setup import canonical_id
 
 ID = "01a203af-d813-7803-8302-134bf7cee9b4"
 PLAIN = ID.replace("-", "")

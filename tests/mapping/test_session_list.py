@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.mapping.session.info import (
+from codex_acp.mapping.session import (
     MAX_TITLE,
     ListPage,
     is_archived,

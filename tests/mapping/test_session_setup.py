@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codex_acp.errors import RpcError
-from codex_acp.mapping.session.setup import (
+from codex_acp.mapping.session_setup import (
     configured_servers,
     given_servers,
     thread_params,

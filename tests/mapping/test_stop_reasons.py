@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.codex.types import Turn, TurnError
-from codex_acp.mapping.events.session_events import PromptFailure, PromptStop
-from codex_acp.mapping.session.states import end_of_turn
+from codex_acp.mapping.events import PromptFailure, PromptStop
+from codex_acp.mapping.session import end_of_turn
 
 SCHEMA = Path(__file__).parents[2] / "schema" / "codex" / "experimental.json"
 

@@ -8,15 +8,15 @@ import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.models import SleepThreadItem
-from codex_acp.mapping.calls.call import INTERVAL
-from codex_acp.mapping.calls.running_calls import (
+from codex_acp.mapping.call import INTERVAL
+from codex_acp.mapping.events import ToolCallAnnounced
+from codex_acp.mapping.running_calls import (
     announce,
     approval_settled,
     call_completed,
     call_ended,
     close_open_calls,
 )
-from codex_acp.mapping.events.session_events import ToolCallAnnounced
 from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import ITEM
 from tests.support.tool_call_samples import command, file_change, mcp

@@ -6,7 +6,7 @@ import pytest
 
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
 from codex_acp.codex.approvals.running_items import FOLLOWED
-from codex_acp.mapping.unwanted import (
+from codex_acp.mapping.agent import (
     UNWANTED_FAMILIES,
     UNWANTED_METHODS,
     UNWANTED_NOTIFICATIONS,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from codex_acp.codex.types import TokenUsageBreakdown
-from codex_acp.mapping.session.states import turn_usage
+from codex_acp.mapping.session import turn_usage
 from codex_acp.mapping.state import SessionState
 from tests.support.updates import Json, step
 

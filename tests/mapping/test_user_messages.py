@@ -6,7 +6,7 @@ import pytest
 
 from codex_acp.codex.types import UserMessageThreadItem
 from codex_acp.mapping.messages import user_message
-from codex_acp.mapping.prompt.message import file_uri
+from codex_acp.mapping.prompt import file_uri
 from codex_acp.mapping.state import SessionState
 from codex_acp.wire.codec import decode
 from tests.support.updates import Json, wired

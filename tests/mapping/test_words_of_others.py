@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.mapping.prompt.commands import (
+from codex_acp.mapping.commands import (
     Fact,
     available_commands,
     diff_report,
     status_report,
     user_prompt,
 )
-from codex_acp.mapping.session.info import title_of
+from codex_acp.mapping.session import title_of
 from codex_acp.mapping.state import SessionState
 from codex_acp.routing.display import (
     block,

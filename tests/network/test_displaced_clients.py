@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from codex_acp.adapter.network.network_session import NetworkSession
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     SessionEvent,
     StateChanged,
     ToolCallAnnounced,

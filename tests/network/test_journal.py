@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codex_acp.adapter.network.journal import Journal
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     Notice,
     TextChunk,
     ThoughtChunk,

@@ -17,7 +17,7 @@ from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.owners import Owners
 from codex_acp.adapter.network.registry import Registry
 from codex_acp.adapter.network.tokens import Token, no_token
-from codex_acp.mapping.events.session_events import Notice, ToolCallAnnounced
+from codex_acp.mapping.events import Notice, ToolCallAnnounced
 from codex_acp.transport.memory import memory_pair
 from tests.network.listening_adapter import WAIT
 

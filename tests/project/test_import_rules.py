@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
         "codex.approvals.running_items", "transcript.events",
         # What an approval shows is told like everything else that a session tells.
-        "mapping.events",
+        "mapping.content", "mapping.events",
     },
     "mapping": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "codex.approvals.grants", "codex.approvals.refusals", "codex.approvals.running_items",
         "codex.threads.opening", "transcript.events",
         # What an approval and the item it asks about show is the same text, made the same way.
-        "routing.changes", "routing.content", "routing.display", "routing.hunks",
+        "routing.changes", "routing.display",
         "transcript.secrets",
     },
     "bridge": {

@@ -21,7 +21,7 @@ from codex_acp.codex.approvals.grants import (
     digest_of,
 )
 from codex_acp.codex.approvals.real_paths import too_late
-from codex_acp.mapping.events.session_events import tool_call_id
+from codex_acp.mapping.events import tool_call_id
 from codex_acp.mapping.v1.updates import permission_call
 from codex_acp.routing.approvals import choices, identity_of
 from codex_acp.routing.changes import Looks

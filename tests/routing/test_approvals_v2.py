@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from codex_acp.mapping.events.permissions import PermissionQuestion
-from codex_acp.mapping.v2.permissions import permission_request
+from codex_acp.mapping.events import PermissionQuestion
+from codex_acp.mapping.v2.updates import permission_request
 from codex_acp.routing.approvals import choices, command_of, reason_shown
 from codex_acp.wire.codec import encode
 from tests.support.routing_samples import approval_route, command, request, running

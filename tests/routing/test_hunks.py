@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.routing.hunks import applied, first_changed_line, parse_hunks, reversed_hunks
+from codex_acp.routing.changes import applied, first_changed_line, parse_hunks, reversed_hunks
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "", " ", "-x", "+y", "@@ -1 +1 @@", "\r", "\\ z"])).map(
     "\n".join

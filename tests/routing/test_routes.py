@@ -22,8 +22,8 @@ from codex_acp.codex.approvals.classify import (
 )
 from codex_acp.codex.approvals.grants import allows
 from codex_acp.codex.approvals.running_items import Items
-from codex_acp.mapping.events.permissions import PermissionQuestion
-from codex_acp.mapping.v1.permissions import permission_request
+from codex_acp.mapping.events import PermissionQuestion
+from codex_acp.mapping.v1.updates import permission_request
 from codex_acp.routing._generated.rows import TAKES
 from codex_acp.routing.approvals import choices
 from codex_acp.routing.catalogue import as_json, as_markdown, catalogue

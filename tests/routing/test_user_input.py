@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from codex_acp.acp.form_answers import InvalidContent
 from codex_acp.routing.display import is_plain
+from codex_acp.routing.elicitations import UserInputForm, user_input_answers, user_input_form
 from codex_acp.routing.forms import Unrepresentable
-from codex_acp.routing.user_input import UserInputForm, user_input_answers, user_input_form
 from codex_acp.wire.codec import encode
 from tests.routing.form_samples import params, question, written
 

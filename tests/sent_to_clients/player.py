@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
-from codex_acp.mapping.session.sub_agents import named_by
+from codex_acp.mapping.sub_agents import named_by
 from tests.sent_to_clients.codex import PlayedCodex
 from tests.sent_to_clients.conversation import Conversation, Json
 from tests.sent_to_clients.stage import MAIN, Stage

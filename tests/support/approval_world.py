@@ -21,7 +21,7 @@ from codex_acp.adapter.server.request_intake import RequestIntake
 from codex_acp.adapter.server_requests import ServerRequestRunner
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.errors import TransportError
-from codex_acp.mapping.events.session_events import tool_call_id
+from codex_acp.mapping.events import tool_call_id
 from codex_acp.routing.route import RoutingContext
 from codex_acp.transcript.log import Transcript
 from codex_acp.transport.memory import MemoryLink, memory_pair

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.config.options import ConfigView
-from codex_acp.mapping.config.values import (
+from codex_acp.mapping.options import ConfigView
+from codex_acp.mapping.settings import (
     Access,
     Catalogue,
     collaborations_of,

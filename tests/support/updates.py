@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
-from codex_acp.mapping.events.session_events import SessionEvent, SessionEvents
+from codex_acp.mapping.events import SessionEvent, SessionEvents
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored

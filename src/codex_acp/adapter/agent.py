@@ -27,8 +27,8 @@ from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
 from codex_acp.adapter.side_tasks import guarded
-from codex_acp.mapping.agent.handshake import codex_client_info
-from codex_acp.mapping.session.setup import canonical_id
+from codex_acp.mapping.agent import codex_client_info
+from codex_acp.mapping.session_setup import canonical_id
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.session_services import SessionServices
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.agent.auth_methods import LoginWays
-    from codex_acp.mapping.config.options import Option
-    from codex_acp.mapping.events.content import Block
-    from codex_acp.mapping.events.session_events import Command, StateChanged
+    from codex_acp.mapping.agent import LoginWays
+    from codex_acp.mapping.content import Block
+    from codex_acp.mapping.events import Command, StateChanged
+    from codex_acp.mapping.options import Option
     from codex_acp.wire.registry import ModelRegistry
 
 

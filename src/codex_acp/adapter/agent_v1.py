@@ -13,8 +13,8 @@ from codex_acp.acp.dialects import Handlers
 from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.jsonrpc.encode import encode_json
-from codex_acp.mapping.agent.handshake import initialize_result, is_simple
-from codex_acp.mapping.session.setup import simple_thread_params
+from codex_acp.mapping.agent import initialize_result, is_simple
+from codex_acp.mapping.session_setup import simple_thread_params
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.dialects.requests import Json
     from codex_acp.adapter.prompts.early_turn import BeginPrompt
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
-    from codex_acp.mapping.events.content import TextBlock
+    from codex_acp.mapping.content import TextBlock
 
 VERSION: Final = 1
 
@@ -167,7 +167,7 @@ class AgentInV1(CommonMethods):
 
     async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> Any:
         """Set an option of a session, as `Config.set_config_option` does."""
-        from codex_acp.mapping.config.options import written
+        from codex_acp.mapping.options import written
 
         session_id, config_id = request.session_id, request.config_id
         options = await self._agent.set_config_option(session_id, config_id, request.value)
@@ -177,8 +177,7 @@ class AgentInV1(CommonMethods):
 
     async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
         """Run a prompt, as `Session.prompt` does; -32002 for a session that is not open here."""
-        from codex_acp.mapping.v1.content import blocks_of
-        from codex_acp.mapping.v1.prompts import prompt_response
+        from codex_acp.mapping.v1.content import blocks_of, prompt_response
 
         done = await self._agent.run_prompt(request.session_id, blocks_of(request.prompt))
         return prompt_response(*done)
@@ -187,7 +186,7 @@ class AgentInV1(CommonMethods):
         self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
     ) -> EncodedJson:
         early = await begin(None)
-        from codex_acp.mapping.v1.prompts import prompt_response
+        from codex_acp.mapping.v1.content import prompt_response
         from codex_acp.wire.codec import encode
 
         done = await self._own.run_prompt(session_id, message, early=early)

@@ -21,9 +21,9 @@ from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
-from codex_acp.mapping.session.setup import simple_thread_params
+from codex_acp.mapping.session_setup import simple_thread_params
 from codex_acp.mapping.v2 import handshake
-from codex_acp.mapping.v2.offers import command, option
+from codex_acp.mapping.v2.handshake import command, option
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.prompts.early_turn import BeginPrompt
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
-    from codex_acp.mapping.events.content import Block, TextBlock
+    from codex_acp.mapping.content import Block, TextBlock
 
 COMMANDS_SECONDS: Final = 0.1
 """How much longer an answer may take for the list of commands; what comes later is an update."""
@@ -167,7 +167,7 @@ class AgentInV2(CommonMethods):
     async def resume_session(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
         """Resume a session, as `SessionMethods.load` does and `.resume`; the state is told behind
         the history."""
-        from codex_acp.mapping.v2.requests import wants_history
+        from codex_acp.mapping.v2.content import wants_history
 
         if wants_history(request):
             await self._agent.load_session(request)
@@ -203,7 +203,7 @@ class AgentInV2(CommonMethods):
 
     async def session_status(self, request: v2.SessionStatusRequest) -> v2.SessionStatusResponse:
         """Tell what a session is doing, as `SessionArchive.status` does."""
-        from codex_acp.mapping.session.states import state_of
+        from codex_acp.mapping.session import state_of
 
         state = await self._agent.archive.status(request.session_id)
         answer: Json = {"status": "saved"}
@@ -228,7 +228,7 @@ class AgentInV2(CommonMethods):
         self, request: v2.SetSessionConfigOptionRequest
     ) -> v2.SetSessionConfigOptionResponse:
         """Set an option of a session, as `Config.set_config_option` does."""
-        from codex_acp.mapping.v2.requests import option_and_value
+        from codex_acp.mapping.v2.content import option_and_value
 
         options = await self._agent.set_config_option(*option_and_value(request))
         answer = {"configOptions": [option(each) for each in options]}
@@ -242,7 +242,7 @@ class AgentInV2(CommonMethods):
 
         Raises RpcError as `Session.prompt` until then; -32800 for one that was cancelled before.
         """
-        from codex_acp.mapping.v2.requests import blocks_of
+        from codex_acp.mapping.v2.content import blocks_of
 
         blocks = blocks_of(request.prompt)
         answer = {"messageId": await self._message_id(request.session_id, blocks)}

@@ -24,7 +24,7 @@ from codex_acp.codex._generated import models
 from codex_acp.codex._generated.models import GetAccountParams
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS
-from codex_acp.mapping.agent.auth_methods import (
+from codex_acp.mapping.agent import (
     ALIASES,
     API_KEY,
     API_KEY_VARIABLES,
@@ -33,10 +33,13 @@ from codex_acp.mapping.agent.auth_methods import (
     DEVICE_CODE_ARGS,
     GATEWAY,
     LOGIN_ARGS,
+    NOT_REQUIRED,
     TERMINAL,
+    UNKNOWN,
+    AuthStatus,
+    auth_status,
 )
-from codex_acp.mapping.agent.auth_status import NOT_REQUIRED, UNKNOWN, AuthStatus, auth_status
-from codex_acp.mapping.session.setup import API_TYPE, PROVIDER, gateway_of, native_base_url
+from codex_acp.mapping.session_setup import API_TYPE, PROVIDER, gateway_of, native_base_url
 from codex_acp.transcript.given_values import secrets_in
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.transport.shielding import shielded
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.session.setup import Gateway
+    from codex_acp.mapping.session_setup import Gateway
 
     End = asyncio.Future[str | None]
     """Done when a login has ended: None for success, else why not."""

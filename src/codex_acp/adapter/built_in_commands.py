@@ -1,6 +1,6 @@
 """Carries out the built-in slash commands of a session.
 
-Loaded when one was typed, not before. Which commands there are is `mapping.prompt.commands`'. git
+Loaded when one was typed, not before. Which commands there are is `mapping.commands`'. git
 runs inside Codex's sandbox, read-only: the folder's own configuration can name programs that git
 would start.
 """
@@ -27,8 +27,8 @@ from codex_acp.codex.connection.calls import all_pages
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
-from codex_acp.mapping.prompt import commands
-from codex_acp.mapping.prompt.commands import (
+from codex_acp.mapping import commands
+from codex_acp.mapping.commands import (
     DIFF_LIMIT,
     INIT_PROMPT,
     RECONNECT,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import SessionEvent
+    from codex_acp.mapping.events import SessionEvent
 
 
 class Client:

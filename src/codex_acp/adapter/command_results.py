@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.codex._generated.models import UserInput
-    from codex_acp.mapping.events.content import Block
-    from codex_acp.mapping.prompt.commands import Fact
+    from codex_acp.mapping.commands import Fact
+    from codex_acp.mapping.content import Block
     from codex_acp.wire.model import WireModel
 
 

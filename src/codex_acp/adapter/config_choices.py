@@ -16,7 +16,7 @@ from codex_acp.codex.threads.opening import configured_choice
 from codex_acp.codex.threads.trust import undecided_root
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
-from codex_acp.mapping.config.values import (
+from codex_acp.mapping.settings import (
     Catalogue,
     collaborations_of,
     models_of,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config.values import Choice, Collaboration, Model
+    from codex_acp.mapping.settings import Choice, Collaboration, Model
 
 
 logger = logging.getLogger(__name__)

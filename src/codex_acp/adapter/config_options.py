@@ -26,11 +26,10 @@ from codex_acp.jsonrpc.message import (
     RESOURCE_NOT_FOUND,
     JsonValue,
 )
-from codex_acp.mapping.config.changes import applied, difference, meets
-from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
-from codex_acp.mapping.config.modes import CONFIGURED, configured_access, described
-from codex_acp.mapping.config.options import (
+from codex_acp.mapping.events import ModeChanged, OptionsChanged, SessionEvent
+from codex_acp.mapping.options import (
     COLLABORATION,
+    CONFIGURED,
     DEFAULT,
     MODE,
     PLAN,
@@ -38,19 +37,26 @@ from codex_acp.mapping.config.options import (
     TRUSTED,
     ConfigView,
     Option,
+    checked_mode,
+    checked_value,
+    choice_patch,
+    configured_access,
+    described,
     mode_of,
     mode_state,
     options_of,
     written,
 )
-from codex_acp.mapping.config.values import (
+from codex_acp.mapping.settings import (
     Access,
     Settings,
+    applied,
+    difference,
+    meets,
     settings_of_thread,
     settings_of_update,
     text_of,
 )
-from codex_acp.mapping.events.session_events import ModeChanged, OptionsChanged, SessionEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

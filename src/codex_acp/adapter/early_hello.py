@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from codex_acp.acp.negotiation import initialize_params
 from codex_acp.codex.connection.handshake import Hello
-from codex_acp.mapping.agent.handshake import codex_client_info, is_simple
-from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
+from codex_acp.mapping.agent import UNWANTED_NOTIFICATIONS, codex_client_info, is_simple
 
 if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess

@@ -13,7 +13,7 @@ from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.shared_calls import login_is_missing
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, JsonValue
-from codex_acp.mapping.agent.auth_methods import LoginWays
+from codex_acp.mapping.agent import LoginWays
 from codex_acp.transport.orphans import sparing
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from codex_acp._last_ones import LastOnes
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.encode import notification_head
 from codex_acp.jsonrpc.message import EncodedJson
-from codex_acp.mapping.events.session_events import TextChunk, ThoughtChunk, ToolCallChanged, given
+from codex_acp.mapping.events import TextChunk, ThoughtChunk, ToolCallChanged, given
 from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.mapping.events.session_events import SessionEvent
+    from codex_acp.mapping.events import SessionEvent
 
 logger = logging.getLogger(__name__)
 

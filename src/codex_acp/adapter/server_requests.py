@@ -32,14 +32,13 @@ from codex_acp.codex.approvals.actions import (
 )
 from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsApproval, classify
 from codex_acp.errors import CodexAcpError, RpcError
-from codex_acp.mapping.calls.item_calls import wanted_of_changes
-from codex_acp.mapping.events.permissions import PermissionQuestion
-from codex_acp.mapping.events.session_events import tool_call_id
-from codex_acp.mapping.prompt.message import replies_text
+from codex_acp.mapping.events import PermissionQuestion, tool_call_id
+from codex_acp.mapping.item_calls import wanted_of_changes
+from codex_acp.mapping.prompt import replies_text
 from codex_acp.routing import records
 from codex_acp.routing.approvals import command_of, reason_shown
-from codex_acp.routing.async_questions import async_questions
 from codex_acp.routing.display import shortened, visible
+from codex_acp.routing.elicitations import async_questions
 from codex_acp.routing.ledger import (
     Failed,
     FailedClosed,
@@ -53,7 +52,7 @@ from codex_acp.routing.route import (
     RoutingContext,
     asking_thread,
 )
-from codex_acp.routing.table import route
+from codex_acp.routing.table import async_form, route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -67,8 +66,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.routing.changes import Looks
+    from codex_acp.routing.elicitations import AsyncQuestions
     from codex_acp.routing.ledger import Answer, LedgerEntry, Settlement
-    from codex_acp.routing.route import AsyncQuestions
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
 
@@ -188,11 +187,9 @@ class ServerRequestRunner:
         self, questions: AsyncQuestions
     ) -> models.ToolRequestUserInputResponse | None:
         """Ask what no request of Codex waits for; None: it was not asked."""
-        from codex_acp.routing.async_questions import form_of
-
         thread_id, turn_id = questions.params.thread_id, questions.params.turn_id
         await self.caught_up(self._items.root_of(thread_id))
-        routed = form_of(questions, self._context(thread_id))
+        routed = async_form(questions, self._context(thread_id))
         if routed is None or self._too_late(routed):
             return None
         if not self._items.is_running(thread_id, turn_id):

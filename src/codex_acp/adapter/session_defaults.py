@@ -71,7 +71,7 @@ def with_value(
 
 def known_mode(text: str) -> str | None:
     """The mode that a name means, ours or the official adapter's; None: there is none."""
-    from codex_acp.mapping.config.modes import PROFILE_PREFIX, fixed_modes
+    from codex_acp.mapping.options import PROFILE_PREFIX, fixed_modes
 
     if text.startswith(_PROFILE):
         text = PROFILE_PREFIX + text.removeprefix(_PROFILE)
@@ -84,7 +84,7 @@ def known_mode(text: str) -> str | None:
 def gateway_problem(meta: dict[str, Any] | None) -> str | None:
     """Return what is wrong with ``_meta.gateway`` of a login; None: nothing."""
     from codex_acp.errors import RpcError
-    from codex_acp.mapping.session.setup import gateway_of
+    from codex_acp.mapping.session_setup import gateway_of
 
     settings = object_at(meta, "gateway")
     try:

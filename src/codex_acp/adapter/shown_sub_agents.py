@@ -20,7 +20,7 @@ from codex_acp.codex._generated import models
 from codex_acp.codex._generated.notifications import ItemCompletedEvent
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     PromptFailure,
     SessionEvent,
     StateChanged,
@@ -29,15 +29,15 @@ from codex_acp.mapping.events.session_events import (
 )
 from codex_acp.mapping.items import whole_item
 from codex_acp.mapping.messages import said
-from codex_acp.mapping.session.states import end_of_turn
-from codex_acp.mapping.session.sub_agents import (
+from codex_acp.mapping.session import end_of_turn
+from codex_acp.mapping.state import SessionState, SubAgent
+from codex_acp.mapping.sub_agents import (
     MAX_SHOWN,
     MORE_THAN_SHOWN,
     SubAgentNotes,
     named_by,
     told_in_child,
 )
-from codex_acp.mapping.state import SessionState, SubAgent
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import Activity, PromptEnd, SessionEvents
+    from codex_acp.mapping.events import Activity, PromptEnd, SessionEvents
 
     Names = Callable[[str, str, JsonValue], None]
     """Is given all that is said of a thread: an item may name another sub-agent."""

@@ -1,7 +1,7 @@
 """Finds the slash command that a prompt of a session is, and lists the commands for its client.
 
 Owns the session's list of prompt files and skills. The built-in commands are carried out in
-`built_in_commands`; their words are `mapping.prompt.commands`'; `Session` runs the result.
+`built_in_commands`; their words are `mapping.commands`'; `Session` runs the result.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.adapter.side_tasks import in_thread
 from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError
-from codex_acp.mapping.events.content import Block, TextBlock
-from codex_acp.mapping.prompt import commands as names
-from codex_acp.mapping.prompt.commands import UserPrompt, user_prompt
-from codex_acp.mapping.prompt.message import user_input
+from codex_acp.mapping import commands as names
+from codex_acp.mapping.commands import UserPrompt, user_prompt
+from codex_acp.mapping.content import Block, TextBlock
+from codex_acp.mapping.prompt import user_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.built_in_commands import CommandRuns
     from codex_acp.adapter.command_results import Command, SessionAccess
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.mapping.events.content import Block
-    from codex_acp.mapping.events.session_events import CommandsChanged
-    from codex_acp.mapping.prompt.commands import Typed, UserPrompt
+    from codex_acp.mapping.commands import Typed, UserPrompt
+    from codex_acp.mapping.content import Block
+    from codex_acp.mapping.events import CommandsChanged
 
 logger = logging.getLogger(__name__)
 

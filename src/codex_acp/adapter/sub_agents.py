@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from codex_acp._json import text_at, value_at
 from codex_acp.adapter.prompts.turn_events import item_of
-from codex_acp.mapping.events.session_events import StateChanged
-from codex_acp.mapping.session.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, NAMING, named_by
+from codex_acp.mapping.events import StateChanged
 from codex_acp.mapping.state import SessionState, SubAgent
+from codex_acp.mapping.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, NAMING, named_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from codex_acp.adapter.shown_sub_agents import NotesOutlet, SubAgentSink
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import SessionEvent
-    from codex_acp.mapping.session.sub_agents import SubAgentNotes
+    from codex_acp.mapping.events import SessionEvent
+    from codex_acp.mapping.sub_agents import SubAgentNotes
 
 
 class SubAgents:
@@ -206,7 +206,7 @@ class SubAgents:
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
         """Where its lines go: the session's own tool call that started it, or the one above it."""
         from codex_acp.adapter.shown_sub_agents import NotesOutlet
-        from codex_acp.mapping.session.sub_agents import SubAgentNotes
+        from codex_acp.mapping.sub_agents import SubAgentNotes
 
         while agent.parent_id in self._state.sub_agents:
             agent = self._state.sub_agents[agent.parent_id]

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from codex_acp.bridge.values import Told as Told
     from codex_acp.codex.approvals.actions import PathLook as PathLook
     from codex_acp.codex.approvals.real_paths import look_at as look_at
-    from codex_acp.mapping.events.session_events import PromptFailure as PromptFailure
-    from codex_acp.mapping.events.session_events import PromptStop as PromptStop
+    from codex_acp.mapping.events import PromptFailure as PromptFailure
+    from codex_acp.mapping.events import PromptStop as PromptStop
 else:
     __all__, __getattr__, __dir__ = lazy(
         __name__,
@@ -46,6 +46,6 @@ else:
             "values": "Approval Decline Elicitation Reply Route RunningTurn Told",
             "codex_acp.codex.approvals.actions": "PathLook",
             "codex_acp.codex.approvals.real_paths": "look_at",
-            "codex_acp.mapping.session.states": "PromptFailure PromptStop",
+            "codex_acp.mapping.session": "PromptFailure PromptStop",
         },
     )

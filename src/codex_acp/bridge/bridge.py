@@ -35,12 +35,11 @@ from codex_acp.codex.approvals.actions import ALLOWED_IN_DOUBT, SHARED_ID, named
 from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsApproval, classify
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import InvalidPayload
-from codex_acp.mapping.calls.running_calls import announce, approval_settled, call_ended, flush_due
-from codex_acp.mapping.events.permissions import PermissionQuestion
-from codex_acp.mapping.events.session_events import StateChanged, tool_call_id
+from codex_acp.mapping.events import PermissionQuestion, StateChanged, tool_call_id
 from codex_acp.mapping.messages import said
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, WITHOUT_SECRETS
-from codex_acp.mapping.session.states import end_of_turn
+from codex_acp.mapping.running_calls import announce, approval_settled, call_ended, flush_due
+from codex_acp.mapping.session import end_of_turn
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
 from codex_acp.routing import elicitations
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.actions import PathLook
     from codex_acp.jsonrpc.message import JsonValue, RequestId
-    from codex_acp.mapping.events.session_events import SessionEvent, SessionEvents
+    from codex_acp.mapping.events import SessionEvent, SessionEvents
     from codex_acp.routing.ledger import Answer, Settlement
 
     Response: TypeAlias = (

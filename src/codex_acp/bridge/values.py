@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.jsonrpc.message import JsonValue, RequestId
-    from codex_acp.mapping.events.permissions import PermissionQuestion
-    from codex_acp.mapping.events.session_events import PromptEnd, SessionEvent
+    from codex_acp.mapping.events import PermissionQuestion, PromptEnd, SessionEvent
     from codex_acp.routing import route as routes
     from codex_acp.routing.ledger import LedgerEntry
     from codex_acp.wire.model import WireModel
@@ -91,13 +90,13 @@ class Approval:
 
     def v1(self) -> v1.RequestPermissionRequest:
         """Return the request for a client of ACP v1."""
-        from codex_acp.mapping.v1.permissions import permission_request
+        from codex_acp.mapping.v1.updates import permission_request
 
         return permission_request(self._question)
 
     def v2(self) -> v2.RequestPermissionRequest:
         """Return the request for a client of ACP v2."""
-        from codex_acp.mapping.v2.permissions import permission_request
+        from codex_acp.mapping.v2.updates import permission_request
 
         return permission_request(self._question)
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from codex_acp.mapping.events.permissions import PermissionOption, PermissionQuestion
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     CompactionChanged,
     Notice,
+    PermissionOption,
+    PermissionQuestion,
     PlanChanged,
     PlanStep,
     SessionEvents,
@@ -23,16 +24,16 @@ from codex_acp.mapping.events.session_events import (
     UserMessage,
     tool_call_id,
 )
-from codex_acp.mapping.prompt.message import content_block
-from codex_acp.mapping.streamed_text import SentThought, add_piece, left_to_send
-from codex_acp.routing.content import code_content
+from codex_acp.mapping.prompt import content_block
+from codex_acp.mapping.state import SentThought, add_piece, left_to_send
+from codex_acp.routing.changes import code_content
 from codex_acp.routing.display import TITLE_LIMIT, shortened, still_visible
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
     from codex_acp.codex._generated.models import ContextCompactionThreadItem
-    from codex_acp.mapping.events.session_events import (
+    from codex_acp.mapping.events import (
         CallStatus,
         SessionEvent,
         SessionEvents,

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
-from codex_acp.mapping import items, messages, reviews
-from codex_acp.mapping.calls import running_calls
-from codex_acp.mapping.session import info, states
+from codex_acp.mapping import items, messages, running_calls, session
+from codex_acp.mapping.agent import UNWANTED_NOTIFICATIONS
 from codex_acp.mapping.step import Ignored
-from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
 from codex_acp.transcript.secrets import scrub_json, without_told
 from codex_acp.wire.registry import require_rows
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping._generated.notifications import NotificationHandlers
-    from codex_acp.mapping.events.session_events import SessionEvents
+    from codex_acp.mapping.events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 _SESSION = Ignored("for the adapter's own bookkeeping; nothing to show")
@@ -33,41 +31,41 @@ _COMMANDS = Ignored("the session's commands in adapter/ are listed anew")
 _OPTIONS = Ignored("the session's config options in adapter/ are made anew")
 _LOGIN = Ignored("the login in adapter/ waits for it")
 _NEVER_SENT = Ignored("deprecated: the diffs of a file change hold all of it")
-_UNWANTED = Ignored("Codex is asked not to send it: see mapping/unwanted.py")
+_UNWANTED = Ignored("Codex is asked not to send it: see mapping/agent.py")
 
 NOTIFICATION_HANDLERS: NotificationHandlers = {
-    "error": states.error,
+    "error": session.error,
     "thread/started": _SESSION,
     "thread/status/changed": _STATUS,
     "thread/readState/changed": _UNWANTED,
-    "thread/archived": info.thread_archived,
-    "thread/deleted": info.thread_deleted,
-    "thread/unarchived": info.thread_unarchived,
+    "thread/archived": session.thread_archived,
+    "thread/deleted": session.thread_deleted,
+    "thread/unarchived": session.thread_unarchived,
     "thread/closed": _STATUS,
-    "thread/reverted": info.thread_reverted,
+    "thread/reverted": session.thread_reverted,
     "skills/changed": _COMMANDS,
-    "thread/name/updated": info.thread_name_updated,
+    "thread/name/updated": session.thread_name_updated,
     "thread/section/changed": _UNWANTED,
     "thread/attachment/updated": _UNWANTED,
-    "thread/goal/updated": info.goal_updated,
+    "thread/goal/updated": session.goal_updated,
     "thread/prediction/updated": _UNWANTED,
-    "thread/goal/cleared": info.goal_cleared,
+    "thread/goal/cleared": session.goal_cleared,
     "thread/queue/changed": _UNWANTED,
     "project/changed": _UNWANTED,
     "thread/project/updated": _UNWANTED,
     "thread/environment/connected": _UNWANTED,
     "thread/environment/disconnected": _UNWANTED,
     "thread/settings/updated": _OPTIONS,
-    "thread/tokenUsage/updated": states.token_usage_updated,
+    "thread/tokenUsage/updated": session.token_usage_updated,
     "turn/started": _SESSION,
     "hook/started": _UNWANTED,
-    "turn/completed": states.turn_completed,
+    "turn/completed": session.turn_completed,
     "hook/completed": messages.hook_completed,
     "turn/diff/updated": _UNWANTED,
     "turn/plan/updated": messages.plan_updated,
     "item/started": items.item_started,
-    "item/autoApprovalReview/started": reviews.approval_review_started,
-    "item/autoApprovalReview/completed": reviews.approval_review_completed,
+    "item/autoApprovalReview/started": items.approval_review_started,
+    "item/autoApprovalReview/completed": items.approval_review_completed,
     "autoApprovalReview/strictReviewRequired": messages.strict_review_required,
     "item/completed": items.item_completed,
     "item/agentMessage/delta": messages.agent_message_delta,
@@ -86,7 +84,7 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "mcpServer/event/stream/notification": _UNWANTED,
     "account/updated": _LOGIN,
     "account/gatewayOAuth/changed": _UNWANTED,
-    "account/rateLimits/updated": states.rate_limits_updated,
+    "account/rateLimits/updated": session.rate_limits_updated,
     "app/list/updated": _UNWANTED,
     "remoteControl/status/changed": _UNWANTED,
     "externalAgentConfig/import/progress": _UNWANTED,

@@ -1,7 +1,8 @@
 """Define what the mapping remembers of a session between two notifications.
 
 Only the functions of the mapping change it, in place. The same notifications at the same times in
-the same order always give the same state and the same updates.
+the same order always give the same state and the same updates. Codex streams an item's text as
+deltas and then sends the item whole, which is what counts: a `StreamedText` tracks the difference.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from codex_acp.acp.capabilities import ClientFeatures
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
-    from codex_acp.mapping.calls.call import OpenCall
-    from codex_acp.mapping.events.session_events import RateLimit
-    from codex_acp.mapping.streamed_text import SentThought
+    from codex_acp.mapping.call import OpenCall
+    from codex_acp.mapping.events import RateLimit
     from codex_acp.routing.changes import Looks
+
 
 MAX_SAID: Final = 256
 """Lines remembered so that they are not repeated: a session has few, a hostile server many."""
@@ -77,7 +78,7 @@ class SessionState:
     """The review that was shown last in this turn; Codex sends it as a message, too."""
 
     total_usage: models.TokenUsageBreakdown | None = None
-    """Tokens of the whole thread, as Codex counted them last; see `mapping.session.states`."""
+    """Tokens of the whole thread, as Codex counted them last; see `mapping.session`."""
 
     context_usage: tuple[int, int] | None = None
     """Tokens in the context and its size, as they were sent last."""
@@ -145,3 +146,48 @@ class SubAgent:
     def ended(self, turn_id: str | None) -> None:
         """Note that a turn has ended."""
         self.turn_id, self.last_turn = None, turn_id
+
+
+MAX_PIECES: Final = 1024
+"""Each is an object of its own, ten times as large as its text."""
+
+CHARACTERS_A_PIECE: Final = 64
+"""So many joined already allow one more: then joining costs the same for each, however long."""
+
+
+@record
+class SentThought:
+    """Parts of one reasoning item that were sent."""
+
+    raw: bool
+    """Whether it is the model's raw reasoning, and not its summary."""
+
+    part: int
+    """The number of the part that was sent last."""
+
+    pieces: list[str] = field(default_factory=list)
+    """The text, as it was sent."""
+
+
+def add_piece(pieces: list[str], piece: str) -> None:
+    """Remember that a piece was sent."""
+    if len(pieces) >= MAX_PIECES and len(pieces) >= len(pieces[0]) // CHARACTERS_A_PIECE:
+        pieces[:] = ("".join(pieces),)
+    pieces.append(piece)
+
+
+def left_to_send(pieces: list[str], item_id: str, whole: str) -> tuple[str, str] | None:
+    """The message id and the text that complete what ``pieces`` have said; None: nothing does.
+
+    A whole that says something else is a message of its own: appended to the other it would make
+    no sense. One that differs in blank space only, or is the beginning of what was sent, adds
+    nothing. From then on ``pieces`` are the whole, so that it is never sent twice.
+    """
+    sent = "".join(pieces)
+    pieces[:] = (whole,)
+    if whole.startswith(sent):
+        rest = whole[len(sent) :]
+        return (item_id, rest) if rest else None
+    if sent.startswith(whole) or sent.split() == whole.split():
+        return None
+    return f"{item_id}:completed", whole

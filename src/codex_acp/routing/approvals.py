@@ -39,18 +39,25 @@ from codex_acp.codex.approvals.grants import (
     allows,
     arguments_of,
 )
-from codex_acp.mapping.events.content import CallContent, Location
-from codex_acp.mapping.events.permissions import CommandSubject, OptionKind, PermissionOption
-from codex_acp.mapping.events.session_events import CallKind, ToolCallChanged
+from codex_acp.mapping.content import CallContent, Location
+from codex_acp.mapping.events import (
+    CallKind,
+    CommandSubject,
+    OptionKind,
+    PermissionOption,
+    ToolCallChanged,
+)
 from codex_acp.routing.changes import (
+    CONTENT_LIMIT,
     Change,
     changes_title,
+    code_content,
     place_lines,
     place_notes,
     real_paths,
     shown_path,
+    text_content,
 )
-from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import (
     TITLE_LIMIT,
     code_span,

@@ -1,25 +1,48 @@
-"""PURE: what is asked of a person as an elicitation, and the one reply that follows (contract 2).
+"""PURE: ask a person for input as an elicitation, and make the one reply that follows (contract 2).
 
-Owns the request that goes to the client, the reply that goes to Codex, and the words around both.
-Must not know approvals: nothing here can make an accepting approval reply (2.3), and a request
-that claims to be an approval is never made into an elicitation (2.2). ``_meta`` of an answer is
-dropped: persistence belongs to approvals (2.6).
-
+Owns the request that goes to the client, the reply that goes to Codex, the words around both, and
+whether this client can be asked at all (2.2, 2.4). Must not know approvals: nothing here can make
+an accepting approval reply (2.3), and a request that claims to be an approval is never made into an
+elicitation (2.2). ``_meta`` of an answer is dropped: persistence belongs to approvals (2.6).
 Both versions of ACP write elicitations alike, so they are plain JSON here.
 
-Sources: ``CreateElicitationRequest`` of ``schema/acp``, ``McpServerElicitationRequestResponse`` and
-``ToolRequestUserInputResponse`` of ``schema/codex``.
+The questions of ``item/tool/requestUserInput`` are the model's. A question with options becomes a
+choice of their labels; with ``isOther`` also a text field beside it, whose name no question has. A
+question without options becomes a text field. A choice without such a text field is required;
+everything else may be left empty. A form must not ask for secrets (2.5), so one ``isSecret``
+question makes the whole request `Unrepresentable`. A message of the model can ask such questions
+without waiting for an answer (`AsyncQuestions`): they are an item and not a request, so nothing is
+declined where they cannot be asked; the message shows them, and a prompt answers them as well.
+
+Sources: ``CreateElicitationRequest`` of ``schema/acp``; ``McpServerElicitationRequestResponse``,
+``ToolRequestUserInputParams`` and ``ToolRequestUserInputResponse`` of ``schema/codex``.
 """
 
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, assert_never, final
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    assert_never,
+    final,
+)
 
 from codex_acp._urls import AllowedUrl, RefusedUrl, allowed_url
-from codex_acp.acp.form_answers import InvalidContent, validate
+from codex_acp.acp.form_answers import InvalidContent, too_large, validate
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals.classify import APPROVAL_QUESTION
+from codex_acp.codex.approvals.classify import (
+    APPROVAL_QUESTION,
+    ElicitationRequest,
+    McpForm,
+    McpUrl,
+    UserInput,
+)
 from codex_acp.errors import MisuseError
 from codex_acp.routing.display import (
     inline,
@@ -29,12 +52,140 @@ from codex_acp.routing.display import (
     shortened,
     visible,
 )
-from codex_acp.routing.form_losses import field_label
-from codex_acp.routing.forms import AcpForm, Unrepresentable, acp_form, acp_form_of_json
-from codex_acp.routing.user_input import UserInputForm, user_input_answers, user_input_form
+from codex_acp.routing.forms import (
+    AcpForm,
+    FormChoice,
+    Unrepresentable,
+    acp_form,
+    acp_form_of_json,
+    distinct,
+    enum_options,
+    field_label,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.acp.form_answers import Field, Form
+
+
+_OTHER: Final = "_other"
+"""Suffix to a question's id, for the name of its text field."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFields:
+    """The fields of the form that hold the answer to one question."""
+
+    id: str
+    choice: str | None
+    """The field for one of the labels; None: free words only."""
+    text: str | None
+    """The field for the person's own words; None: labels only."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserInputForm:
+    """Questions that ACP can carry as a form."""
+
+    schema: Form
+    """Sent with ``elicitation/create``; the answer is checked against it."""
+    questions: tuple[QuestionFields, ...]
+    words: tuple[str, ...]
+    """The questions, as the model wrote them."""
+
+
+def user_input_form(params: models.ToolRequestUserInputParams) -> UserInputForm | Unrepresentable:
+    """Return the questions as a form, or why ACP cannot carry them."""
+    questions = params.questions
+    if not questions:
+        return Unrepresentable("it asks no question")
+    for question in questions:
+        if question.is_secret:
+            label = field_label(question.id)
+            return Unrepresentable(
+                f"its question {label} asks for a secret, which an ACP form must not"
+            )
+    ids = [question.id for question in questions]
+    if len(set(ids)) != len(ids):
+        return Unrepresentable("two of its questions have the same id")
+    fields: dict[str, Field] = {}
+    places: list[QuestionFields] = []
+    for question in questions:
+        options = _choices(question)
+        if options is None:
+            label = field_label(question.id)
+            return Unrepresentable(f"its question {label} offers one label with two meanings")
+        places.append(_add(question, options, fields, {*ids, *fields}))
+    required = [place.id for place in places if place.text is None]
+    schema: Form = {"type": "object", "properties": fields}
+    if required:
+        schema["required"] = required
+    reason = too_large(schema)
+    if reason is not None:
+        return Unrepresentable(reason)
+    return UserInputForm(schema, tuple(places), tuple(q.question for q in questions))
+
+
+def user_input_answers(
+    form: UserInputForm, content: Mapping[str, object] | None
+) -> models.ToolRequestUserInputResponse | InvalidContent:
+    """Return the content of an accepting answer in Codex's form.
+
+    Every question has an entry. It lists the chosen label, then the person's own words as typed:
+    both if both were given, so that nothing a person said is lost, and nothing if the question
+    was left empty. A text field that is empty says nothing.
+    """
+    checked = validate(form.schema, content)
+    if isinstance(checked, InvalidContent):
+        return checked
+    return models.ToolRequestUserInputResponse(
+        answers={
+            place.id: models.ToolRequestUserInputAnswer(answers=_said(place, checked.value))
+            for place in form.questions
+        }
+    )
+
+
+def _said(place: QuestionFields, value: Mapping[str, object]) -> list[str]:
+    """Return the chosen label and the person's own words, those that were given."""
+    choice = value.get(place.choice) if place.choice is not None else None
+    text = value.get(place.text) if place.text is not None else None
+    return [said for said in (choice, text or None) if isinstance(said, str)]
+
+
+def _choices(question: models.ToolRequestUserInputQuestion) -> tuple[FormChoice, ...] | None:
+    """Return the labels to choose from, none for free words; None: a label has two meanings."""
+    options = question.options or ()
+    return distinct(FormChoice(o.label, o.label, o.description or None) for o in options)
+
+
+def _add(
+    question: models.ToolRequestUserInputQuestion,
+    choices: tuple[FormChoice, ...],
+    fields: dict[str, Field],
+    taken: set[str],
+) -> QuestionFields:
+    """Add the fields of one question to the form."""
+    name, title = question.id, visible(question.header or question.id)
+    words = visible(question.question, multiline=True)
+    fields[name] = {"type": "string", "title": title, "description": words}
+    if choices:
+        fields[name]["oneOf"] = enum_options(choices)
+    if not choices:
+        return QuestionFields(name, None, name)
+    if not question.is_other:
+        return QuestionFields(name, name, None)
+    other = name + _OTHER
+    while other in taken:
+        other += "_"
+    fields[other] = {
+        "type": "string",
+        "title": f"{title} (other)",
+        "description": "Your own words, besides a choice or instead of one.",
+    }
+    return QuestionFields(name, name, other)
 
 
 _APPROVAL_KIND: Final = "codex_approval_kind"
@@ -269,3 +420,102 @@ def _made(
     problem: str | None = None,
 ) -> ElicitationReply:
     return ElicitationReply(result, how, problem, _SEAL)
+
+
+_WORDS = 300
+"""Characters of the asker's words that a reason repeats: enough to know what was wanted."""
+
+
+class Unaskable(NamedTuple):
+    """Why a person cannot be asked; one line for that person."""
+
+    reason: str
+
+
+def asked_of(
+    what: ElicitationRequest, client: ClientFeatures
+) -> FormElicitation | UrlElicitation | Unaskable:
+    """The elicitation for this client. Never another mode, never a permission request instead."""
+    match what:
+        case McpForm(params=params):
+            wanted = f"{server_name(params.server_name)} asks: {_words(params.message)}"
+            if not client.elicitation_form:
+                return Unaskable(f"this client cannot show forms. {wanted}")
+            return _or_reason(form_elicitation(params), wanted)
+        case McpUrl(params=params):
+            wanted = f"{server_name(params.server_name)} wants a page opened: {_words(params.url)}"
+            if not client.elicitation_url:
+                return Unaskable(f"this client cannot open pages for an agent. {wanted}")
+            return _or_reason(url_elicitation(params), wanted)
+        case UserInput(request=request):
+            questions = "; ".join(_words(q.question) for q in request.params.questions)
+            wanted = f"Codex asks: {questions}"
+            if not client.elicitation_form:
+                return Unaskable(f"this client cannot show forms. {wanted}")
+            return _or_reason(user_input_elicitation(request.params), wanted)
+        case _:
+            assert_never(what)
+
+
+def _or_reason(
+    made: FormElicitation | UrlElicitation | Unrepresentable | RefusedUrl, wanted: str
+) -> FormElicitation | UrlElicitation | Unaskable:
+    if isinstance(made, Unrepresentable | RefusedUrl):
+        return Unaskable(f"{made.reason}. {wanted}")
+    return made
+
+
+def _words(text: str) -> str:
+    return visible(shortened(text, _WORDS))
+
+
+# --- questions of a message, which nobody waits for ---------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncQuestions:
+    """Questions that a message of the model asks without waiting: an item of Codex, and no request.
+
+    ``id`` is the item's; ``params`` are those with which Codex would have asked for it.
+    """
+
+    method: ClassVar[Literal["item/completed"]] = "item/completed"
+    id: str
+    params: models.ToolRequestUserInputParams
+
+
+def async_questions(completed: models.ItemCompletedNotification) -> AsyncQuestions | None:
+    """Return the questions that a completed item asks so; None: it asks nothing."""
+    item = completed.item
+    if not isinstance(item, models.AgentMessageThreadItem) or item.delivery != "async":
+        return None
+    titles = [question.title for question in item.questions or ()]
+    if not titles:
+        return None
+    params = models.ToolRequestUserInputParams(
+        thread_id=completed.thread_id,
+        turn_id=completed.turn_id,
+        item_id=item.id,
+        is_blocking=False,
+        questions=[
+            _question(number, question, alone=len(titles) == 1)
+            for number, question in enumerate(item.questions or (), start=1)
+        ],
+    )
+    return AsyncQuestions(item.id, params)
+
+
+def _question(
+    number: int, question: models.AsyncUserInputQuestion, *, alone: bool
+) -> models.ToolRequestUserInputQuestion:
+    """Words of one's own are always an answer, as in Codex."""
+    labels = [label for label in question.options or () if label]
+    return models.ToolRequestUserInputQuestion(
+        id=f"question_{number}",
+        header="Question" if alone else f"Question {number}",
+        question=question.title,
+        is_other=bool(labels),
+        options=[
+            models.ToolRequestUserInputOption(label=label, description="") for label in labels
+        ],
+    )

@@ -6,6 +6,9 @@ for a ``pattern``, too, although ACP has it: the answer would have to be matched
 server's regular expression, in another dialect. Titles and descriptions are made visible
 (`codex_acp.routing.display`); values are never changed.
 
+MCP writes choices in six ways and ACP in two. A choice is its value and the words that a person
+sees for it (`FormChoice`), which the forms of the model's own questions use, too.
+
 Sources: ``McpElicitationSchema`` of ``schema/codex``, ``ElicitationSchema`` of ``schema/acp``.
 """
 
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from codex_acp.acp.form_answers import (
     MAX_CHOICES,
@@ -25,28 +28,187 @@ from codex_acp.acp.form_answers import (
 )
 from codex_acp.codex._generated import models
 from codex_acp.errors import InvalidPayload
-from codex_acp.routing.display import is_plain, visible
-from codex_acp.routing.form_choices import (
-    FormChoice,
-    MultiSelect,
-    SingleSelect,
-    choices_of,
-    distinct,
-    enum_options,
-)
-from codex_acp.routing.form_losses import (
-    LossError,
-    field_label,
-    no_more,
-    nothing_lost,
-    what_does_not_read,
-)
+from codex_acp.routing.display import is_plain, shortened, visible
 from codex_acp.wire.codec import decode
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
-    from codex_acp.acp.form_answers import Field, Form
-    from codex_acp.routing.form_choices import FormChoice, MultiSelect, SingleSelect
+    from collections.abc import Iterable
+
+    from codex_acp.acp.form_answers import Choice, Field, Form
+    from codex_acp.wire.model import WireModel
+
+
+SingleSelect: TypeAlias = (
+    models.McpElicitationUntitledSingleSelectEnumSchema
+    | models.McpElicitationTitledSingleSelectEnumSchema
+    | models.McpElicitationLegacyTitledEnumSchema
+)
+MultiSelect: TypeAlias = (
+    models.McpElicitationUntitledMultiSelectEnumSchema
+    | models.McpElicitationTitledMultiSelectEnumSchema
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FormChoice:
+    """One value to choose, the words for it, and what it means."""
+
+    const: str
+    title: str
+    description: str | None = None
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether the bare value would not show a person what it is."""
+        plain = self.title == self.const and is_plain(self.const)
+        return not plain or self.description is not None
+
+
+def choices_of(asked: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
+    """The choices in their order. A value without a name of its own is its own name."""
+    match asked:
+        case models.McpElicitationUntitledSingleSelectEnumSchema():
+            return tuple(FormChoice(value, value) for value in asked.enum)
+        case models.McpElicitationTitledSingleSelectEnumSchema():
+            return tuple(map(_titled, asked.one_of))
+        case models.McpElicitationLegacyTitledEnumSchema():
+            names = asked.enum_names or []
+            padded = [*names, *asked.enum[len(names) :]]
+            return tuple(map(FormChoice, asked.enum, padded))
+        case models.McpElicitationUntitledMultiSelectEnumSchema():
+            return tuple(FormChoice(value, value) for value in asked.items.enum)
+        case models.McpElicitationTitledMultiSelectEnumSchema():
+            return tuple(map(_titled, asked.items.any_of))
+        case _:
+            assert_never(asked)
+
+
+def distinct(choices: Iterable[FormChoice]) -> tuple[FormChoice, ...] | None:
+    """Choices without exact repetitions; None if one value has two sets of words: a person who
+    chose by the words could not be told from one who chose by the others.
+    """
+    found: dict[str, FormChoice] = {}
+    for choice in choices:
+        if found.setdefault(choice.const, choice) != choice:
+            return None
+    return tuple(found.values())
+
+
+def enum_options(choices: Iterable[FormChoice]) -> list[Choice]:
+    """Choices as ACP writes them: words made visible, values unchanged."""
+    return [_option(choice) for choice in choices]
+
+
+def _titled(option: models.McpElicitationConstOption) -> FormChoice:
+    description = (option.model_extra or {}).get("description")
+    return FormChoice(option.const, option.title, description)
+
+
+def _option(choice: FormChoice) -> Choice:
+    option: Choice = {"const": choice.const, "title": visible(choice.title)}
+    if choice.description is not None:
+        option["description"] = visible(choice.description, multiline=True)
+    return option
+
+
+_KEYWORDS: Final = frozenset(
+    {
+        "type", "title", "description", "default", "minimum", "maximum", "minLength", "maxLength",
+        "format", "enum", "enumNames", "oneOf", "items", "minItems", "maxItems", "uniqueItems",
+    }
+)  # fmt: skip
+"""All that `McpElicitationPrimitiveSchema` knows, and what is harmless."""
+
+
+MAX_LABEL: Final = 100
+"""Characters of a field's name in a sentence; more would drown the sentence."""
+
+
+def field_label(name: str) -> str:
+    """A field's name for a sentence: visible, on one line, not too long."""
+    return f'"{visible(shortened(name, MAX_LABEL))}"'
+
+
+class LossError(Exception):
+    """Unwinds the conversion of a form; its text is the reason. Never leaves `routing.forms`."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(f"{where} {what}")
+
+
+def nothing_lost(at: str, asked: models.McpElicitationPrimitiveSchema) -> None:
+    """Raise for a keyword that neither the form nor the check of its answer would know."""
+    match asked:
+        case (
+            models.McpElicitationStringSchema()
+            | models.McpElicitationNumberSchema()
+            | models.McpElicitationBooleanSchema()
+            | models.McpElicitationUntitledSingleSelectEnumSchema()
+            | models.McpElicitationLegacyTitledEnumSchema()
+        ):
+            no_more(at, asked)
+        case models.McpElicitationTitledSingleSelectEnumSchema():
+            no_more(at, asked)
+            for option in asked.one_of:
+                no_more(at, option, description=str)
+        case models.McpElicitationUntitledMultiSelectEnumSchema():
+            no_more(at, asked, uniqueItems=bool)
+            no_more(at, asked.items)
+        case models.McpElicitationTitledMultiSelectEnumSchema():
+            no_more(at, asked, uniqueItems=bool)
+            no_more(at, asked.items, type=str)
+            if (asked.items.model_extra or {}).get("type") not in (None, "string"):
+                raise LossError(at, 'has items of another "type" than string')
+            for option in asked.items.any_of:
+                no_more(at, option, description=str)
+        case _:
+            assert_never(asked)
+    if "type" not in asked.model_fields_set:
+        raise LossError(at, "does not say its type")
+
+
+def no_more(at: str, model: WireModel, **harmless: type) -> None:
+    """``harmless`` are keywords beyond MCP's that are kept, or that say what is so anyway (no
+    choice twice, choices are strings, no other fields). A null says nothing.
+    """
+    for keyword, value in (model.model_extra or {}).items():
+        if value is None or isinstance(value, harmless.get(keyword, ())):
+            continue
+        raise LossError(at, f"uses {field_label(keyword)}, which an ACP form cannot say")
+
+
+def what_does_not_read(schema: object) -> str:
+    """Why free JSON is no `McpElicitationSchema`: the field and the keyword to blame."""
+    if not isinstance(schema, dict):
+        return "its schema is no JSON object"
+    if schema.get("type") != "object":
+        return "its schema does not say that it is an object"
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return 'its schema has no "properties"'
+    for name, asked in properties.items():
+        try:
+            decode(models.McpElicitationSchema, {"type": "object", "properties": {name: asked}})
+        except InvalidPayload:
+            return f"its field {field_label(name)} {_what_is_wrong(asked)}"
+    return 'its "required" or "$schema" does not read'
+
+
+def _what_is_wrong(asked: object) -> str:
+    if not isinstance(asked, dict):
+        return "is no schema"
+    for keyword in asked:
+        if keyword not in _KEYWORDS:
+            return f"uses {field_label(keyword)}, which an ACP form cannot say"
+    kind = asked.get("type")
+    if not isinstance(kind, str):
+        return 'has no single "type"'
+    if kind not in ("string", "number", "integer", "boolean", "array"):
+        return f'has the "type" {field_label(kind)}, and ACP forms are flat'
+    if kind == "array":
+        return 'is a list whose "items" are no choices'
+    return f"is of type {kind}, but a keyword of it does not read"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from codex_acp.codex.approvals.classify import (
 )
 from codex_acp.codex.approvals.grants import RememberHost
 from codex_acp.routing.elicitations import FormElicitation
-from codex_acp.routing.route import AsyncQuestions, Decline, Elicitation, asking_thread
+from codex_acp.routing.route import Decline, Elicitation, asking_thread
 from codex_acp.transcript.events import (
     ApprovalDecided,
     ApprovalRefused,
@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.routing.approvals import PermissionChoice
-    from codex_acp.routing.elicitations import ElicitationReply  # made elsewhere: contract 2.3
+    from codex_acp.routing.elicitations import (
+        AsyncQuestions,
+        ElicitationReply,  # made elsewhere: contract 2.3
+    )
     from codex_acp.routing.ledger import LedgerEntry, Settlement
 
 _MAX_KIND: Final = 60

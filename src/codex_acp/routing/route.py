@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from codex_acp.wire.model import UnknownVariant
 
@@ -11,14 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.codex._generated import models
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals import classify
     from codex_acp.codex.approvals.grants import OfferedGrants
     from codex_acp.codex.approvals.running_items import Items
-    from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
+    from codex_acp.mapping.events import ToolCallAnnounced, ToolCallChanged
     from codex_acp.routing.changes import Looks
-    from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
+    from codex_acp.routing.elicitations import AsyncQuestions, FormElicitation, UrlElicitation
     from codex_acp.transcript.events import ToolIdentity
 
 
@@ -54,18 +53,6 @@ class Approval:
     """The tool call to send first, if none with its id was announced."""
     looks: Looks = field(default_factory=dict)
     """How the disk has the paths that it names, as they are shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class AsyncQuestions:
-    """Questions that a message of the model asks without waiting: an item of Codex, and no request.
-
-    ``id`` is the item's; ``params`` are those with which Codex would have asked for it.
-    """
-
-    method: ClassVar[Literal["item/completed"]] = "item/completed"
-    id: str
-    params: models.ToolRequestUserInputParams
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,15 +23,21 @@ from codex_acp.codex.approvals.grants import (
     digest_of,
     offered,
 )
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     ToolCallAnnounced,
     ToolCallChanged,
     tool_call_id,
 )
 from codex_acp.routing._generated.rows import TAKES
 from codex_acp.routing.approvals import announced_content, identity_of, shown
-from codex_acp.routing.askability import Unaskable, asked_of
 from codex_acp.routing.display import visible
+from codex_acp.routing.elicitations import (
+    AsyncQuestions,
+    Unaskable,
+    asked_of,
+    user_input_elicitation,
+)
+from codex_acp.routing.forms import Unrepresentable
 from codex_acp.routing.route import (
     Approval,
     Decline,
@@ -46,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.content import CallContent
     from codex_acp.routing._generated.rows import DiscriminatorRows, ServerRequestRoutes
     from codex_acp.routing.rows import AnyRow
 
@@ -241,6 +247,24 @@ def route(request: ServerRequest, context: RoutingContext) -> Route:
 
 
 # --- building the three ------------------------------------------------------------------------
+
+
+def async_form(questions: AsyncQuestions, context: RoutingContext) -> Elicitation | None:
+    """The form for this client; None: it cannot be asked."""
+    thread_id = questions.params.thread_id
+    session_id = context.items.root_of(thread_id)
+    if session_id not in context.sessions or not context.client.elicitation_form:
+        return None
+    asked = user_input_elicitation(questions.params, waits=False)
+    if isinstance(asked, Unrepresentable):
+        return None
+    return Elicitation(
+        request=questions,
+        session_id=session_id,
+        thread_id=thread_id,
+        turn_id=questions.params.turn_id,
+        asked=asked,
+    )
 
 
 def _session_of(thread_id: str | None, context: RoutingContext) -> str | None:

@@ -28,7 +28,7 @@ from codex_acp.adapter.session.record import (
     to_json,
 )
 from codex_acp.cli.main import main
-from codex_acp.mapping.events.session_events import PromptFailure, PromptStop
+from codex_acp.mapping.events import PromptFailure, PromptStop
 from codex_acp.transcript.secrets import REDACTED
 
 LOG = logging.getLogger(__name__)

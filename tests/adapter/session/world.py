@@ -12,7 +12,7 @@ from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.driver import TIMINGS
 from codex_acp.adapter.session.machine import CANCELLED, DONE, SessionMachine
 from codex_acp.adapter.session.states import Cancelling, InTurn, Running
-from codex_acp.mapping.events.session_events import Activity, PromptFailure
+from codex_acp.mapping.events import Activity, PromptFailure
 
 BOUND_SECONDS: Final = 15.0
 """For a prompt to be answered behind a cancel, whatever Codex does."""

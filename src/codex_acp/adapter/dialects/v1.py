@@ -11,7 +11,7 @@ from codex_acp.acp._generated.v1.models import (
     SelectedRequestPermissionOutcome,
 )
 from codex_acp.acp.v1_calls import CallsOfClient
-from codex_acp.mapping.v1.permissions import permission_request
+from codex_acp.mapping.v1.updates import permission_request
 from codex_acp.routing.ledger import OutcomeCancelled, Selected
 from codex_acp.wire.codec import plain
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.mapping.events.permissions import PermissionQuestion
+    from codex_acp.mapping.events import PermissionQuestion
 
 
 class AsksInV1:

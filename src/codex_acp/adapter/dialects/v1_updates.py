@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from codex_acp.mapping.events.session_events import Notice
+from codex_acp.mapping.events import Notice
 from codex_acp.mapping.v1.updates import updates_of
 from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.mapping.events.session_events import SessionEvent
+    from codex_acp.mapping.events import SessionEvent
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from codex_acp.acp._generated.v2.models import (
 )
 from codex_acp.acp.v2_calls import CallsOfClient
 from codex_acp.errors import InvalidPayload
-from codex_acp.mapping.v2.permissions import permission_request
+from codex_acp.mapping.v2.updates import permission_request
 from codex_acp.routing.ledger import OutcomeCancelled, Selected
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.mapping.events.permissions import PermissionQuestion
+    from codex_acp.mapping.events import PermissionQuestion
 
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from codex_acp.mapping.v2.updates import updates_of
 from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.events.session_events import SessionEvent
+    from codex_acp.mapping.events import SessionEvent
 
 
 def written(event: SessionEvent) -> list[bytes]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from codex_acp.mapping.session.setup import canonical_id
+from codex_acp.mapping.session_setup import canonical_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.network.network_session import NetworkSession
     from codex_acp.adapter.network.registry import Registry
-    from codex_acp.mapping.events.session_events import StateChanged
+    from codex_acp.mapping.events import StateChanged
 
 
 class MustOwn(Protocol):

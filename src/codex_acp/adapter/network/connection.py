@@ -19,9 +19,8 @@ from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.replay import Replay
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST, JsonValue
-from codex_acp.mapping.agent.auth_methods import LoginWays
-from codex_acp.mapping.agent.capabilities import META_KEY
-from codex_acp.mapping.session.setup import canonical_id
+from codex_acp.mapping.agent import META_KEY, LoginWays
+from codex_acp.mapping.session_setup import canonical_id
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.tokens import Token, Tokens
     from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.mapping.config.options import Option
-    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.content import Block
+    from codex_acp.mapping.options import Option
 
 logger = logging.getLogger(__name__)
 

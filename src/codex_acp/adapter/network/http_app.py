@@ -29,7 +29,7 @@ from codex_acp.jsonrpc.message import (
     Response,
     decode,
 )
-from codex_acp.mapping.session.setup import canonical_id
+from codex_acp.mapping.session_setup import canonical_id
 from codex_acp.transport.json_decoding import default_loads
 from codex_acp.transport.streamable_http import (
     CONNECTION_ID,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     Notice,
     SessionEvent,
     TextChunk,

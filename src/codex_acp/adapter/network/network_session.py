@@ -18,7 +18,7 @@ import anyio
 from codex_acp.adapter.network.journal import Journal
 from codex_acp.adapter.session.driver import PromptResult
 from codex_acp.errors import ConnectionClosed, RpcError, TransportError
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     CommandsChanged,
     Notice,
     PromptStop,
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.session_client import Asks
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.mapping.events.permissions import PermissionQuestion
-    from codex_acp.mapping.events.session_events import SessionEvent, Severity
+    from codex_acp.mapping.events import PermissionQuestion, SessionEvent, Severity
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
 logger = logging.getLogger(__name__)

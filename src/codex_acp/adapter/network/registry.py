@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from codex_acp.adapter.sessions.session_locks import alone
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import OVERLOADED
-from codex_acp.mapping.session.setup import canonical_id
+from codex_acp.mapping.session_setup import canonical_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

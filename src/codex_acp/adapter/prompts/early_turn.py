@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
-    from codex_acp.mapping.events.content import TextBlock
+    from codex_acp.mapping.content import TextBlock
 
 BeginPrompt: TypeAlias = (
     "Callable[[Callable[[str], None] | None], Coroutine[object, object, EarlyTurn | None]]"
@@ -54,7 +54,7 @@ class EarlyTurn:
         self._on_reply: Callable[[JsonValue | CodexAcpError], None] | None = None
         self.abandon: Callable[[], None] = _nothing
         """Waits no longer for the answer."""
-        from codex_acp.mapping.prompt.simple import simple_turn_params
+        from codex_acp.mapping.commands import simple_turn_params
 
         params = simple_turn_params(thread_id, message, self.message_id)
         try:
@@ -100,7 +100,7 @@ class QuickPrompts:
         """Return what answers it; None: it is read by the models."""
         if self._ahead is None or not self._ahead.loading:
             return None
-        from codex_acp.mapping.prompt.simple import simple_prompt
+        from codex_acp.mapping.commands import simple_prompt
 
         simple = simple_prompt(params)
         if simple is None:

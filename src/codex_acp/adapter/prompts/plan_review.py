@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.session_client import Asks
     from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.mapping.events.permissions import PermissionQuestion
-    from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
+    from codex_acp.mapping.events import PermissionQuestion, ToolCallAnnounced, ToolCallChanged
     from codex_acp.transcript.events import ApprovalSettler
 
 MESSAGE: Final = "Implement the approved plan."

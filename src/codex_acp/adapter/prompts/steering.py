@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.adapter.agent import CodexAgent
-    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.content import Block
 
 
 class _Request(NamedTuple):
@@ -97,8 +97,8 @@ def _blocks(request: _Request, version: int) -> Sequence[Block]:
 
             return blocks_of(MODELS.decode("PromptRequest", params, "the prompt").prompt)
         from codex_acp.acp._generated.v2.methods import MODELS as MODELS_V2
-        from codex_acp.mapping.v2 import requests
+        from codex_acp.mapping.v2 import content
 
-        return requests.blocks_of(MODELS_V2.decode("PromptRequest", params, "the prompt").prompt)
+        return content.blocks_of(MODELS_V2.decode("PromptRequest", params, "the prompt").prompt)
     except InvalidPayload as error:
         raise RpcError(INVALID_PARAMS, str(error)) from error

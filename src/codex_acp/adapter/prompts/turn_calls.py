@@ -24,7 +24,7 @@ from codex_acp.errors import (
     how_ended,
 )
 from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, INVALID_PARAMS
-from codex_acp.mapping.events.session_events import PromptFailure
+from codex_acp.mapping.events import PromptFailure
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.child import ChildProcess
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from codex_acp.mapping.events.session_events import ToolCallAnnounced
+    from codex_acp.mapping.events import ToolCallAnnounced
     from codex_acp.routing.changes import Looks
 
 

@@ -22,8 +22,8 @@ from codex_acp.adapter.session.machine import DONE, SessionMachine
 from codex_acp.adapter.session.states import Reviews
 from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST, JsonValue
-from codex_acp.mapping.events.session_events import PromptEnd, PromptFailure, PromptStop
-from codex_acp.mapping.session.states import end_of_turn
+from codex_acp.mapping.events import PromptEnd, PromptFailure, PromptStop
+from codex_acp.mapping.session import end_of_turn
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import UserInput
-    from codex_acp.mapping.events.session_events import Activity
+    from codex_acp.mapping.events import Activity
     from codex_acp.wire.model import WireModel
 
     Tap: TypeAlias = Callable[[SessionMachine, ev.Event, list[ev.Effect]], None]

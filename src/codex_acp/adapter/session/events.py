@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from codex_acp._record import record
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.events.session_events import Activity, PromptEnd, PromptFailure
+    from codex_acp.mapping.events import Activity, PromptEnd, PromptFailure
 
 Kind: TypeAlias = Literal["message", "turn", "local"]
 """How Codex is given a prompt: as a message, which can be steered into a running turn; as a turn of

@@ -31,13 +31,13 @@ from codex_acp.adapter.session.states import (
     Waits,
 )
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.events.session_events import PromptFailure, PromptStop
+from codex_acp.mapping.events import PromptFailure, PromptStop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.session.states import Place, Turn
-    from codex_acp.mapping.events.session_events import Activity, PromptEnd
+    from codex_acp.mapping.events import Activity, PromptEnd
 
 CANCELLED: Final = PromptStop("cancelled")
 NO_DATA: dict[str, object] = {}

@@ -35,7 +35,7 @@ from codex_acp.adapter.session import driver
 from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.machine import SessionMachine
 from codex_acp.errors import MisuseError
-from codex_acp.mapping.events.session_events import Activity, PromptEnd, PromptFailure, PromptStop
+from codex_acp.mapping.events import Activity, PromptEnd, PromptFailure, PromptStop
 from codex_acp.transcript.private_file import open_private
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transcript.writer import LineWriter

@@ -8,7 +8,7 @@ from codex_acp._record import record
 
 if TYPE_CHECKING:
     from codex_acp.adapter.session.events import Kind
-    from codex_acp.mapping.events.session_events import PromptEnd
+    from codex_acp.mapping.events import PromptEnd
 
 # Prompts that are not answered.
 

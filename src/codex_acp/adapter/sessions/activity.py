@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from codex_acp.mapping.events.session_events import Activity, PromptEnd, PromptStop, StateChanged
+from codex_acp.mapping.events import Activity, PromptEnd, PromptStop, StateChanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,9 +16,9 @@ from codex_acp.adapter.sessions.stored_threads import (
     stored_thread,
 )
 from codex_acp.errors import ErrorReply, RpcError
-from codex_acp.mapping.events.session_events import StateChanged
-from codex_acp.mapping.session.info import is_archived
-from codex_acp.mapping.session.setup import canonical_id
+from codex_acp.mapping.events import StateChanged
+from codex_acp.mapping.session import is_archived
+from codex_acp.mapping.session_setup import canonical_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

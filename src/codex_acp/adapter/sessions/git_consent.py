@@ -98,7 +98,7 @@ class GitConsent:
         audience: SessionClient,
     ) -> bool:
         """Ask; False for anything but the choice to let them run."""
-        from codex_acp.mapping.session.trust import RUN, programs_answered, programs_question
+        from codex_acp.mapping.trust import RUN, programs_answered, programs_question
         from codex_acp.routing.ledger import Selected
 
         call_id = f"git-programs:{os.urandom(16).hex()}"  # no model can choose it
@@ -134,7 +134,7 @@ async def _is_trusted(codex: AppServerConnection, directory: str) -> bool:
 
 def _refused(directory: str, programs: Sequence[GitProgram]) -> RpcError:
     from codex_acp.codex.threads.trust import trust_root
-    from codex_acp.mapping.session.trust import programs_refused
+    from codex_acp.mapping.trust import programs_refused
     from codex_acp.routing.display import visible
 
     named = [{"file": visible(p.file), "key": p.key, "command": visible(p.value)} for p in programs]

@@ -19,9 +19,9 @@ from codex_acp.adapter.sessions.session_locks import acquired_soon
 from codex_acp.adapter.sessions.stored_threads import exists, raise_if_open_elsewhere
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
-from codex_acp.mapping.agent.capabilities import META_KEY
-from codex_acp.mapping.session.info import list_page, list_params, session_info, updated_at
-from codex_acp.mapping.session.setup import (
+from codex_acp.mapping.agent import META_KEY
+from codex_acp.mapping.session import list_page, list_params, session_info, updated_at
+from codex_acp.mapping.session_setup import (
     absolute,
     configured_servers,
     given_servers,

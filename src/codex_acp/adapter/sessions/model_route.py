@@ -12,7 +12,7 @@ from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.mapping.session.setup import Gateway
+    from codex_acp.mapping.session_setup import Gateway
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class ModelRoute:
         every call; RpcError -32603 where this Codex cannot have a stored one go by a gateway.
         """
         if self.gateway is not None:
-            from codex_acp.mapping.session.setup import through
+            from codex_acp.mapping.session_setup import through
 
             try:
                 return await codex.call_raw(method, through(params, self.gateway))
@@ -48,7 +48,7 @@ class ModelRoute:
                     raise _keeps_its_provider(error) from error
                 raise
         if stored is not None and self.had_gateway:
-            from codex_acp.mapping.session.setup import GATEWAY_PROVIDER
+            from codex_acp.mapping.session_setup import GATEWAY_PROVIDER
 
             provider = await _provider_of(codex, stored)
             if provider == GATEWAY_PROVIDER:
@@ -64,7 +64,7 @@ class ModelRoute:
         provider = None if thread is None else thread.get("modelProvider")
         if self.gateway is not None or self.had_gateway or not isinstance(provider, str):
             return False
-        from codex_acp.mapping.session.setup import GATEWAY_PROVIDER
+        from codex_acp.mapping.session_setup import GATEWAY_PROVIDER
 
         self.had_gateway = provider == GATEWAY_PROVIDER
         return self.had_gateway
@@ -73,7 +73,7 @@ class ModelRoute:
         self, codex: AppServerConnection, method: str, params: dict[str, JsonValue]
     ) -> JsonValue:
         """The provider that is stored with the thread stays, and means the configured one."""
-        from codex_acp.mapping.session.setup import as_configured
+        from codex_acp.mapping.session_setup import as_configured
 
         read = await configuration(codex, str(params["cwd"]))
         return await codex.call_raw(method, as_configured(params, read))
@@ -97,7 +97,7 @@ async def _provider_of(codex: AppServerConnection, session_id: str) -> str | Non
 
 async def _keeps_another(codex: AppServerConnection, session_id: str) -> bool:
     """Whether a thread is stored with another provider than the gateway."""
-    from codex_acp.mapping.session.setup import GATEWAY_PROVIDER
+    from codex_acp.mapping.session_setup import GATEWAY_PROVIDER
 
     return await _provider_of(codex, session_id) not in (None, GATEWAY_PROVIDER)
 

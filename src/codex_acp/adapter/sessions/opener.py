@@ -32,7 +32,7 @@ from codex_acp.errors import (
     TransportError,
 )
 from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND, JsonValue
-from codex_acp.mapping.session.setup import canonical_id, started_thread
+from codex_acp.mapping.session_setup import canonical_id, started_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ KEEP_SECONDS: Final = 0.25
 
 
 class Setup(NamedTuple):
-    """Arguments of a client for a session, read by `mapping.session.setup`."""
+    """Arguments of a client for a session, read by `mapping.session_setup`."""
 
     params: dict[str, JsonValue]
     servers: frozenset[str] = frozenset()
@@ -487,7 +487,7 @@ class SessionOpener:
 
     def _titled(self, result: JsonValue, audience: SessionClient | None) -> SessionState | None:
         """Return the mapping's memory of a thread that has a title; None for one without."""
-        from codex_acp.mapping.session.info import title_of
+        from codex_acp.mapping.session import title_of
         from codex_acp.mapping.state import SessionState
 
         if title_of(value_at(result, "thread")) is None:
@@ -518,7 +518,7 @@ def _instructed(setup: Setup, read: JsonValue) -> Setup:
     """With the configured instructions before those of the client, if it gave some."""
     if "developerInstructions" not in setup.params:
         return setup
-    from codex_acp.mapping.session.setup import behind_configured
+    from codex_acp.mapping.session_setup import behind_configured
 
     return setup._replace(params=behind_configured(setup.params, read))
 
@@ -530,7 +530,7 @@ def _said_of(place: Place, unrestored: str | None, linked: Sequence[tuple[str, s
     found = [] if place.untrusted is None else left_out_here(place.read)
     if not found and not linked and unrestored is None:
         return []
-    from codex_acp.mapping.session.trust import left_out_line, linked_line, unrestored_line
+    from codex_acp.mapping.trust import left_out_line, linked_line, unrestored_line
 
     said = [left_out_line(found, str(place.untrusted))] if found else []
     said += [linked_line(linked)] if linked else []

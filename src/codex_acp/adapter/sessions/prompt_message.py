@@ -9,13 +9,13 @@ from codex_acp.adapter.prompts.turn_calls import start_refused
 from codex_acp.codex._generated import models
 from codex_acp.codex.connection.calls import all_pages
 from codex_acp.errors import CodexAcpError, RpcError
-from codex_acp.mapping.prompt.message import MAX_MEDIA_BYTES, has_audio, user_input, wanted_images
+from codex_acp.mapping.prompt import MAX_MEDIA_BYTES, has_audio, user_input, wanted_images
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.content import Block
 
 
 async def prompt_message(

@@ -14,11 +14,11 @@ from codex_acp.adapter.sessions.loading import HistoryReader
 from codex_acp.adapter.shown_sub_agents import SubAgentHistories
 from codex_acp.codex._generated.models import CommandExecutionThreadItem
 from codex_acp.errors import CodexAcpError
-from codex_acp.mapping.calls.running_calls import still_runs
-from codex_acp.mapping.events.session_events import SessionEvent, TitleChanged, UserMessage
+from codex_acp.mapping.events import SessionEvent, TitleChanged, UserMessage
 from codex_acp.mapping.items import whole_item
 from codex_acp.mapping.messages import said
-from codex_acp.mapping.session.info import title_of
+from codex_acp.mapping.running_calls import still_runs
+from codex_acp.mapping.session import title_of
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:

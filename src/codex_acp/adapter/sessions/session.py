@@ -31,9 +31,8 @@ from codex_acp.adapter.sub_agents import SubAgents
 from codex_acp.codex.connection.notification_router import is_unloaded
 from codex_acp.errors import RpcError, TransportError
 from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
-from codex_acp.mapping.calls.running_calls import announce, approval_settled, call_ended
-from codex_acp.mapping.events.content import TextBlock
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.content import TextBlock
+from codex_acp.mapping.events import (
     PromptEnd,
     PromptFailure,
     PromptStop,
@@ -44,8 +43,8 @@ from codex_acp.mapping.events.session_events import (
     tool_call_id,
 )
 from codex_acp.mapping.messages import said
-from codex_acp.mapping.session.info import prompt_title
-from codex_acp.mapping.session.states import end_of_turn, turn_usage
+from codex_acp.mapping.running_calls import announce, approval_settled, call_ended
+from codex_acp.mapping.session import end_of_turn, prompt_title, turn_usage
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:
@@ -58,9 +57,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.mapping.events import session_events as events
-    from codex_acp.mapping.events.content import Block
-    from codex_acp.mapping.events.session_events import Activity
+    from codex_acp.mapping import events
+    from codex_acp.mapping.content import Block
+    from codex_acp.mapping.events import Activity
     from codex_acp.routing.changes import Looks
 
 

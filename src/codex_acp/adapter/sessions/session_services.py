@@ -14,7 +14,7 @@ from codex_acp.adapter.command_results import SessionAccess
 from codex_acp.adapter.prompts.plan_review import PlanMode
 from codex_acp.adapter.slash_commands import SessionCommands
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.mapping.events.session_events import CommandsChanged
+from codex_acp.mapping.events import CommandsChanged
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import Command
-    from codex_acp.mapping.prompt.commands import Fact
+    from codex_acp.mapping.commands import Fact
+    from codex_acp.mapping.events import Command
     from codex_acp.transcript.events import ApprovalSettler
 
 
@@ -211,7 +211,7 @@ class SessionServices(NotificationSink):
             session.say(text)
 
     def _settings(self, session_id: str) -> Sequence[Fact]:
-        from codex_acp.mapping.prompt.commands import Fact, setting_facts
+        from codex_acp.mapping.commands import Fact, setting_facts
         from codex_acp.routing.display import inline
 
         facts = setting_facts(self._config.options(session_id))

@@ -18,7 +18,7 @@ from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifica
 from codex_acp.adapter.sessions.git_consent import GitConsent
 from codex_acp.adapter.sessions.opening_errors import sub_agent_session
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
-from codex_acp.mapping.session.setup import canonical_id, given_servers
+from codex_acp.mapping.session_setup import canonical_id, given_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.content import TextBlock
-    from codex_acp.mapping.events.session_events import SessionEvent
+    from codex_acp.mapping.content import TextBlock
+    from codex_acp.mapping.events import SessionEvent
     from codex_acp.mapping.state import SessionState
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
@@ -91,7 +91,7 @@ class OpenSession:
 
     connection: _Connection
     params: dict[str, JsonValue]
-    """The client's arguments as the params of a thread, made by `mapping.session.setup`."""
+    """The client's arguments as the params of a thread, made by `mapping.session_setup`."""
     servers: frozenset[str] = frozenset()
     """Names of the client's MCP servers that the first turn still has to wait for."""
     held: HeldNotifications | None = None

@@ -15,10 +15,10 @@ from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
 from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
-from codex_acp.mapping.calls.item_calls import wanted_looks
-from codex_acp.mapping.calls.running_calls import close_open_calls, due, flush_due
+from codex_acp.mapping.item_calls import wanted_looks
 from codex_acp.mapping.messages import close_compactions
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES, WITHOUT_SECRETS
+from codex_acp.mapping.running_calls import close_open_calls, due, flush_due
 from codex_acp.mapping.step import Ignored
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import SessionEvents
+    from codex_acp.mapping.events import SessionEvents
     from codex_acp.mapping.state import SessionState
     from codex_acp.routing.changes import Looks
 

@@ -49,7 +49,7 @@ async def must_be_usable(
     ``error`` is the answer where it has the thread; raises RpcError -32002 where it has none,
     -32600 where that is in the archive.
     """
-    from codex_acp.mapping.session.info import is_archived  # loads a model; rarely needed
+    from codex_acp.mapping.session import is_archived  # loads a model; rarely needed
 
     try:
         thread = await stored_thread(codex, session_id)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.codex._generated.models import *
-    from codex_acp.mapping.events.session_events import SessionEvents
+    from codex_acp.mapping.events import SessionEvents
     from codex_acp.mapping.state import SessionState
     from codex_acp.mapping.step import Ignored
 

@@ -1,11 +1,13 @@
-"""Blocks and the content of tool calls, as ACP v1 writes them."""
+"""Write blocks and the content of tool calls as ACP v1 does, and how a prompt has ended."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.acp._generated.v1 import models
-from codex_acp.mapping.events.content import (
+from codex_acp.acp._generated.v1.models import PromptResponse
+from codex_acp.mapping.agent import META_KEY
+from codex_acp.mapping.content import (
     AudioBlock,
     BlobResource,
     FileDiff,
@@ -15,12 +17,14 @@ from codex_acp.mapping.events.content import (
     TextBlock,
     TextResource,
 )
-from codex_acp.routing.hunks import parse_hunks
+from codex_acp.routing.changes import parse_hunks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from codex_acp.mapping.events.content import Block, CallContent, Location
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.content import Block, CallContent, Location
+    from codex_acp.mapping.events import PromptStop
 
 
 def content_of(content: Sequence[CallContent]) -> list[models.ToolCallContent]:
@@ -131,3 +135,11 @@ def _diff(diff: FileDiff) -> Iterator[models.ToolCallContent]:
                     )
         case _:
             assert_never(diff.operation)
+
+
+def prompt_response(stop: PromptStop, usage: Mapping[str, JsonValue] | None) -> PromptResponse:
+    """The answer; ``usage`` is of the unstable schema, and so stands in ``_meta``."""
+    response = PromptResponse(stop_reason=stop.reason)
+    if usage is not None:
+        response.meta = {META_KEY: {"usage": usage}}
+    return response

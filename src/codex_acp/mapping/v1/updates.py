@@ -1,6 +1,7 @@
-"""The events of a session as ACP v1's ``session/update``. Total, pure, and without a memory.
+"""Write the events of a session as ACP v1's ``session/update``. Total, pure, and without a memory.
 
-What v1 has no room for is left out: see `mapping.events`. Source: schema ``SessionUpdate`` of v1.
+Also the question of an approval, as ``session/request_permission``. What v1 has no room for is left
+out: see `mapping.events`. Source: schema ``SessionUpdate`` of v1.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.acp._generated.v1.models import (
     AgentMessageChunkSessionUpdate,
     AgentThoughtChunkSessionUpdate,
+    PermissionOption,
+    RequestPermissionRequest,
     TextContentBlock,
     ToolCallSessionUpdate,
     ToolCallUpdate,
     ToolCallUpdateSessionUpdate,
 )
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     CallStatus,
     Command,
     CommandsChanged,
@@ -43,7 +46,7 @@ from codex_acp.mapping.events.session_events import (
     UserMessage,
     given,
 )
-from codex_acp.mapping.session.states import told_alike
+from codex_acp.mapping.session import told_alike
 from codex_acp.mapping.v1.content import block_of, content_of, locations_of
 from codex_acp.routing.display import as_code, fenced
 
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1.models import SessionUpdate, ToolCallStatus
     from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.mapping.events import PermissionQuestion
+
 
 COMPACTION: Final = "Compact conversation"
 """The title of a compaction for a client that knows none."""
@@ -223,7 +228,7 @@ def _written(
             commands = [_command(command) for command in event.commands]
             return {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         case OptionsChanged():
-            from codex_acp.mapping.config.options import written
+            from codex_acp.mapping.options import written
 
             options = [written(option) for option in event.options]
             return {"sessionUpdate": "config_option_update", "configOptions": options}
@@ -240,3 +245,15 @@ def _command(command: Command) -> dict[str, Any]:
     if command.hint is not None:
         written["input"] = {"hint": command.hint}
     return written
+
+
+def permission_request(question: PermissionQuestion) -> RequestPermissionRequest:
+    """The request; why it is asked stands in the tool call's content."""
+    return RequestPermissionRequest(
+        session_id=question.session_id,
+        tool_call=permission_call(question.shown),
+        options=[
+            PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind)
+            for option in question.options
+        ],
+    )

@@ -1,5 +1,6 @@
-"""``initialize`` of ACP v2: what a client says, as v1 says it, and the answer. Plain JSON.
+"""Read ``initialize`` of ACP v2 as v1 says it, and write the answer, config options and commands.
 
+Plain JSON: the first session is answered before a model is loaded.
 Source: ACP page "Initialization" of v2, schema ``InitializeRequest`` and ``InitializeResponse``.
 """
 
@@ -10,14 +11,22 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._json import object_at, value_at
 from codex_acp._version import __version__
 from codex_acp.acp.negotiation import is_implementation
-from codex_acp.mapping.agent.auth_methods import auth_methods
-from codex_acp.mapping.agent.capabilities import EXTENSIONS, META_KEY, agent_info, capabilities_of
+from codex_acp.mapping.agent import (
+    EXTENSIONS,
+    META_KEY,
+    agent_info,
+    auth_methods,
+    capabilities_of,
+)
+from codex_acp.mapping.options import Option, written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.agent.auth_methods import LoginWays
+    from codex_acp.mapping.agent import LoginWays
+    from codex_acp.mapping.events import Command
+
 
 VERSION: Final = 2
 
@@ -37,7 +46,7 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
     "providers": {},
 }
-"""Capabilities of this agent beyond the baseline, those of `mapping.agent.capabilities`.
+"""Capabilities of this agent beyond the baseline, those of `mapping.agent`.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
 unstable schema.
@@ -85,3 +94,20 @@ def initialize_result(
 def _method(method: dict[str, JsonValue]) -> JsonValue:
     rest = {key: value for key, value in method.items() if key != "id"}
     return {"type": "agent", **rest, "methodId": method["id"]}
+
+
+def command(offered: Command) -> dict[str, JsonValue]:
+    """``AvailableCommand``."""
+    told: dict[str, JsonValue] = {
+        "type": "command",
+        "name": offered.name,
+        "description": offered.description,
+    }
+    if offered.hint is not None:
+        told["input"] = {"type": "text", "hint": offered.hint}
+    return told
+
+
+def option(offered: Option) -> dict[str, JsonValue]:
+    """``SessionConfigOption``."""
+    return written(offered, "configId", "groupId")

@@ -1,5 +1,6 @@
-"""The events of a session as ACP v2's ``session/update``. Total, pure, and without a memory.
+"""Write the events of a session as ACP v2's ``session/update``. Total, pure, and without a memory.
 
+Also the question of an approval, as ``session/request_permission``.
 Source: schema ``SessionUpdate`` of v2; its pages on the prompt's life and on tool calls.
 """
 
@@ -14,6 +15,9 @@ from codex_acp.acp._generated.v2.models import (
     AgentMessageSessionUpdate,
     AgentThoughtChunkSessionUpdate,
     AgentThoughtSessionUpdate,
+    CommandRequestPermissionSubject,
+    PermissionOption,
+    RequestPermissionRequest,
     TerminalCancelCapabilities,
     TerminalCapabilities,
     TerminalExitStatus,
@@ -22,11 +26,13 @@ from codex_acp.acp._generated.v2.models import (
     TextContentBlock,
     ToolCallCancelCapabilities,
     ToolCallCapabilities,
+    ToolCallRequestPermissionSubject,
+    ToolCallUpdate,
     ToolCallUpdateSessionUpdate,
     UserMessageSessionUpdate,
 )
 from codex_acp.acp._generated.v2.models import TerminalOutput as TerminalBytes
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     CommandsChanged,
     CompactionChanged,
     MessageAnew,
@@ -49,15 +55,16 @@ from codex_acp.mapping.events.session_events import (
     UserMessage,
     given,
 )
-from codex_acp.mapping.session.states import state_of, told_alike
+from codex_acp.mapping.session import state_of, told_alike
 from codex_acp.mapping.v2.content import block_of, content_of, locations_of
-from codex_acp.mapping.v2.offers import command, option
+from codex_acp.mapping.v2.handshake import command, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.acp._generated.v2.models import SessionUpdate
-    from codex_acp.mapping.events.session_events import SessionEvent, TerminalState
+    from codex_acp.acp._generated.v2.models import RequestPermissionSubject, SessionUpdate
+    from codex_acp.mapping.events import PermissionQuestion, SessionEvent, TerminalState
+
 
 _OfSession: TypeAlias = (
     PlanChanged
@@ -221,3 +228,29 @@ def _written(event: _OfSession) -> dict[str, Any]:
             return told_alike(event, block_of)
         case _:
             assert_never(event)
+
+
+def permission_request(question: PermissionQuestion) -> RequestPermissionRequest:
+    """The request. Of a command that runs as asked, the subject is that; else the tool call."""
+    request = RequestPermissionRequest(
+        session_id=question.session_id,
+        title=question.shown.title or "Allow this?",
+        subject=_subject(question),
+        options=[
+            PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind)
+            for option in question.options
+        ],
+    )
+    if question.reason is not None:
+        request.description = question.reason
+    return request
+
+
+def _subject(question: PermissionQuestion) -> RequestPermissionSubject:
+    command = question.command
+    if command is None:
+        tool_call = ToolCallUpdate(**call_fields(question.shown))
+        return ToolCallRequestPermissionSubject(tool_call=tool_call)
+    return CommandRequestPermissionSubject(
+        command=command.command, cwd=command.cwd, tool_call_id=question.shown.id
+    )

@@ -1,8 +1,9 @@
-"""The events of a session: what the mapping makes of what Codex says.
+"""Define the events of a session: what the mapping makes of what Codex says.
 
 A closed union. Each version of ACP has one total rendering of it (`mapping.v1`, `mapping.v2`), so
 that a new kind of event fails the type check in each. Facts are whole here; a version that has no
 room for one leaves it out. Of a tool call, None is what is not said, an empty list is empty.
+The question whether one action may run, a `PermissionQuestion`, is of no version either.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config.options import Option
-    from codex_acp.mapping.events.content import Block, CallContent, Location
+    from codex_acp.mapping.content import Block, CallContent, Location
+    from codex_acp.mapping.options import Option
+
 
 DERIVED: Final = "codex-acp:"
 """How the id of a tool call begins that is more than the id of an item."""
@@ -384,3 +386,38 @@ class PromptFailure(NamedTuple):
 
 
 PromptEnd: TypeAlias = PromptStop | PromptFailure
+
+
+OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+"""Effect of an option, and for how long."""
+
+
+@record(frozen=True)
+class PermissionOption:
+    """One thing that a person can choose."""
+
+    option_id: str
+    name: str
+    kind: OptionKind
+
+
+@record(frozen=True)
+class CommandSubject:
+    """The command that a question is about, as it runs, and where."""
+
+    command: str
+    cwd: str
+
+
+@record(frozen=True)
+class PermissionQuestion:
+    """The question of one approval."""
+
+    session_id: str
+    shown: ToolCallChanged
+    """The tool call that it is about; stands alone, for a client with no optional capability."""
+    options: Sequence[PermissionOption]
+    reason: str | None = None
+    """Why it is asked, in the words of who asks: Markdown of ours, in which they are code."""
+    command: CommandSubject | None = None
+    """Of a command's approval, if there is no more to it and all of it can be seen as it is."""

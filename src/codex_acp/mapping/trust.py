@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex.threads.opening import git_programs_refusal
-from codex_acp.mapping.events.permissions import PermissionOption, PermissionQuestion
-from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
-from codex_acp.routing.content import text_content
+from codex_acp.mapping.events import (
+    PermissionOption,
+    PermissionQuestion,
+    ToolCallAnnounced,
+    ToolCallChanged,
+)
+from codex_acp.routing.changes import text_content
 from codex_acp.routing.display import TITLE_LIMIT, code_span, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.codex.threads.opening import GitProgram
-    from codex_acp.mapping.events.session_events import CallStatus
+    from codex_acp.mapping.events import CallStatus
 
 RUN: Final = "run_git_programs"
 REFUSE: Final = "refuse_git_programs"

@@ -14,7 +14,7 @@ from codex_acp._json import text_at
 from codex_acp._record import replace
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.actions import created_paths, move_target
-from codex_acp.mapping.calls.call import (
+from codex_acp.mapping.call import (
     UNFINISHED,
     Call,
     Ending,
@@ -24,8 +24,8 @@ from codex_acp.mapping.calls.call import (
     named,
     structured,
 )
-from codex_acp.mapping.events.content import CallContent, ImageBlock, Location, TerminalContent
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.content import CallContent, ImageBlock, Location, TerminalContent
+from codex_acp.mapping.events import (
     CallKind,
     Severity,
     TerminalExit,
@@ -33,7 +33,7 @@ from codex_acp.mapping.events.session_events import (
     ToolCallChanged,
     tool_call_id,
 )
-from codex_acp.mapping.prompt.message import (
+from codex_acp.mapping.prompt import (
     block_content,
     file_link,
     json_content,
@@ -43,8 +43,16 @@ from codex_acp.mapping.prompt.message import (
     output_content,
     without_data,
 )
-from codex_acp.routing.changes import Change, changes_title, patch_of, real_paths, shown_path
-from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
+from codex_acp.routing.changes import (
+    CONTENT_LIMIT,
+    Change,
+    changes_title,
+    code_content,
+    patch_of,
+    real_paths,
+    shown_path,
+    text_content,
+)
 from codex_acp.routing.display import TITLE_LIMIT, inline, listed, visible
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
@@ -52,8 +60,8 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codex_acp.mapping.calls.call import Phase, ToolItem
-    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.call import Phase, ToolItem
+    from codex_acp.mapping.content import CallContent
     from codex_acp.mapping.state import SessionState
     from codex_acp.routing.changes import Looks
 
@@ -577,7 +585,7 @@ def _tool_name(namespace: str | None, name: str) -> str:
 # Searches, images, pauses, and what the schema does not know, as tool calls.
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.events.session_events import CallKind
+    from codex_acp.mapping.events import CallKind
 
     _ImageGeneration: TypeAlias = (
         models.ImageGenerationThreadItem | models.FileIdImageGenerationThreadItem

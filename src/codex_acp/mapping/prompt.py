@@ -1,6 +1,6 @@
 """The content blocks of a prompt → the input of a Codex turn.
 
-Source: ACP page "Content", Codex schema ``UserInput``. `mapping.agent.capabilities` says which
+Source: ACP page "Content", Codex schema ``UserInput``. `mapping.agent` says which
 blocks a client may send. What a file holds that a block names is an input; nothing is read here.
 """
 
@@ -18,8 +18,8 @@ from codex_acp.codex._generated import models
 from codex_acp.codex._generated.models import TextUserInput
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
-from codex_acp.mapping.calls.call import whole_text
-from codex_acp.mapping.events.content import (
+from codex_acp.mapping.call import whole_text
+from codex_acp.mapping.content import (
     AudioBlock,
     BlobResource,
     Block,
@@ -30,7 +30,7 @@ from codex_acp.mapping.events.content import (
     TextResource,
     block_of_json,
 )
-from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
+from codex_acp.routing.changes import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import fenced, inline, prose, shortened, visible
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codex_acp.codex._generated.models import UserInput
-    from codex_acp.mapping.events.content import Block, CallContent
+    from codex_acp.mapping.content import Block, CallContent
 
 _NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
 _NO_AUDIO: Final = "a command takes no audio"

@@ -1,7 +1,9 @@
-"""The slash commands of a session: which there are, and what a prompt's text asks for.
+"""Define the slash commands of a session, and find out what a prompt's text asks for.
 
-Owns the names, the words that a person reads, and the templates of prompts. Source: ACP page
-"Slash Commands"; Codex ``skills/list`` and the prompt files of its home.
+Owns the names, the words that a person reads, and the templates of prompts. A prompt of text alone
+(`simple_prompt`), as most first prompts are, goes to Codex before the models are loaded: it is
+plain JSON, both ways. Source: ACP page "Slash Commands"; Codex ``skills/list`` and the prompt files
+of its home.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ import unicodedata
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.codex._generated import models
-from codex_acp.mapping.events.session_events import Command, CommandsChanged
+from codex_acp.mapping.content import TextBlock
+from codex_acp.mapping.events import Command, CommandsChanged
 from codex_acp.routing.display import block, code_span, inline, is_plain, visible
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from codex_acp.codex._generated.models import SkillMetadata
-    from codex_acp.mapping.config.options import Option
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.options import Option
 
 
 class BuiltIn(NamedTuple):
@@ -356,3 +360,36 @@ def diff_report(diff: str, new_files: Sequence[str]) -> str:
         listed = "\n".join(f"- {code_span(visible(name))}" for name in new_files)
         parts.append(f"New files that git does not follow yet:\n{listed}")
     return "\n\n".join(parts)
+
+
+_REQUEST: Final = frozenset({"sessionId", "prompt"})
+_TEXT: Final = frozenset({"type", "text"})
+
+
+def simple_prompt(params: JsonValue) -> tuple[str, list[TextBlock]] | None:
+    """The session and the text of a ``session/prompt`` that can be neither command nor skill."""
+    if not isinstance(params, dict) or params.keys() != _REQUEST:
+        return None
+    session_id, prompt = params["sessionId"], params["prompt"]
+    if not isinstance(session_id, str) or not isinstance(prompt, list) or not prompt:
+        return None
+    blocks: list[TextBlock] = []
+    for part in prompt:
+        if not isinstance(part, dict) or part.keys() != _TEXT or part["type"] != "text":
+            return None
+        text = part["text"]
+        if not isinstance(text, str):
+            return None
+        blocks.append(TextBlock(text))
+    return None if may_need_lists(blocks[0].text) else (session_id, blocks)
+
+
+def simple_turn_params(
+    thread_id: str, message: Sequence[TextBlock], message_id: str
+) -> dict[str, JsonValue]:
+    """``turn/start`` for such a prompt."""
+    return {
+        "clientUserMessageId": message_id,
+        "input": [{"type": "text", "text": part.text} for part in message],
+        "threadId": thread_id,
+    }

@@ -17,7 +17,7 @@ from codex_acp.codex._generated.models import (
     FileChangeThreadItem,
     McpToolCallThreadItem,
 )
-from codex_acp.mapping.calls.call import (
+from codex_acp.mapping.call import (
     UNFINISHED,
     UPDATE_COST,
     WHOLE_LIMIT,
@@ -29,7 +29,17 @@ from codex_acp.mapping.calls.call import (
     size_of_text,
     whole_text,
 )
-from codex_acp.mapping.calls.item_calls import (
+from codex_acp.mapping.events import (
+    CallStatus,
+    SessionEvent,
+    SessionEvents,
+    TerminalOutput,
+    TerminalState,
+    ToolCallAnnounced,
+    ToolCallChanged,
+    tool_call_id,
+)
+from codex_acp.mapping.item_calls import (
     arguments_content,
     call_of,
     changes_update,
@@ -43,25 +53,15 @@ from codex_acp.mapping.calls.item_calls import (
     runs_on,
     terminal_state,
 )
-from codex_acp.mapping.events.session_events import (
-    CallStatus,
-    SessionEvent,
-    SessionEvents,
-    TerminalOutput,
-    TerminalState,
-    ToolCallAnnounced,
-    ToolCallChanged,
-    tool_call_id,
-)
 from codex_acp.mapping.messages import say
-from codex_acp.mapping.prompt.message import output_block, size_of
-from codex_acp.routing.content import text_content
+from codex_acp.mapping.prompt import output_block, size_of
+from codex_acp.routing.changes import text_content
 from codex_acp.routing.display import shortened, visible
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.calls.call import Call, ToolItem
-    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.call import Call, ToolItem
+    from codex_acp.mapping.content import CallContent
     from codex_acp.mapping.state import SessionState
 
 _REPEATED: Final = 1_000

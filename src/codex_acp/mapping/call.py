@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from codex_acp._record import names_of, record
 from codex_acp.codex._generated import models
-from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
-from codex_acp.routing.content import text_content
+from codex_acp.mapping.events import ToolCallAnnounced, ToolCallChanged
+from codex_acp.routing.changes import text_content
 from codex_acp.routing.display import inline
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.mapping.events.content import CallContent, Location
-    from codex_acp.mapping.events.session_events import CallKind, CallStatus, TerminalState
+    from codex_acp.mapping.content import CallContent, Location
+    from codex_acp.mapping.events import CallKind, CallStatus, TerminalState
     from codex_acp.routing.changes import Looks
 
 Phase: TypeAlias = Literal["running", "over", "cut_off"]

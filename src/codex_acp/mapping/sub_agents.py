@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.mapping.events.session_events import (
+from codex_acp.mapping.events import (
     SessionMessage,
     TextChunk,
     ToolCallAnnounced,
@@ -19,7 +19,7 @@ from codex_acp.mapping.events.session_events import (
 )
 from codex_acp.mapping.items import whole_item
 from codex_acp.mapping.state import SessionState, SubAgent
-from codex_acp.routing.content import text_content
+from codex_acp.routing.changes import text_content
 from codex_acp.routing.display import inline, shortened, visible
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.content import CallContent
-    from codex_acp.mapping.events.session_events import SessionEvent
+    from codex_acp.mapping.content import CallContent
+    from codex_acp.mapping.events import SessionEvent
 
 NAMING: Final = frozenset({"item/started", "item/completed"})
 """The notifications whose items may name one."""

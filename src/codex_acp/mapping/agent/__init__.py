@@ -1,1 +1,0 @@
-"""Map what is sent before there is a session: capabilities, logins, the first answers."""

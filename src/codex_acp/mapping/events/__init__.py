@@ -1,1 +1,0 @@
-"""Events that a session sends its client, in no version of ACP."""

@@ -1,1 +1,0 @@
-"""Prompts to inputs of a turn, content blocks both ways, slash commands and their texts."""

@@ -1,1 +1,0 @@
-"""Map a session's set-up, list, state and ends of turns."""
