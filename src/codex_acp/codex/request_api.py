@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.policies import Policy
-    from codex_acp.codex.approvals.policy_runner import HandlerGuard, PolicyRunner
+    from codex_acp.codex.approvals.policy_runner import PolicyRunner
     from codex_acp.codex.threads.tools import Tool, ToolCalls
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.wire.model import WireModel
@@ -47,8 +47,8 @@ APPROVAL_METHODS: Final = frozenset(
 class RequestApi(HandlerRegistration, AppServerConnection):
     """The side of `CodexClient` that answers."""
 
-    _policy: PolicyRunner | None = None
-    _handler_guard: HandlerGuard | None = None
+    _runner: PolicyRunner | None = None
+    _has_policy = False
     _handles_others = False
     _handles_tool_calls = False
     _tool_calls: ToolCalls | None = None
@@ -65,22 +65,23 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         self._requests.handle(rows)
 
     def _guarded(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-        guard = self._guard
+        runner = self._policy_runner
 
         async def handle(request: Any) -> Any:
-            return await guard.guarded(request, handler)
+            return await runner.guarded(request, handler)
 
         return handle
 
     @property
-    def _guard(self) -> HandlerGuard:
-        if self._handler_guard is None:
+    def _policy_runner(self) -> PolicyRunner:
+        """Return what follows the connection from now on, and denies all without a policy."""
+        if self._runner is None:
             from codex_acp.codex.approvals.policies import deny_all
-            from codex_acp.codex.approvals.policy_runner import HandlerGuard
+            from codex_acp.codex.approvals.policy_runner import PolicyRunner
 
-            self._handler_guard = HandlerGuard(self, deny_all, self._on_refused)
-            self.subscribe_all(self._handler_guard)
-        return self._handler_guard
+            self._runner = PolicyRunner(self, deny_all, self._on_refused)
+            self.subscribe_all(self._runner)
+        return self._runner
 
     def handle_others(
         self, handler: Callable[[ServerRequest], Awaitable[WireModel]] | None
@@ -89,7 +90,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
 
         Raises MisuseError if a policy does that: see `use_policy`.
         """
-        if self._policy is not None:
+        if self._has_policy:
             raise MisuseError("a policy handles the other methods; register handlers by method")
         self._handles_others = handler is not None
         super().handle_others(None if handler is None else self._guarded(handler))
@@ -108,13 +109,14 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         Raises MisuseError if it is none, or `handle_others` is in use.
         """
         self.must_be_usable(policy)
-        if self._policy is None:
-            self._policy = self._guard
-            super().handle_others(self._policy.handle)
+        runner = self._policy_runner
+        if not self._has_policy:
+            self._has_policy = True
+            super().handle_others(runner.handle)
         if thread_id is None:
-            self._policy.policy = policy
+            runner.policy = policy
         else:
-            self._policy.of_threads[thread_id] = policy
+            runner.of_threads[thread_id] = policy
 
     def must_be_usable(self, policy: Policy) -> None:
         """Raise as `use_policy` would, before anything is opened for it."""
@@ -124,7 +126,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         if not isinstance(given, Policy):
             some = "allow_commands([...]), ask(callback)"
             raise MisuseError(f"{policy!r} is no policy; use {some} or another Policy")
-        if self._policy is None and self._handles_others:
+        if not self._has_policy and self._handles_others:
             raise MisuseError("handle_others is in use; a policy would take its place")
 
     @overload
@@ -196,38 +198,37 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         A thread that is begun and not ``settled`` is given its settings later; then
         `thread_settled` is for the caller.
         """
-        self._before(method)
+        self._follow_turns(method)
         value = await super().call_raw(method, params)
         if settled:
             self.thread_settled(method, value)
         return value
 
-    def _before(self, method: str) -> None:
-        """A model that begins to work is watched: it may reach for others' threads."""
+    def _follow_turns(self, method: str) -> None:
+        """Watch a model that begins to work: it may reach for threads of others."""
         if method in BEGIN_A_TURN:
-            self._guard  # noqa: B018 - it follows the connection from now on
+            self._policy_runner  # noqa: B018 - it follows the connection from now on
 
     def reached_elsewhere(self, turn_id: str) -> tuple[str, ...]:
         """Return the threads of others for which the turn's model has reached: it is interrupted.
 
         Codex refuses that by itself where it runs hooks (contract 3.9c).
         """
-        guard = self._handler_guard
-        return () if guard is None else guard.reach.reached.get(turn_id, ())
+        return () if self._runner is None else self._runner.reach.reached.get(turn_id, ())
 
     def thread_settled(self, method: str, answer: JsonValue) -> None:
         """Warn once if the `policy` can never be asked in the thread that ``method`` has begun."""
-        if self._policy is None or method not in OPEN_A_THREAD:
+        if not self._has_policy or method not in OPEN_A_THREAD:
             return
         try:
             begun = self.decode_result(method, answer)
         except InvalidPayload:
             return  # whoever called finds out by itself
-        self._policy.thread_started(begun, begun.thread.id)
+        self._policy_runner.thread_started(begun, begun.thread.id)
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
-        self._before(method)
+        self._follow_turns(method)
         result = await super()._call(method, params)
-        if self._policy is not None and method in OPEN_A_THREAD:
-            self._policy.thread_started(result, result.thread.id)
+        if self._has_policy and method in OPEN_A_THREAD:
+            self._policy_runner.thread_started(result, result.thread.id)
         return result

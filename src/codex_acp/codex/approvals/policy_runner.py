@@ -83,6 +83,9 @@ if TYPE_CHECKING:
 _Key: TypeAlias = tuple[type, "RequestId"]
 """The id of a request, with its type: ``"0"`` is another one than ``0``."""
 
+_Handler: TypeAlias = "Callable[[Any], Awaitable[WireModel]]"
+"""A program's own handler of a request."""
+
 logger = logging.getLogger(__name__)
 
 RESOLVED: Final = "serverRequest/resolved"
@@ -112,10 +115,11 @@ class _Open:
 
 
 class PolicyRunner(NotificationSink):
-    """Handles the requests of one client; a sink of all its notifications.
+    """Answers the requests of one client by its policy, and guards the program's own handlers.
 
-    ``policy`` may be replaced; questions that are open stay with the old one. ``on_refused`` hears
-    of each request that was declined without anybody having said so.
+    A sink of all notifications of the client. ``policy`` may be replaced; questions that are open
+    stay with the old one. ``on_refused`` is called with each request that was declined without
+    anybody having said so.
     """
 
     def __init__(
@@ -133,6 +137,9 @@ class PolicyRunner(NotificationSink):
         self.reach: ForeignReach = ForeignReach(self._items)
         self._ids: ActionIds[_Key] = ActionIds()
         self._open: dict[_Key, _Open] = {}
+        self._unread: dict[tuple[str, str], asyncio.Future[Deny] | None] = {}
+        """Thread and answer id of what a handler is asked that `_ids` cannot hold, and what
+        withdraws it; None for what was allowed. Until the thread's turn is over."""
         self._resolved_early: set[_Key] = set()
         self._interrupts: set[asyncio.Task[None]] = set()
         self._batch_over = False
@@ -163,6 +170,104 @@ class PolicyRunner(NotificationSink):
         if text is not None and text not in self._warned:
             self._warned.add(text)
             logger.warning("%s", text)
+
+    # The program's own handlers.
+
+    async def guarded(self, request: ServerRequest, handler: _Handler) -> WireModel:
+        """Return the handler's reply, unless Codex could take it for another action's.
+
+        Codex finds what an answer is for by thread and call id, which the model chooses (contract
+        3.7): of several requests that share one, none is allowed. Nor is a handler asked to have a
+        URL opened that a browser reads as another (2.4). Whatever else it replies is sent as it is.
+        """
+        if isinstance(request.params, McpUrlElicitationParams):
+            page = allowed_url(request.params.url)
+            if isinstance(page, RefusedUrl):
+                return await self._refuse_unasked(request, f"the URL was refused: {page.reason}")
+        kind, shared = classify(request, self._items), answer_id_of(request)
+        question = self._question(kind) if isinstance(kind, ApprovalRequest) else None
+        key = (type(request.id), request.id)
+        if (
+            shared in self._unread
+            or not isinstance(question, ApprovalQuestion)
+            or key in self._open
+        ):
+            return await self._guarded_unread(request, handler, shared)
+        open_ = await self._enter(key, question)
+        if open_ is None:
+            return self._refuse(request, SHARED_ID)
+        try:
+            reply = await self._reply_of(handler, request, open_.withdrawn)
+            if is_negative(reply):
+                self._ids.forget(key)
+            else:
+                self._ids.allowed(key)
+        except BaseException:
+            self._ids.forget(key)
+            raise
+        else:
+            return reply
+        finally:
+            del self._open[key]
+
+    async def _guarded_unread(
+        self, request: ServerRequest, handler: _Handler, shared: tuple[str, str] | None
+    ) -> WireModel:
+        """Guard a request that is not known to be an approval: alone under its id, or refused."""
+        if shared is None:
+            return await handler(request)
+        if shared in self._unread:
+            await self._withdraw_unread(request, shared)
+            return self._refuse(request, SHARED_ID)
+        if await self._declines_others(request):
+            return self._refuse(request, SHARED_ID)
+        withdrawn: asyncio.Future[Deny] = asyncio.get_running_loop().create_future()
+        self._unread[shared] = withdrawn
+        try:
+            reply = await self._reply_of(handler, request, withdrawn)
+        except BaseException:
+            if not withdrawn.done():
+                self._unread.pop(shared, None)
+            raise
+        if withdrawn.done():
+            return reply
+        if is_negative(reply):
+            self._unread.pop(shared, None)
+        elif shared in self._unread:
+            self._unread[shared] = None
+        return reply
+
+    async def _withdraw_unread(self, request: ServerRequest, shared: tuple[str, str]) -> None:
+        held = self._unread[shared]
+        if held is None:
+            allowed = ((type(request.id), request.id),)
+            turn_id = getattr(request.params, "turn_id", "")
+            self._fail_closed(Collision((), allowed), shared[0], turn_id)
+            await asyncio.sleep(0)
+        elif not held.done():
+            held.set_result(Deny(SHARED_ID))
+
+    async def _reply_of(
+        self, handler: _Handler, request: ServerRequest, withdrawn: asyncio.Future[Deny]
+    ) -> WireModel:
+        """Return the handler's reply, or its refusal if another request shares its id."""
+        task, waits = asyncio.current_task(), True
+
+        def withdraw(done: asyncio.Future[Deny]) -> None:
+            if waits and task is not None and _is_shared(done):
+                task.cancel()
+
+        withdrawn.add_done_callback(withdraw)
+        try:
+            # In this very task, by which the client knows a handler that closes it.
+            reply = await handler(request)
+        except asyncio.CancelledError:
+            if not _is_shared(withdrawn) or task is None or task.uncancel():
+                raise
+            return self._refuse(request, SHARED_ID)
+        finally:
+            waits = False
+        return self._refuse(request, SHARED_ID) if _is_shared(withdrawn) else reply
 
     # Approvals.
 
@@ -345,6 +450,10 @@ class PolicyRunner(NotificationSink):
         if collision is not None and isinstance(event, ItemStartedEvent | ItemCompletedEvent):
             self._fail_closed(collision, event.params.thread_id, event.params.turn_id)
         self._withdraw_what_is_over()
+        if isinstance(event, TurnStartedEvent | TurnCompletedEvent | ThreadClosedEvent):
+            over = event.params.thread_id
+            for shared in [each for each in self._unread if each[0] == over]:
+                del self._unread[shared]
 
     def _look_elsewhere(self, event: ServerNotification) -> None:
         """End what reaches another thread, where Codex ran no hook for it (contract 3.9c)."""
@@ -408,127 +517,6 @@ async def _decision(policy: Policy, question: ApprovalQuestion) -> Decision:
     if not isinstance(decision, Allow | Deny):
         return Deny(f"a policy must decide Allow, Deny or None, not {decision!r}")
     return decision
-
-
-_Handler: TypeAlias = "Callable[[Any], Awaitable[WireModel]]"
-
-
-class HandlerGuard(PolicyRunner):
-    """Runs a policy, and what is asked of handlers beside it."""
-
-    def __init__(
-        self,
-        client: AppServerConnection,
-        policy: Policy,
-        on_refused: Callable[[RefusedRequest], None] | None = None,
-    ) -> None:
-        super().__init__(client, policy, on_refused)
-        self._unread: dict[tuple[str, str], asyncio.Future[Deny] | None] = {}
-        """Thread and answer id of what a handler is asked that `_ids` cannot hold, and what
-        withdraws it; None for what was allowed. Until the thread's turn is over."""
-
-    async def guarded(self, request: ServerRequest, handler: _Handler) -> WireModel:
-        """Return the reply of the program's own handler, unless Codex could take it for another
-        action's.
-
-        Only that is checked (contract 3.7): whatever the handler replies is sent as it is. It is
-        not asked about a URL that a browser reads as another (contract 2.4).
-        """
-        if isinstance(request.params, McpUrlElicitationParams):
-            page = allowed_url(request.params.url)
-            if isinstance(page, RefusedUrl):
-                return await self._refuse_unasked(request, f"the URL was refused: {page.reason}")
-        what, shared = classify(request, self._items), answer_id_of(request)
-        question = self._question(what) if isinstance(what, ApprovalRequest) else None
-        key = (type(request.id), request.id)
-        if (
-            shared in self._unread
-            or not isinstance(question, ApprovalQuestion)
-            or key in self._open
-        ):
-            return await self._guarded_unread(request, handler, shared)
-        open_ = await self._enter(key, question)
-        if open_ is None:
-            return self._refuse(request, SHARED_ID)
-        try:
-            reply = await self._reply_of(handler, request, open_.withdrawn)
-            if is_negative(reply):
-                self._ids.forget(key)
-            else:
-                self._ids.allowed(key)
-        except BaseException:
-            self._ids.forget(key)
-            raise
-        else:
-            return reply
-        finally:
-            del self._open[key]
-
-    async def _guarded_unread(
-        self, request: ServerRequest, handler: _Handler, shared: tuple[str, str] | None
-    ) -> WireModel:
-        """As `guarded`, for what is not known to be an approval: alone under its id, or refused."""
-        if shared is None:
-            return await handler(request)
-        if shared in self._unread:
-            await self._withdraw_unread(request, shared)
-            return self._refuse(request, SHARED_ID)
-        if await self._declines_others(request):
-            return self._refuse(request, SHARED_ID)
-        withdrawn: asyncio.Future[Deny] = asyncio.get_running_loop().create_future()
-        self._unread[shared] = withdrawn
-        try:
-            reply = await self._reply_of(handler, request, withdrawn)
-        except BaseException:
-            if not withdrawn.done():
-                self._unread.pop(shared, None)
-            raise
-        if withdrawn.done():
-            return reply
-        if is_negative(reply):
-            self._unread.pop(shared, None)
-        elif shared in self._unread:
-            self._unread[shared] = None
-        return reply
-
-    async def _withdraw_unread(self, request: ServerRequest, shared: tuple[str, str]) -> None:
-        held = self._unread[shared]
-        if held is None:
-            allowed = ((type(request.id), request.id),)
-            turn_id = getattr(request.params, "turn_id", "")
-            self._fail_closed(Collision((), allowed), shared[0], turn_id)
-            await asyncio.sleep(0)
-        elif not held.done():
-            held.set_result(Deny(SHARED_ID))
-
-    async def _reply_of(
-        self, handler: _Handler, request: ServerRequest, withdrawn: asyncio.Future[Deny]
-    ) -> WireModel:
-        """Return the handler's reply, or its refusal if another request shares its id."""
-        task, waits = asyncio.current_task(), True
-
-        def withdraw(done: asyncio.Future[Deny]) -> None:
-            if waits and task is not None and _is_shared(done):
-                task.cancel()
-
-        withdrawn.add_done_callback(withdraw)
-        try:
-            # In this very task, by which the client knows a handler that closes it.
-            reply = await handler(request)
-        except asyncio.CancelledError:
-            if not _is_shared(withdrawn) or task is None or task.uncancel():
-                raise
-            return self._refuse(request, SHARED_ID)
-        finally:
-            waits = False
-        return self._refuse(request, SHARED_ID) if _is_shared(withdrawn) else reply
-
-    def _learn(self, event: ServerNotification) -> None:
-        super()._learn(event)
-        if isinstance(event, TurnStartedEvent | TurnCompletedEvent | ThreadClosedEvent):
-            over = event.params.thread_id
-            for shared in [each for each in self._unread if each[0] == over]:
-                del self._unread[shared]
 
 
 def _is_shared(withdrawn: asyncio.Future[Deny]) -> bool:
