@@ -13,7 +13,7 @@ from codex_acp.codex.connection.notification_decoding import (
     decode_notification,
 )
 from codex_acp.codex.connection.notification_router import NotificationRouter, thread_of
-from codex_acp.codex.connection.unknown_parts import MAX_KINDS
+from codex_acp.codex.connection.server_requests import MAX_KINDS
 from codex_acp.codex.types import (
     ItemAgentMessageDeltaEvent,
     SkillsChangedEvent,

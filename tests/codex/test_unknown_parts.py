@@ -13,7 +13,12 @@ from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
 from codex_acp.codex.connection.handshake import initialize_params, note_version
 from codex_acp.codex.connection.notification_decoding import NotificationDecoder
-from codex_acp.codex.connection.unknown_parts import MAX_KINDS, MAX_PARTS, OTHER_KINDS, UnknownParts
+from codex_acp.codex.connection.server_requests import (
+    MAX_KINDS,
+    MAX_PARTS,
+    OTHER_KINDS,
+    UnknownParts,
+)
 from codex_acp.codex.types import ItemStartedEvent, ThreadListParams
 from codex_acp.errors import CodexTooOld
 from codex_acp.jsonrpc.message import JsonValue

@@ -91,8 +91,7 @@ class AppServerConnection(CodexCalls):
             self._hello.say_early(link)  # before the next lines load an event loop
         from codex_acp._last_ones import LastOnes
         from codex_acp.codex.connection.notification_router import NotificationRouter
-        from codex_acp.codex.connection.server_requests import ServerRequests
-        from codex_acp.codex.connection.unknown_parts import UnknownParts
+        from codex_acp.codex.connection.server_requests import ServerRequests, UnknownParts
         from codex_acp.transport.connection import Connection
         from codex_acp.transport.reading_gate import ReadingGate
 

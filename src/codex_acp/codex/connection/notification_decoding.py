@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES, UnknownNotification
 from codex_acp.codex._generated.version import SCHEMA_VERSION
-from codex_acp.codex.connection.unknown_parts import MAX_KINDS, OTHER_KINDS
+from codex_acp.codex.connection.server_requests import MAX_KINDS, OTHER_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic_core import ValidationError
 
     from codex_acp.codex._generated.notifications import ServerNotification
-    from codex_acp.codex.connection.unknown_parts import UnknownParts
+    from codex_acp.codex.connection.server_requests import UnknownParts
     from codex_acp.jsonrpc.message import JsonValue
 
 logger = logging.getLogger(__name__)
