@@ -261,15 +261,15 @@ async def test_a_thread_answer_that_does_not_fit_is_an_error_at_once() -> None:
 async def test_6_3_turns_that_are_watched_alike_share_a_watchdog() -> None:
     script = [Expect("turn/start"), *turn_started()]
     async with thread_at(*script) as (thread, server):
-        watches = thread._services.watches
+        watchdogs = thread._services.watchdogs
         async with thread.turn("Go.", silent_after=0.05) as turn:
             with pytest.raises(TurnSilent) as caught:
                 await turn.result()
             assert caught.value.turn_id == turn.id
-            assert list(watches._by_time) == [0.05]
+            assert list(watchdogs) == [0.05]
             server.play(*agent_message("At last."), *turn_completed())
             assert (await turn.result()).text == "At last."
-        assert watches._by_time == {}
+        assert watchdogs == {}
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0])

@@ -129,11 +129,8 @@ def place_of(approval: ApprovalRequest) -> Place:
             of = command.params
             part = of.approval_id if of.approval_id != of.item_id else None
             return Place(of.thread_id, of.turn_id, of.item_id, part)
-        case FileChangeApproval(request=change):
-            of_change = change.params
-            return Place(of_change.thread_id, of_change.turn_id, of_change.item_id, None)
-        case PermissionsApproval(request=permissions):
-            asked = permissions.params
+        case FileChangeApproval(request=request) | PermissionsApproval(request=request):
+            asked = request.params
             return Place(asked.thread_id, asked.turn_id, asked.item_id, None)
         case McpToolApproval(params=elicitation, item=call):
             return Place(elicitation.thread_id, elicitation.turn_id, call.id, None)
@@ -214,10 +211,10 @@ def move_target(change: FileUpdateChange) -> str | None:
 
 def named_paths(approval: ApprovalRequest) -> list[str]:
     """Return the paths that the action names, each once: their links decide what it reaches."""
-    return list(dict.fromkeys(_named_paths(approval)))
+    return list(dict.fromkeys(_each_named_path(approval)))
 
 
-def _named_paths(approval: ApprovalRequest) -> Iterator[str]:
+def _each_named_path(approval: ApprovalRequest) -> Iterator[str]:
     match approval:
         case CommandApproval(request=command):
             more = command.params.additional_permissions
@@ -226,23 +223,16 @@ def _named_paths(approval: ApprovalRequest) -> Iterator[str]:
                 yield from permission_paths(more.file_system, command.params.cwd)
         case LegacyCommandApproval(request=legacy):
             yield legacy.params.cwd
-        case FileChangeApproval(request=change):
-            yield from _changed_paths(approval)
-            yield from filter(None, [change.params.grant_root])
-        case LegacyPatchApproval(request=patch):
-            yield from _changed_paths(approval)
-            yield from filter(None, [patch.params.grant_root])
+        case FileChangeApproval(request=edit) | LegacyPatchApproval(request=edit):
+            for change in changes_of(approval):
+                yield from filter(None, [change.path, move_target(change)])
+            yield from filter(None, [edit.params.grant_root])
         case PermissionsApproval(request=asked):
             yield from permission_paths(asked.params.permissions.file_system, asked.params.cwd)
         case McpToolApproval() | McpToolQuestion():
             return
         case _:
             assert_never(approval)
-
-
-def _changed_paths(approval: ApprovalRequest) -> Iterator[str]:
-    for change in changes_of(approval):
-        yield from filter(None, [change.path, move_target(change)])
 
 
 def permission_paths(
@@ -365,14 +355,8 @@ def refreshed(approval: ApprovalRequest, items: Items) -> ApprovalRequest | None
             return (
                 FileChangeApproval(change, item) if isinstance(item, FileChangeThreadItem) else None
             )
-        case McpToolApproval(request=request, params=params):
-            if not isinstance(item, McpToolCallThreadItem):
-                return None
-            return McpToolApproval(request, params, item)
-        case McpToolQuestion(request=question):
-            return (
-                McpToolQuestion(question, item) if isinstance(item, McpToolCallThreadItem) else None
-            )
+        case McpToolApproval() | McpToolQuestion():
+            return approval._replace(item=item) if isinstance(item, McpToolCallThreadItem) else None
         case CommandApproval(item=asked_about):
             if not has_item(approval) or (item is None and asked_about is None):
                 return approval  # what is asked stands in the request itself

@@ -29,7 +29,7 @@ from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.approvals.running_items import Items, RunningItem
+    from codex_acp.codex.approvals.running_items import Items
 
 APPROVAL_KIND: Final = "codex_approval_kind"
 """The key of ``_meta`` by which a request says that it is an approval, whatever its value."""
@@ -157,23 +157,20 @@ def classify(request: ServerRequest, items: Items) -> Classified:
         case ItemFileChangeRequestApproval():
             return _file_change(request, items)
         case ItemPermissionsRequestApproval():
-            refused = _without_turn(request, items)
-            return refused or PermissionsApproval(request)
+            return _without_turn(request, items) or PermissionsApproval(request)
         case McpServerElicitationRequest():
             return _elicitation(request, items)
         case ItemToolRequestUserInput():
             return _user_input(request, items)
         case ItemToolCall():
-            message = (
-                f"the tool {_quoted(request.params.tool)} belongs to a program that is not there"
-            )
-            return ProgramOnly(request, message)
+            tool = _quoted(request.params.tool)
+            return ProgramOnly(request, f"the tool {tool} belongs to a program that is not there")
         case AccountChatgptAuthTokensRefresh() | AttestationGenerate() | CurrentTimeRead():
             return ProgramOnly(request, f"{request.method} is not offered by this client")
         case ExecCommandApproval():
-            return _legacy(request, items) or LegacyCommandApproval(request)
+            return _without_any_turn(request, items) or LegacyCommandApproval(request)
         case ApplyPatchApproval():
-            return _legacy(request, items) or LegacyPatchApproval(request)
+            return _without_any_turn(request, items) or LegacyPatchApproval(request)
         case _:
             assert_never(request)
 
@@ -209,13 +206,16 @@ def _without_turn(
     ),
     items: Items,
 ) -> Refused | None:
-    params = request.params
-    if items.is_running(params.thread_id, params.turn_id):
+    """Return the refusal of a request whose turn does not run."""
+    if items.is_running(request.params.thread_id, request.params.turn_id):
         return None
     return Refused(request, "Codex asks for an approval in a turn that is not running")
 
 
-def _legacy(request: ExecCommandApproval | ApplyPatchApproval, items: Items) -> Refused | None:
+def _without_any_turn(
+    request: ExecCommandApproval | ApplyPatchApproval, items: Items
+) -> Refused | None:
+    """Return the refusal of a request of the first version whose thread runs no turn."""
     if items.running_turn(request.params.conversation_id) is not None:
         return None
     return Refused(request, "Codex asks for an approval while no turn is running")
@@ -271,37 +271,28 @@ def _claimed_approval(
         return Refused(request, f"{server}: claims to be a tool approval but asks for input")
     if not items.is_running(params.thread_id, params.turn_id) or params.turn_id is None:
         return Refused(request, f"{server}: claims to be a tool approval outside a running turn")
-    candidates = [
-        running
+    calls = [
+        running.item
         for running in items.mcp_calls(params.thread_id, params.turn_id, params.server_name)
-        if _bears_out(running, _meta_of(params))
+        if isinstance(running.item, models.McpToolCallThreadItem)
+        and _is_claimed(running.item, _meta_of(params))
     ]
-    item = _only(candidates)
-    if item is None:
-        what = "several different calls" if candidates else "no call"
-        return Refused(request, f"{server}: claims to be a tool approval, but {what} would fit it")
-    return McpToolApproval(request, params, item)
+    same = all(
+        c.tool == calls[0].tool and same_json(c.arguments, calls[0].arguments) for c in calls
+    )
+    if not calls or not same:
+        found = "several different calls" if calls else "no call"
+        return Refused(request, f"{server}: claims to be a tool approval, but {found} would fit it")
+    return McpToolApproval(request, params, calls[0])
 
 
-def _bears_out(running: RunningItem, meta: dict[str, Any]) -> bool:
-    item = running.item
-    if not isinstance(item, models.McpToolCallThreadItem):
+def _is_claimed(call: models.McpToolCallThreadItem, meta: dict[str, Any]) -> bool:
+    """Return whether a running call is the one that ``_meta`` claims to ask about."""
+    if "tool_name" in meta and meta["tool_name"] != call.tool:
         return False
-    if "tool_name" in meta and meta["tool_name"] != item.tool:
-        return False
-    claimed, actual = meta.get("tool_params"), item.arguments
+    claimed, actual = meta.get("tool_params"), call.arguments
     # A call without arguments is reported as null, as {} or not at all.
     return same_json({} if claimed is None else claimed, {} if actual is None else actual)
-
-
-def _only(candidates: list[RunningItem]) -> models.McpToolCallThreadItem | None:
-    """The oldest, if all are the same call; None if there is none or they differ."""
-    calls = [r.item for r in candidates if isinstance(r.item, models.McpToolCallThreadItem)]
-    if not calls:
-        return None
-    first = calls[0]
-    same = all(c.tool == first.tool and same_json(c.arguments, first.arguments) for c in calls)
-    return first if same else None
 
 
 # --- questions of the model --------------------------------------------------------------------

@@ -32,7 +32,6 @@ from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.codex._generated.server_requests import ItemFileChangeRequestApproval
     from codex_acp.codex.approvals.actions import PathLook
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -103,7 +102,7 @@ _QUESTION_LABELS: Final[dict[str, Grant]] = {
 
 
 def offered(approval: ApprovalRequest) -> OfferedGrants:
-    """The grants that this request leaves to the person; each once, in Codex's order."""
+    """Return the grants that this request leaves to the person; each once, in Codex's order."""
     listed = _listed(approval)
     return OfferedGrants(tuple(dict.fromkeys(listed.grants)), listed.unknown)
 
@@ -112,9 +111,12 @@ def _listed(approval: ApprovalRequest) -> OfferedGrants:
     match approval:
         case CommandApproval(request=request):
             return _of_command(request.params)
-        case FileChangeApproval() | PermissionsApproval():
-            return OfferedGrants((Once(), Session()))
-        case LegacyCommandApproval() | LegacyPatchApproval():
+        case (
+            FileChangeApproval()
+            | PermissionsApproval()
+            | LegacyCommandApproval()
+            | LegacyPatchApproval()
+        ):
             return OfferedGrants((Once(), Session()))
         case McpToolApproval(params=params, item=call):
             return _of_tool(params.meta, call)
@@ -226,23 +228,17 @@ def arguments_of(approval: ApprovalRequest) -> dict[str, JsonValue]:
         case CommandApproval(request=command):
             return _object(command.params)
         case FileChangeApproval(request=asked, item=change):
-            return {"changes": _json(change.changes), "id": change.id, **_root(asked)}
+            root = asked.params.grant_root  # where accepting the changes lets more be written
+            more: dict[str, JsonValue] = {} if root is None else {"grantRoot": root}
+            return {"changes": _json(change.changes), "id": change.id, **more}
         case PermissionsApproval(request=permissions):
             return {"permissions": _json(permissions.params.permissions)}
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
             return {"server": call.server, "tool": call.tool, "arguments": _json(call.arguments)}
-        case LegacyCommandApproval(request=legacy):
+        case LegacyCommandApproval(request=legacy) | LegacyPatchApproval(request=legacy):
             return _object(legacy.params)
-        case LegacyPatchApproval(request=patch):
-            return _object(patch.params)
         case _:
             assert_never(approval)
-
-
-def _root(asked: ItemFileChangeRequestApproval) -> dict[str, JsonValue]:
-    """Where accepting the changes lets more be written; nothing for a plain change."""
-    root = asked.params.grant_root
-    return {} if root is None else {"grantRoot": root}
 
 
 def _object(model: object) -> dict[str, JsonValue]:
@@ -307,18 +303,28 @@ def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
         case CommandApproval():
             return models.CommandExecutionRequestApprovalResponse(decision=_decision(grant))
         case FileChangeApproval():
-            accept: models.FileChangeApprovalDecision = (
-                "accept" if isinstance(grant, Once) else "acceptForSession"
+            return models.FileChangeRequestApprovalResponse(
+                decision="accept" if isinstance(grant, Once) else "acceptForSession"
             )
-            return models.FileChangeRequestApprovalResponse(decision=accept)
         case PermissionsApproval(request=request):
-            return _permissions(request.params.permissions, grant)
+            asked, profile = request.params.permissions, models.GrantedPermissionProfile()
+            if asked.file_system is not None:
+                profile.file_system = asked.file_system
+            if asked.network is not None:
+                profile.network = asked.network
+            return models.PermissionsRequestApprovalResponse(
+                permissions=profile, scope="turn" if isinstance(grant, Once) else "session"
+            )
         case McpToolApproval():
             return models.McpServerElicitationRequestResponse(
                 action="accept", content=None, meta=_persist(grant)
             )
         case McpToolQuestion(request=question):
-            return _answer(question.params, grant)
+            (asked_about,) = question.params.questions
+            labels = [o.label for o in asked_about.options or ()]
+            chosen = [label for label in labels if _QUESTION_LABELS.get(label) == grant]
+            answer = models.ToolRequestUserInputAnswer(answers=chosen[:1])
+            return models.ToolRequestUserInputResponse(answers={asked_about.id: answer})
         case LegacyCommandApproval():
             return models.ExecCommandApprovalResponse(decision=_legacy(grant))
         case LegacyPatchApproval():
@@ -352,32 +358,10 @@ def _decision(grant: Grant) -> models.CommandExecutionApprovalDecision:
             assert_never(grant)
 
 
-def _permissions(
-    asked: models.RequestPermissionProfile, grant: Grant
-) -> models.PermissionsRequestApprovalResponse:
-    given = models.GrantedPermissionProfile()
-    if asked.file_system is not None:
-        given.file_system = asked.file_system
-    if asked.network is not None:
-        given.network = asked.network
-    return models.PermissionsRequestApprovalResponse(
-        permissions=given, scope="turn" if isinstance(grant, Once) else "session"
-    )
-
-
 def _persist(grant: Grant) -> dict[str, str] | None:
     if isinstance(grant, Session):
         return {"persist": "session"}
     return {"persist": "always"} if isinstance(grant, Always) else None
-
-
-def _answer(
-    params: models.ToolRequestUserInputParams, grant: Grant
-) -> models.ToolRequestUserInputResponse:
-    (question,) = params.questions
-    labels = [o.label for o in question.options or () if _QUESTION_LABELS.get(o.label) == grant]
-    answer = models.ToolRequestUserInputAnswer(answers=labels[:1])
-    return models.ToolRequestUserInputResponse(answers={question.id: answer})
 
 
 def _legacy(grant: Grant) -> models.ReviewDecision:

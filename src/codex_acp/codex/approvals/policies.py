@@ -21,14 +21,13 @@ import asyncio
 import logging
 import os
 import re
-import secrets
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp.codex._generated.models import DangerFullAccessSandboxPolicy
 from codex_acp.codex.approvals.callbacks import CallbackFailed, answer_of
@@ -58,9 +57,14 @@ if TYPE_CHECKING:
         AskForApproval,
         CommandExecutionRequestApprovalParams,
         SandboxPolicy,
+        ThreadForkResponse,
+        ThreadResumeResponse,
+        ThreadStartResponse,
     )
     from codex_acp.jsonrpc.message import JsonValue
 
+
+logger = logging.getLogger(__name__)
 
 GUARDED: Final = frozenset({".agents", ".codex", ".git"})
 """Directories whose files decide what runs: hooks, filters, MCP servers, skills."""
@@ -316,26 +320,14 @@ def first_of(*policies: Policy) -> Policy:
     return _FirstOf(tuple(flat))
 
 
-logger = logging.getLogger(__name__)
+# Whether Codex will ever ask.
 
 McpServerConfig = Mapping[str, object]
 """A server's table in Codex's configuration, in its own spelling."""
 
 
-class StartedThread(Protocol):
-    """The answer of ``thread/start``, ``thread/resume`` or ``thread/fork``."""
-
-    @property
-    def approval_policy(self) -> AskForApproval:
-        """When Codex asks."""
-
-    @property
-    def sandbox(self) -> SandboxPolicy:
-        """The sandbox that commands run in unasked."""
-
-    @property
-    def approvals_reviewer(self) -> ApprovalsReviewer:
-        """Whom Codex asks."""
+StartedThread: TypeAlias = "ThreadStartResponse | ThreadResumeResponse | ThreadForkResponse"
+"""The answer that opened a thread, with the settings that it has."""
 
 
 def why_never_asked(
@@ -390,6 +382,8 @@ def warn_if_never_asked(
         logger.warning("%s", text)
     return text
 
+
+# Commands.
 
 Words = tuple[str, ...]
 
@@ -453,7 +447,10 @@ class _AllowCommands(Policy):
             return None
         params = question.approval.request.params
         real_cwd = question.real_paths.get(params.cwd or "")
-        if not _is_only_a_command(params) or not self._is_here(real_cwd):
+        more = (params.network_approval_context, params.additional_permissions)
+        if params.kind != "command" or any(part is not None for part in more):
+            return None
+        if not self._is_here(real_cwd):
             return None
         if _length(params) > _LONGEST:
             return None
@@ -487,12 +484,6 @@ def _named(command: str | Sequence[str]) -> Words:
         message = f"allow_commands wants whole simple commands, such as 'npm test', not {command!r}"
         raise MisuseError(message)
     return words
-
-
-def _is_only_a_command(params: CommandExecutionRequestApprovalParams) -> bool:
-    """Return whether a request only asks to start a command."""
-    more = (params.network_approval_context, params.additional_permissions)
-    return params.kind == "command" and all(part is None for part in more)
 
 
 def _length(params: CommandExecutionRequestApprovalParams) -> int:
@@ -549,6 +540,9 @@ def _is_told(params: CommandExecutionRequestApprovalParams, found: list[Words]) 
     return True
 
 
+# Approvals that wait to be answered later in the same program: from a web page, by a colleague.
+
+
 class ParkedApproval:
     """One question that waits. Its turn waits with it, for as long as the program runs.
 
@@ -560,6 +554,8 @@ class ParkedApproval:
     __slots__ = ("_answer", "_loop", "_taken", "id", "question")
 
     def __init__(self, question: ApprovalQuestion) -> None:
+        import secrets  # not for a program that parks nothing
+
         self.id: str = secrets.token_urlsafe(12)
         """Names it in the program's own records; nobody can guess it."""
         self.question: ApprovalQuestion = question

@@ -65,10 +65,13 @@ REFUSALS: Final[Refusals] = {
 
 require_rows("REFUSALS in codex_acp/codex/approvals/refusals.py", REFUSALS, SERVER_REQUESTS)
 
+_ROWS: Final = cast("dict[str, Callable[[object, str], WireModel | RpcError]]", REFUSALS)
+"""The table as a plain mapping, for a method that is only known at run time."""
+
 
 def has_negative_form(method: str) -> bool:
     """Whether the reply of this server request can say no; if not, only an error can."""
-    return _rows().get(method) not in (None, _not_offered)
+    return _ROWS.get(method) not in (None, _not_offered)
 
 
 def refusal(method: str, params: object, reason: str) -> WireModel | RpcError:
@@ -76,8 +79,7 @@ def refusal(method: str, params: object, reason: str) -> WireModel | RpcError:
 
     ``params`` are not looked at. ``reason`` is for the model or the log of Codex, in one sentence.
     """
-    row = _rows().get(method, _not_offered)
-    return row(params, reason)
+    return _ROWS.get(method, _not_offered)(params, reason)
 
 
 def cancelled(method: str, params: object, reason: str) -> WireModel | RpcError:
@@ -117,8 +119,3 @@ def is_negative(reply: WireModel) -> bool:
         case models.ToolRequestUserInputResponse(answers=answers):
             return not answers
     return False
-
-
-def _rows() -> dict[str, Callable[[object, str], WireModel | RpcError]]:
-    """The table as a plain mapping, for a method that is only known at run time."""
-    return cast("dict[str, Callable[[object, str], WireModel | RpcError]]", REFUSALS)

@@ -267,19 +267,21 @@ class ForeignReach:
     def apply(self, event: ServerNotification) -> Reach | None:
         """Return the turn that is to be interrupted now, if any."""
         if isinstance(event, ItemStartedEvent):
-            return self._called(event)
+            return self._call_started(event)
         if isinstance(event, ItemCompletedEvent):
-            if getattr(event.params.item, "status", None) == "failed":
-                self._forget(event.params.thread_id, getattr(event.params.item, "id", None))
+            item = event.params.item
+            if getattr(item, "status", None) == "failed":  # nothing begins because of it
+                call = (event.params.thread_id, getattr(item, "id", None))
+                self._fed -= {each for each in self._fed if each[1:] == call}
         elif isinstance(event, TurnStartedEvent):
             thread, turn = event.params.thread_id, event.params.turn.id
             fed = {each for each in self._fed if each[0] == thread}
             if fed:
                 self._fed -= fed
-                return self._noted(thread, turn, ())
+                return self._reach(thread, turn, ())
         return None
 
-    def _called(self, event: ItemStartedEvent) -> Reach | None:
+    def _call_started(self, event: ItemStartedEvent) -> Reach | None:
         thread, turn, item = event.params.thread_id, event.params.turn_id, event.params.item
         others = self._items.reached_elsewhere(thread, item)
         if not others:
@@ -289,12 +291,8 @@ class ForeignReach:
             self._fed.update((each, thread, getattr(item, "id", "")) for each in idle)
         if turn in self.reached:  # an interrupt that is sent twice would end the next turn
             return None
-        return self._noted(thread, turn, tuple(others))
+        return self._reach(thread, turn, tuple(others))
 
-    def _noted(self, thread: str, turn: str, others: tuple[str, ...]) -> Reach:
+    def _reach(self, thread: str, turn: str, others: tuple[str, ...]) -> Reach:
         self.reached[turn] = others
         return Reach(thread, turn, others)
-
-    def _forget(self, thread: str, item: str | None) -> None:
-        """The call has failed: nothing begins because of it."""
-        self._fed -= {each for each in self._fed if each[1:] == (thread, item)}

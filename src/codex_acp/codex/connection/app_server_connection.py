@@ -100,7 +100,6 @@ class AppServerConnection(CodexCalls):
         )
         self._link = link
         self._router = NotificationRouter()
-        """Of what its notifications say."""
         self._on_refused = on_refused
         self._unknown = UnknownParts()
         self._requests = ServerRequests(on_refused, self._unknown)
@@ -282,7 +281,7 @@ class AppServerConnection(CodexCalls):
     async def _answered(
         self, method: str, params: EncodedJson | None, *, written: bool
     ) -> JsonValue:
-        late = self._let_go if method in NEW_THREAD else None
+        late = self._unsubscribe_from if method in NEW_THREAD else None
         with self._gate:
             call = self._connection.call(method, params, written=written, late=late)
             try:
@@ -298,14 +297,12 @@ class AppServerConnection(CodexCalls):
                     lambda: self._connection.call(method, params, late=late), error
                 )
 
-    def _let_go(self, result: JsonValue) -> None:
-        """A thread was opened for somebody who has given it up: it would stay for ever."""
+    def _unsubscribe_from(self, result: JsonValue) -> None:
+        """Leave a thread that was opened for a caller who gave it up: it would stay for ever."""
         import asyncio
 
-        from codex_acp.jsonrpc.encode import encode_json
-
-        about = encode_json({"threadId": text_at(result, "thread", "id")})
-        leaving = asyncio.ensure_future(self._request("thread/unsubscribe", about))
+        params: JsonValue = {"threadId": text_at(result, "thread", "id")}
+        leaving = asyncio.ensure_future(self._request("thread/unsubscribe", _params_of(params, "")))
         leaving.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     # Notifications: by thread, typed, no faster than the program can take.

@@ -69,10 +69,10 @@ def initialize_params(
     """The params of ``initialize``; see `CodexClient` for the defaults."""
     info: JsonValue = {"name": CLIENT_NAME, "version": __version__}
     if client_info is not None:
-        info = client_info if isinstance(client_info, dict) else _plain(client_info)
+        info = _plain(client_info)
     can: dict[str, JsonValue] = {"experimentalApi": True}
     if capabilities is not None:
-        can = dict(capabilities) if isinstance(capabilities, dict) else _plain(capabilities)
+        can = dict(_plain(capabilities))
     if opt_out_notifications:
         can["optOutNotificationMethods"] = list(opt_out_notifications)
     return {"clientInfo": info, "capabilities": can}
@@ -89,10 +89,9 @@ def note_version(user_agent: str) -> None:
     ``user_agent`` is such as ``codex_acp_sdk/0.169.0 (Debian 12; x86_64) …``. A build without a
     version of its own (0.0.0) is passed over. Raises CodexTooOld as `check_version`.
     """
-    found = _VERSION.findall(user_agent.partition("(")[0])
-    if not found:
+    version = _version_in(user_agent)
+    if version is None:
         return
-    version: str = found[-1]
     check_version(version)
     if _parts(version) > _parts(SCHEMA_VERSION):
         logger.info(
@@ -108,8 +107,8 @@ def believes_worktrees(user_agent: str) -> bool:
 
     Measured: 0.147 and 0.148 do, 0.149 asks the repository.
     """
-    found = _VERSION.findall(user_agent.partition("(")[0])
-    return bool(found) and (0, 0, 0) != _parts(found[-1]) < (0, 149, 0)
+    version = _version_in(user_agent)
+    return version is not None and (0, 0, 0) != _parts(version) < (0, 149, 0)
 
 
 def unloads_at_once(user_agent: str) -> bool:
@@ -117,8 +116,8 @@ def unloads_at_once(user_agent: str) -> bool:
 
     Measured: 0.163 and 0.169 can, 0.147 keeps it for half an hour.
     """
-    found = _VERSION.findall(user_agent.partition("(")[0])
-    return bool(found) and not (0, 0, 0) != _parts(found[-1]) < (0, 163, 0)
+    version = _version_in(user_agent)
+    return version is not None and not (0, 0, 0) != _parts(version) < (0, 163, 0)
 
 
 def check_version(version: str) -> None:
@@ -127,12 +126,21 @@ def check_version(version: str) -> None:
         raise CodexTooOld(version, OLDEST_VERSION, SCHEMA_VERSION)
 
 
+def _version_in(user_agent: str) -> str | None:
+    found: list[str] = _VERSION.findall(user_agent.partition("(")[0])
+    return found[-1] if found else None
+
+
 def _parts(version: str) -> tuple[int, ...]:
     """The three numbers of a version, whatever follows them, as in ``0.169.0-alpha.1``."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
-def _plain(model: ClientInfo | InitializeCapabilities) -> dict[str, JsonValue]:
+def _plain(
+    model: ClientInfo | InitializeCapabilities | dict[str, JsonValue],
+) -> dict[str, JsonValue]:
+    if isinstance(model, dict):
+        return model
     from codex_acp.wire.codec import plain
 
     return cast("dict[str, JsonValue]", plain(model))

@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from codex_acp._json import text_at, value_at
 from codex_acp.codex.connection.shared_calls import is_open_elsewhere
@@ -169,30 +169,19 @@ class ThreadPeers:
             return False, refused
         moving, failure = asked.unheard, refused
         for answer in asked.answers:
-            match _state_of(answer):
+            match answer.get("state"):
                 case "busy":
                     raise _busy(refused, question, answer)
                 case "opening":
                     moving, failure = True, _busy(refused, question, answer)
                 case "free":
                     moving = True
-                case "unknown":
-                    pass
-                case other:
-                    assert_never(other)
         return moving, failure
 
 
-def _state_of(answer: dict[str, JsonValue]) -> State:
-    match answer.get("state"):
-        case "opening" | "busy" | "free" as state:
-            return state
-    return "unknown"
-
-
 def _is_clear(answer: dict[str, JsonValue]) -> bool:
-    """Whether it says what nobody else could: the one who has it."""
-    return _state_of(answer) in ("busy", "free")
+    """Return whether an answer comes from the process that has the thread."""
+    return answer.get("state") in ("busy", "free")
 
 
 def _busy(

@@ -1,7 +1,4 @@
-"""Collects the result of a turn: its items, its text, its usage, its end.
-
-Owns the collecting of one turn's notifications into that. Must not know how they come.
-"""
+"""Collects the notifications of a turn into its result: its items, text, usage and end."""
 
 from __future__ import annotations
 
@@ -66,10 +63,10 @@ class TurnRecord:
     def add(self, event: ServerNotification) -> None:
         """Take the next notification; those of other turns must not come here."""
         match event:
-            case ItemStartedEvent(params=started):
-                self._put(started.item)
-            case ItemCompletedEvent(params=completed):
-                self._put(completed.item)
+            case ItemStartedEvent() | ItemCompletedEvent():
+                item_id = getattr(event.params.item, "id", None)
+                key = item_id if isinstance(item_id, str) else f"item {len(self._items)}"
+                self._items[key] = event.params.item
             case ThreadTokenUsageUpdatedEvent(params=usage):
                 self._usage = usage.token_usage
             case TurnCompletedEvent(params=end):
@@ -103,11 +100,6 @@ class TurnRecord:
             if item.phase is None and not last:
                 last = item.text
         return last
-
-    def _put(self, item: ThreadItem) -> None:
-        item_id = getattr(item, "id", None)
-        key = item_id if isinstance(item_id, str) else f"item {len(self._items)}"
-        self._items[key] = item
 
 
 def turn_of(event: ServerNotification) -> str | None:

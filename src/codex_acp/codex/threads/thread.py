@@ -199,7 +199,7 @@ class Thread:
         **options: Unpack[ResumeOptions],
     ) -> Thread:
         """Load it, so that turns can run; see `Threads.resume`."""
-        opened = await self._services.resume(
+        opened = await self._services.reopen(
             self.id, options, trust=trust, tools=tools, policy=policy
         )
         return Thread(self._services, *opened)
@@ -213,8 +213,8 @@ class Thread:
         **options: Unpack[ForkOptions],
     ) -> Thread:
         """A new thread that begins with what was said in this one; see `Threads.fork`."""
-        opened = await self._services.fork(
-            self.id, options, trust=trust, tools=tools, policy=policy
+        opened = await self._services.reopen(
+            self.id, options, forks=True, trust=trust, tools=tools, policy=policy
         )
         return Thread(self._services, *opened)
 

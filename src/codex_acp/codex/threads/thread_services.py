@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.git_programs import Look
     from codex_acp.codex.threads.notification_stream import TurnMarks
     from codex_acp.codex.threads.tools import Tool
-    from codex_acp.codex.threads.watchdog import Watches
+    from codex_acp.codex.threads.watchdog import SharedWatchdog
     from codex_acp.jsonrpc.message import JsonValue
 
 
@@ -98,7 +98,8 @@ class ThreadServices(NotificationSink):
         self.client = client
         self._places: LastOnes[str, _Place] = LastOnes(MAX_PLACES)
         self._looks: LastOnes[str, Look] = LastOnes(MAX_LOOKS)
-        self._watches: Watches | None = None
+        self.watchdogs: dict[float, SharedWatchdog] = {}
+        """The watchdogs of running turns, by their time."""
         self._closed: LastOnes[str, None] = LastOnes(MAX_PLACES)
         """Threads that Codex has closed, and nobody has opened again."""
         self.handed: HandedThreads = HandedThreads(client)
@@ -119,45 +120,25 @@ class ThreadServices(NotificationSink):
         del error
         self.handed.leave()
 
-    @property
-    def watches(self) -> Watches:
-        """Return the watchdogs of running turns."""
-        if self._watches is None:
-            from codex_acp.codex.threads.watchdog import Watches
-
-            self._watches = Watches(self.client)
-        return self._watches
-
-    async def resume(
+    async def reopen(
         self,
         thread_id: str,
-        options: ResumeOptions,
+        options: ResumeOptions | ForkOptions,
         *,
+        forks: bool = False,
         trust: bool,
         tools: Iterable[Tool | Callable[..., object]],
         policy: Policy | None,
     ) -> OpenThread:
-        """Resume a stored thread, as `Threads.resume` says."""
-        params = trusted(params_of(options, ResumeOptions), trust=trust)
+        """Resume or fork a stored thread, as `Threads.resume` and `Threads.fork` say."""
+        if forks and options.get("ephemeral"):
+            options.setdefault("exclude_turns", True)  # Codex forks no other way without a file
+        params = trusted(params_of(options, ForkOptions if forks else ResumeOptions), trust=trust)
         params["threadId"] = thread_id
+        if forks:
+            return await self.open("thread/fork", params, tools, policy)
         async with self.handed.lock(thread_id):
             return await self.open("thread/resume", params, tools, policy)
-
-    async def fork(
-        self,
-        thread_id: str,
-        options: ForkOptions,
-        *,
-        trust: bool,
-        tools: Iterable[Tool | Callable[..., object]],
-        policy: Policy | None,
-    ) -> OpenThread:
-        """Fork a stored thread, as `Threads.fork` says."""
-        if options.get("ephemeral"):
-            options.setdefault("exclude_turns", True)  # Codex forks no other way without a file
-        params = trusted(params_of(options, ForkOptions), trust=trust)
-        params["threadId"] = thread_id
-        return await self.open("thread/fork", params, tools, policy)
 
     async def open(
         self,

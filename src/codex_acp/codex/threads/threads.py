@@ -101,7 +101,7 @@ class Threads:
         ``trust`` and ``policy`` as for `start`; without one a thread keeps the policy that it was
         opened with in this client, else it has the client's.
         """
-        opened = await self._services.resume(
+        opened = await self._services.reopen(
             thread_id, options, trust=trust, tools=tools, policy=policy
         )
         return Thread(self._services, *opened)
@@ -120,8 +120,8 @@ class Threads:
         ``tools`` and ``trust`` as for `resume`. Without a ``policy`` it has the client's, whatever
         the thread has that it is forked off.
         """
-        opened = await self._services.fork(
-            thread_id, options, trust=trust, tools=tools, policy=policy
+        opened = await self._services.reopen(
+            thread_id, options, forks=True, trust=trust, tools=tools, policy=policy
         )
         return Thread(self._services, *opened)
 

@@ -99,7 +99,7 @@ class Turn(Generic[T]):
 
     @property
     def so_far(self) -> RunResult[None]:
-        """Return its result up to the last notification that was taken."""
+        """Return the turn's result up to the last notification that was taken."""
         return self._record.result(self.id)
 
     async def __aenter__(self) -> Self:
@@ -112,7 +112,8 @@ class Turn(Generic[T]):
         try:
             self._id = self._marks.turn_id = await self._started()
             after = self._silent_after or WARN_AFTER_SECONDS
-            self._watch = self._services.watches.watch(after, self.thread_id, self._id)
+            watchdogs = self._services.watchdogs
+            self._watch = SilenceWatch(self._client, watchdogs, after, self.thread_id, self._id)
         except BaseException:
             await self.aclose()
             raise

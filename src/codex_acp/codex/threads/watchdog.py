@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -49,11 +49,6 @@ class SilentTurn:
     """The server's requests that wait for an answer of this program: of all threads."""
 
 
-class _Turn(NamedTuple):
-    thread_id: str
-    turn_id: str
-
-
 class TurnWatchdog(NotificationSink):
     """Reports each silence of a turn once; the next event of the turn arms it again.
 
@@ -78,8 +73,9 @@ class TurnWatchdog(NotificationSink):
         self._report = report
         self._clock = clock
         self._items = Items(client.opened_threads)
-        self._heard: dict[_Turn, float] = {}
-        self._reported: set[_Turn] = set()
+        self._heard: dict[tuple[str, str], float] = {}
+        """Thread and turn → when its last event came."""
+        self._reported: set[tuple[str, str]] = set()
         client.subscribe_all(self)
 
     def __repr__(self) -> str:
@@ -98,11 +94,12 @@ class TurnWatchdog(NotificationSink):
 
     def expect(self, thread_id: str, turn_id: str) -> None:
         """Watch a turn from now on, although Codex has not said that it started."""
-        self._heard.setdefault(_Turn(thread_id, turn_id), self._clock())
+        self._heard.setdefault((thread_id, turn_id), self._clock())
 
     def forget(self, thread_id: str, turn_id: str) -> None:
         """Watch a turn no more."""
-        self._forget(_Turn(thread_id, turn_id))
+        self._heard.pop((thread_id, turn_id), None)
+        self._reported.discard((thread_id, turn_id))
 
     def check(self) -> list[SilentTurn]:
         """Report the turns that are silent by now and were not reported; and return them."""
@@ -140,91 +137,77 @@ class TurnWatchdog(NotificationSink):
         if event is not None and not isinstance(event, UnknownNotification):
             self._items.apply(event)
         turn_id = self._items.running_turn(thread_id)
+        now = self._clock()
         if turn_id is not None:
-            self._heard.setdefault(_Turn(thread_id, turn_id), self._clock())
-        self._touch({thread_id, *self._items.ancestors_of(thread_id)})
+            self._heard.setdefault((thread_id, turn_id), now)
+        threads = {thread_id, *self._items.ancestors_of(thread_id)}
+        for turn in self._heard:
+            if turn[0] in threads:
+                self._heard[turn] = now
+                self._reported.discard(turn)
         if isinstance(event, TurnCompletedEvent):
-            self._forget(_Turn(thread_id, event.params.turn.id))
+            self.forget(thread_id, event.params.turn.id)
         elif isinstance(event, ThreadClosedEvent):
-            self._forget(*[turn for turn in self._heard if turn.thread_id == thread_id])
+            for turn in [each for each in self._heard if each[0] == thread_id]:
+                self.forget(*turn)
 
     def on_closed(self, error: TransportError | None) -> None:
         """Do nothing: the end is an event of its own, no silence."""
         del error
         self._heard.clear()
 
-    def _touch(self, threads: set[str]) -> None:
-        now = self._clock()
-        for turn in self._heard:
-            if turn.thread_id in threads:
-                self._heard[turn] = now
-                self._reported.discard(turn)
-
-    def _forget(self, *over: _Turn) -> None:
-        for turn in over:
-            self._heard.pop(turn, None)
-            self._reported.discard(turn)
-
 
 WARN_AFTER_SECONDS: Final = 120.0
 """After this a silent turn is a warning in the log, unless the program set a time of its own."""
 
 
-class Watches:
-    """The watches of one client, by their time."""
+class SharedWatchdog(TurnWatchdog):
+    """A watchdog of all turns of a client that have one time."""
 
-    def __init__(self, client: AppServerConnection) -> None:
-        self._client = client
-        self._by_time: dict[float, _Shared] = {}
-
-    def watch(self, after: float, thread_id: str, turn_id: str) -> SilenceWatch:
-        """Watch a turn from now on; close it. Raises MisuseError for a time that is none."""
-        shared = self._by_time.get(after)
-        if shared is None:
-            shared = self._by_time[after] = _Shared(self._client, after)
-        return SilenceWatch(self, shared, thread_id, turn_id)
-
-    def _unused(self, after: float) -> None:
-        self._by_time.pop(after).watchdog.close()
-
-
-class _Shared:
     def __init__(self, client: AppServerConnection, after: float) -> None:
-        self.after = after
         self.users = 0
         self.reports: dict[str, SilentTurn] = {}
-        self.watchdog: TurnWatchdog = TurnWatchdog(client, after, self._report)
+        super().__init__(client, after, self._keep)
 
-    def _report(self, silent: SilentTurn) -> None:
+    def _keep(self, silent: SilentTurn) -> None:
         self.reports[silent.turn_id] = silent
 
 
 class SilenceWatch:
-    """The watch of one turn; made by `Watches.watch`."""
+    """The watch of one turn from now on; close it.
 
-    def __init__(self, watches: Watches, shared: _Shared, thread_id: str, turn_id: str) -> None:
-        self._watches = watches
-        self._shared = shared
-        self._thread_id = thread_id
-        self._turn_id = turn_id
-        shared.users += 1
-        shared.watchdog.expect(thread_id, turn_id)
+    ``watchdogs`` are those of the client, by their time. Raises MisuseError for a time that is
+    none.
+    """
 
-    @property
-    def look_every(self) -> float:
+    def __init__(
+        self,
+        client: AppServerConnection,
+        watchdogs: dict[float, SharedWatchdog],
+        after: float,
+        thread_id: str,
+        turn_id: str,
+    ) -> None:
+        if after not in watchdogs:
+            watchdogs[after] = SharedWatchdog(client, after)
+        self._watchdogs, self._after = watchdogs, after
+        self._turn = (thread_id, turn_id)
+        self.look_every: float = after / ROUNDS
         """Seconds after which whoever waits for the turn should `check`."""
-        return self._shared.after / ROUNDS
+        watchdogs[after].users += 1
+        watchdogs[after].expect(thread_id, turn_id)
 
     def check(self) -> SilentTurn | None:
-        """The report of this turn's silence, once; None while there is none."""
-        self._shared.watchdog.check()
-        return self._shared.reports.pop(self._turn_id, None)
+        """Return the report of this turn's silence, once; None while there is none."""
+        watchdog = self._watchdogs[self._after]
+        watchdog.check()
+        return watchdog.reports.pop(self._turn[1], None)
 
     def close(self) -> None:
         """Watch no more."""
-        shared = self._shared
-        shared.watchdog.forget(self._thread_id, self._turn_id)
-        shared.reports.pop(self._turn_id, None)
-        shared.users -= 1
-        if not shared.users:
-            self._watches._unused(shared.after)
+        watchdog = self._watchdogs[self._after]
+        watchdog.forget(*self._turn)
+        watchdog.reports.pop(self._turn[1], None)
+        watchdog.users -= 1
+        if not watchdog.users:
+            self._watchdogs.pop(self._after).close()
