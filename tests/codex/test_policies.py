@@ -107,7 +107,8 @@ def test_6_2_no_ready_policy_accepts_without_naming_what() -> None:
         if isinstance(getattr(policies, name), Policy)
         or "Policy" in str(getattr(getattr(policies, name), "__annotations__", {}).get("return"))
     }
-    assert made == {"deny_all", "ask", "trust_mcp_servers", "allow_edits", "first_of"}
+    named = {"allow_commands", "allow_edits", "trust_mcp_servers"}
+    assert made == {"deny_all", "ask", "first_of", *named}
     for name in dir(policies):
         assert not re.search(r"(accept|allow|approve|trust|grant)_?(all|any|every)", name, re.I)
 

@@ -136,7 +136,7 @@ class CodexClient(RequestApi):
 
 
 def _refuse_unknown(client: type[CodexClient], settings: ClientSettings) -> None:
-    """Before anything is started. Raises UnknownOption."""
+    """Raise UnknownOption for a setting that there is not, before anything is started."""
     make = client.__init__
     known = make.__kwdefaults__ or {}
     takes_any = make.__code__.co_flags & VAR_KEYWORDS

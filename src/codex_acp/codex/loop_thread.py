@@ -106,7 +106,7 @@ class LoopThread:
 
 
 class _Call(Generic[T]):
-    """One call on the loop, with the context variables of its caller."""
+    """A call on the loop, with the context variables of its caller."""
 
     def __init__(self, function: Callable[[], Awaitable[T]], answer: Future[T]) -> None:
         self._function = function

@@ -381,7 +381,7 @@ class Turn(Generic[T]):
         self._codex.call(self.turn.aclose)
 
     def __iter__(self) -> Iterator[ServerNotification]:
-        """Its typed notifications, as they come."""
+        """Yield the typed notifications of the turn, as they come."""
         if not self._entered:
             with self:
                 yield from self._events()

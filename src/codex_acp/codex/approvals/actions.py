@@ -82,7 +82,7 @@ exact."""
 _GLOB_SIGN: Final = re.compile(r"[*?\[{]")
 
 _UNFINISHED: Final = ("failed", "declined")
-"""How a file change ends that may have made only some of its changes."""
+"""States of a file change that may have made only some of its changes."""
 
 
 class PathLook(NamedTuple):
@@ -107,7 +107,7 @@ class PathLook(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where an action stands, in Codex's own ids."""
+    """The place of an action, in Codex's own ids."""
 
     thread_id: str
     turn_id: str | None
@@ -123,7 +123,7 @@ class Place(NamedTuple):
 
 
 def place_of(approval: ApprovalRequest) -> Place:
-    """Where the action of this approval stands."""
+    """Return the place of the action that an approval asks about."""
     match approval:
         case CommandApproval(request=command):
             of = command.params
@@ -372,21 +372,21 @@ K = TypeVar("K")
 SHARED_ID: Final = (
     "the model gave one id to several actions, so that Codex cannot tell which one is allowed"
 )
-"""Why those fail closed that nobody has allowed."""
+"""Reason for declining actions that share an id and that nobody has allowed."""
 
 ALLOWED_IN_DOUBT: Final = (
     "the model gave one id to several actions, and what Codex runs may not be what was allowed"
 )
-"""Why a turn is interrupted in which one of them was allowed."""
+"""Reason for interrupting a turn in which one of several actions with one id was allowed."""
 
 
 class Collision(NamedTuple, Generic[K]):
     """Requests that fail closed together."""
 
     pending: tuple[K, ...]
-    """To be declined."""
+    """Keys of requests that are to be declined."""
     allowed: tuple[K, ...]
-    """Their turns are to be interrupted: another action may run in their place."""
+    """Keys of requests whose turns are to be interrupted: another action may run instead."""
 
 
 @dataclass(slots=True)

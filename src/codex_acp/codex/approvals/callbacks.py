@@ -22,7 +22,7 @@ _Argument = TypeVar("_Argument")
 _Value = TypeVar("_Value")
 
 END_OF_CALLBACK_SECONDS: Final = 0.5
-"""How long a cancelled callback may take to end before the reply goes out without it."""
+"""Seconds in which a cancelled callback ends, or the reply goes out without it."""
 
 
 class CallbackFailed(NamedTuple):
@@ -61,7 +61,7 @@ async def answer_of(
 
 
 async def end_task(task: asyncio.Task[Any], seconds: float) -> bool:
-    """Cancel the task unless it is done, and wait for it; whether it has ended."""
+    """Cancel the task unless it is done, and wait for it; return whether it has ended."""
     if not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=seconds)
@@ -69,7 +69,7 @@ async def end_task(task: asyncio.Task[Any], seconds: float) -> bool:
 
 
 def as_async(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
-    """The function as one that can be awaited: itself if it is async, else in a thread."""
+    """Return the function itself if it is async, else one that runs it in a thread."""
     if is_async(function):
         return function
 
@@ -97,7 +97,7 @@ def is_async(callback: Callable[..., Any]) -> bool:
 
 
 async def _in_thread(callback: Callable[[Any], Any], argument: object) -> Any:
-    """A daemon thread: one that waits for ever must not keep the program from ending."""
+    """Call it in a daemon thread: one that waits for ever must not keep the program alive."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 

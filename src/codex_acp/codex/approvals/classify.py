@@ -41,7 +41,7 @@ _MAX_QUOTED: Final = 80
 """Characters of a name that a reason repeats: enough to know it, whatever a peer sends."""
 
 APPROVAL_QUESTION: Final = "mcp_tool_call_approval"
-"""How the id of a question begins that is Codex's older way to ask for a tool call."""
+"""Beginning of the id of a question by which Codex, in its older way, asks for a tool call."""
 
 
 class CommandApproval(NamedTuple):
@@ -126,7 +126,7 @@ class ProgramOnly(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """To be declined; ``reason`` is one sentence for the person and the log."""
+    """A request to be declined; ``reason`` is one sentence for the person and the log."""
 
     request: ServerRequest
     reason: str
@@ -249,7 +249,7 @@ def _elicitation(request: McpServerElicitationRequest, items: Items) -> Classifi
 
 
 def _quoted(value: object) -> str:
-    """Words of others in a reason: on one line, and short."""
+    """Return words of a peer for a reason: on one line, and short."""
     return f"{value!r:.{_MAX_QUOTED}}"
 
 

@@ -262,7 +262,7 @@ def digest_of(approval: ApprovalRequest, looks: Mapping[str, PathLook] | None = 
 
 
 class NotGranted(NamedTuple):
-    """Which check of contract 3.2 failed, and one sentence for the person."""
+    """The check of contract 3.2 that failed, and one sentence for the person."""
 
     check: str
     reason: str
@@ -277,7 +277,7 @@ def accepting_reply(
     *,
     running: bool,
 ) -> WireModel | NotGranted:
-    """The reply that lets it run, if every check of contract 3.2 on the action itself holds.
+    """Return the reply that lets an action run, if every check of contract 3.2 on it holds.
 
     ``shown`` is the digest of what was shown; ``now`` the action as Codex last reported it, None
     if it is gone; ``looks`` how the disk has its paths now; ``running`` says whether its turn still
@@ -293,7 +293,7 @@ def accepting_reply(
 
 
 def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
-    """The accepting reply, unchecked but for the offer: for `accepting_reply` alone.
+    """Return the accepting reply, unchecked but for the offer: for `accepting_reply` alone.
 
     Raises ValueError for a grant that was not offered.
     """

@@ -398,8 +398,7 @@ _PIECE: Final = re.compile(r"""'[^']*'|"[^"]*"|[^\s'"();<>|&]+""")
 """A piece of a word: quotes may begin and end anywhere in it."""
 
 _TOKEN: Final = re.compile(rf" +|(?P<word>(?:{_PIECE.pattern})+)|(?P<joint>[();<>|&]+)")
-"""As a shell reads it from the left, where nothing is expanded: a quote that is not closed is none.
-"""
+"""A piece as a shell reads a line without expansions; a quote that is not closed is none."""
 
 _JOINTS: Final = frozenset({"&&", "||", "|", ";"})
 """Signs that may stand between two simple commands."""
@@ -411,7 +410,7 @@ _LONGEST: Final = 64 * 1024
 """Characters of a command; whoever reads a longer one keeps the event loop from all else."""
 
 _MORE: Final = "*"
-"""As the last word of a named command: any further words."""
+"""Last word of a named command that stands for any further words."""
 
 
 def allow_commands(

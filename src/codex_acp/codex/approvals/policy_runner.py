@@ -91,7 +91,7 @@ logger = logging.getLogger(__name__)
 RESOLVED: Final = "serverRequest/resolved"
 
 END_OF_DECISION_SECONDS: Final = 2 * END_OF_CALLBACK_SECONDS
-"""How long a withdrawn decision may take: a callback's own bound, and as much again."""
+"""Seconds for a withdrawn decision to end: a callback's own bound, and as much again."""
 
 INTERRUPT_SECONDS: Final = 10.0
 """An interrupt is answered at once, or never."""
@@ -105,9 +105,9 @@ class _Open:
 
     question: ApprovalQuestion
     withdrawn: asyncio.Future[Deny]
-    """Why nobody needs the answer any more."""
+    """Denial that takes the place of an answer which nobody needs any more."""
     looks: Mapping[str, PathLook] = field(default_factory=dict)
-    """How the disk had the paths that the question names."""
+    """Paths that the question names, as one look at the disk found them."""
 
     def withdraw(self, reason: str, *, answered: bool = True) -> None:
         if not self.withdrawn.done():
@@ -146,7 +146,7 @@ class PolicyRunner(NotificationSink):
         self._warned: set[str] = set()
 
     async def handle(self, request: ServerRequest) -> WireModel:
-        """The reply to one request. Raises RpcError where its method has no negative reply."""
+        """Return the reply to a request. Raises RpcError where its method cannot say no."""
         what = classify(request, self._items)
         if isinstance(what, ApprovalRequest):
             return await self._approve(what)
@@ -162,7 +162,7 @@ class PolicyRunner(NotificationSink):
         )
 
     def thread_started(self, thread: StartedThread, thread_id: str) -> None:
-        """A thread begins with these settings: warn, once, if Codex will never ask under them."""
+        """Warn, once, if Codex will never ask under the settings of a thread that begins."""
         policy = self.of_threads.get(thread_id, self.policy)
         text = why_never_asked(
             policy, thread.approval_policy, thread.sandbox, thread.approvals_reviewer
@@ -219,7 +219,7 @@ class PolicyRunner(NotificationSink):
         if shared in self._unread:
             await self._withdraw_unread(request, shared)
             return self._refuse(request, SHARED_ID)
-        if await self._declines_others(request):
+        if await self._fail_others_closed(request):
             return self._refuse(request, SHARED_ID)
         withdrawn: asyncio.Future[Deny] = asyncio.get_running_loop().create_future()
         self._unread[shared] = withdrawn
@@ -357,7 +357,7 @@ class PolicyRunner(NotificationSink):
         decision: Decision,
         looks: Mapping[str, PathLook],
     ) -> WireModel:
-        """No await from here to the sending: what is checked is what Codex reported last."""
+        """Return the reply, without an await: what is checked is what Codex reported last."""
         request = question.approval.request
         if isinstance(decision, Deny):
             self._ids.forget(key)
@@ -379,7 +379,7 @@ class PolicyRunner(NotificationSink):
         return reply
 
     def _fail_closed(self, collision: Collision[_Key], thread_id: str, turn_id: str) -> None:
-        """Codex cannot tell these from another action (contract 3.7): none of them may run."""
+        """Let none of these actions run, which Codex cannot tell apart (contract 3.7)."""
         if collision.allowed:
             logger.warning("turn %s is interrupted: %s", turn_id, ALLOWED_IN_DOUBT)
             self._spawn_interrupt(thread_id, self._items.running_turn(thread_id) or turn_id)
@@ -387,12 +387,12 @@ class PolicyRunner(NotificationSink):
             self._open[key].withdraw(SHARED_ID, answered=False)
 
     async def _refuse_unasked(self, request: ServerRequest, reason: str) -> WireModel:
-        """No policy is asked; what shares the request's id fails closed with it."""
-        await self._declines_others(request)
+        """Refuse a request without its policy; what shares its id fails closed with it."""
+        await self._fail_others_closed(request)
         return self._refuse(request, reason)
 
-    async def _declines_others(self, request: ServerRequest) -> bool:
-        """Whether something shared the request's id; it has failed closed."""
+    async def _fail_others_closed(self, request: ServerRequest) -> bool:
+        """Let what shares the request's id fail closed; return whether there was something."""
         collision, shared = self._ids.declined(request), answer_id_of(request)
         if collision is None or shared is None:
             return False
@@ -406,7 +406,7 @@ class PolicyRunner(NotificationSink):
         task.add_done_callback(self._interrupts.discard)
 
     async def _interrupt(self, thread_id: str, turn_id: str) -> None:
-        """Codex never answers the interrupt of a turn that has just ended."""
+        """Interrupt a turn, within a bound: Codex never answers for one that has just ended."""
         params = TurnInterruptParams(thread_id=thread_id, turn_id=turn_id)
         try:
             async with asyncio.timeout(INTERRUPT_SECONDS):
@@ -415,7 +415,7 @@ class PolicyRunner(NotificationSink):
             logger.warning("turn %s could not be interrupted: %s", turn_id, error)
 
     def _refuse(self, request: ServerRequest, reason: str, *, answered: bool = False) -> WireModel:
-        """The negative reply, with one warning unless somebody said no."""
+        """Return the negative reply, with one warning unless somebody said no."""
         text = sendable(f"{request.method} was declined: {reason}")
         level = logging.INFO if answered else logging.WARNING
         logger.log(level, "refused %s (id %r): %s", request.method, request.id, text)

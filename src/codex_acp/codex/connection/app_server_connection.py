@@ -111,12 +111,11 @@ class AppServerConnection(CodexCalls):
         self._decoder: NotificationDecoder | None = None
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
         self.opened_threads: LastOnes[str, None] = LastOnes(MAX_OPENED)
-        """Those that this side has opened: each stands by itself, whatever is said of it elsewhere.
-        A model may name any thread that it has heard of as an agent that it talks to."""
+        """Threads that this side has opened: none is a sub-agent, though a model may name any."""
         self.believes_worktrees: bool = False
-        """Whether this Codex is so old: see `handshake.believes_worktrees`."""
+        """Whether this Codex trusts false worktrees (`handshake.believes_worktrees`)."""
         self.unloads_at_once: bool = False
-        """Whether this Codex unloads what nobody follows: see `handshake.unloads_at_once`."""
+        """Whether this Codex unloads what nobody follows (`handshake.unloads_at_once`)."""
         self._started = False
         self._shaken = False
         self._answer: JsonValue = None

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class PostedCall:
-    """One call; ``on_reply`` is called at most once, with its result or its error."""
+    """Sends a call whose reply is handled where it stands among what the server sends.
+
+    ``on_reply`` is called at most once, with the result or the error. A call that is awaited goes
+    on one step of the event loop behind its reply, and so behind every notification of that read.
+    """
 
     def __init__(
         self,

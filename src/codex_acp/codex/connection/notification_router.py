@@ -27,14 +27,14 @@ class NotificationSink(Protocol):
     """
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """A notification, undecoded: see `decode_notification`."""
+        """Called with each notification, undecoded (`decode_notification` reads it)."""
 
     def on_batch_end(self) -> None:
-        """All that came in one read was delivered; said only if some of it was for this sink."""
+        """Called after each read that had something for this sink."""
         return
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Nothing more will come, said once; None if the connection ended cleanly."""
+        """Called once when nothing more will come; None if the connection ended cleanly."""
         del error
 
 
@@ -160,7 +160,7 @@ class NotificationRouter:
                 logger.exception("a sink failed at %s", method)
 
     def _listeners_of(self, thread_id: str | None) -> _Listeners:
-        """Those of a thread that somebody follows, else those of the rest."""
+        """Return the listeners of a thread that has a sink, else those of the rest."""
         if thread_id not in self._by_thread:
             thread_id = None
         found = self._listeners.get(thread_id)

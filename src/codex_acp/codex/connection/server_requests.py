@@ -38,7 +38,7 @@ MAX_REASON_LENGTH: Final = 2000
 """Characters of a reason: it may quote an exception, and the model may get to read it."""
 
 END_OF_HANDLERS_SECONDS: Final = 2.0
-"""How long `ServerRequests.aclose` waits for cancelled handlers; a stuck one is left, and said."""
+"""Seconds that `ServerRequests.aclose` waits for cancelled handlers; a stuck one is logged."""
 
 
 class RefusedRequest(NamedTuple):
@@ -288,7 +288,7 @@ MAX_KINDS: Final = 256
 """Kinds that are told apart; their names come from the peer, so there could be any number."""
 
 OTHER_KINDS: Final = "(others)"
-"""Where the rest is counted."""
+"""Kind under which the rest is counted."""
 
 MAX_PARTS: Final = 5000
 """Values of one message that are looked at: a thread's whole history may be one message."""
@@ -300,7 +300,7 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types that hold nothing else, and are no unknown value."""
 
 _TAGS: Final = ("type", "mode", "kind")
-"""Where the members of a union usually say which they are."""
+"""Fields in which the members of a union usually have their tag."""
 
 _flat: dict[type, bool] = {}
 """Model class → whether its fields hold plain values only: then only its own fields matter."""
@@ -381,7 +381,7 @@ class UnknownParts:
 
 
 def _tag_of(wire: dict[str, Any]) -> str:
-    """Which member an unknown one says it is; its first field if it does not say."""
+    """Return the tag of an unknown member of a union; its first field if it has none."""
     tag = next((wire[key] for key in _TAGS if isinstance(wire.get(key), str)), None)
     return (next(iter(wire), "empty") if tag is None else tag)[:MAX_NAME]
 

@@ -45,7 +45,7 @@ async def login_is_missing(codex: AppServerConnection) -> bool:
 
 
 UNLOAD_SECONDS: Final = 1.0
-"""How long a thread may take to be unloaded: it takes milliseconds, unless something runs in it."""
+"""Seconds for a thread to be unloaded: it takes milliseconds, unless something runs in it."""
 
 CLOSED: Final = "thread/closed"
 

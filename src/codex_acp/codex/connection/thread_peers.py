@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 State: TypeAlias = Literal["unknown", "opening", "busy", "free"]
-"""Of a thread in the process that is asked; free: it has let go of it."""
+"""State of a thread in the process that is asked; free: the process has let go of it."""
 
 logger = logging.getLogger(__name__)
 
 TAKE_SECONDS: Final = 2.2
-"""For a thread to be handed over, from the first question to the last try."""
+"""Seconds for a thread to be handed over, from the first question to the last try."""
 
 LET_GO_SECONDS: Final = 1.5
-"""For the holder to let it go, with what it is doing: opening it, or ending what is cancelled."""
+"""Seconds for the holder to let a thread go that it is opening, or whose turn it cancels."""
 
 TRY_AGAIN_SECONDS: Final = 0.05
 """Between two tries: a process that has ended lets go of its threads within milliseconds."""
@@ -56,15 +56,16 @@ class Asker(NamedTuple):
 
     client: str
     owner: str | None
-    """Of a network server's session; None: whoever has this user's files."""
+    """Owner of a network server's session; None: whoever has this user's files."""
     cancels: bool
     """Whether what runs in it there shall be cancelled."""
 
 
 class ThreadPeers:
-    """Of one connection to Codex after the other. ``client`` names whom it serves.
+    """Asks other processes for threads, and answers them, for one connection after the other.
 
-    ``let_go`` is asked for a thread that another process wants, and lets it go if it may.
+    ``client`` names whom this process serves. ``let_go`` is called with a thread that another
+    process wants, and lets it go if it may.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class ThreadPeers:
             logger.info("threads cannot be handed to other processes: %s", error)
 
     def leave(self) -> None:
-        """Nobody is answered any more; again is fine."""
+        """Answer no questions any more; again is fine."""
         self._left = True
         if self._socket is not None:
             self._socket.close()
@@ -212,7 +213,7 @@ class Writer(NamedTuple):
     started_by: tuple[int, str] | None
     """The process above it, and its name."""
     stopped: int | None
-    """Which of them was stopped, as by Ctrl-Z, and answers nothing."""
+    """Id of the one of both that was stopped, as by Ctrl-Z, and answers nothing."""
 
     def __str__(self) -> str:
         above = "" if self.started_by is None else ", started by {1} {0}".format(*self.started_by)

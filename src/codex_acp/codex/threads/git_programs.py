@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 LOOK_SECONDS: Final = 30.0
-"""How long a look may take: a file system may hang."""
+"""Seconds that a look may take: a file system may hang."""
 
 MAX_CONFIG_BYTES: Final = 4 * 1024 * 1024
 """Bytes of all configuration files together; a repository with a thousand branches has 200 kB."""
@@ -51,7 +51,7 @@ MAX_LINKS: Final = 40
 """Symbolic links in one path; as many as Linux follows."""
 
 MAX_INCLUDES: Final = 10
-"""How deep includes go; git gives up there, too."""
+"""Depth of includes at which git gives up, too."""
 
 _HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
 _ELSEWHERE: Final = ("/proc", "/dev/fd")
@@ -186,9 +186,11 @@ class _Reader:
         self._found += programs(files)
         entries = [entry for _, found in files for entry in found]
         own = [entry for path, found in files[:1] if path == first for entry in found]
-        formats = [*values(own, "extensions.objectformat")]  # git heeds no other file, and the last
+        formats = [
+            *_values_of(own, "extensions.objectformat")
+        ]  # git heeds no other file, and the last
         hash_bytes = 32 if formats[-1:] == ["sha256"] else 20
-        trees = [tree, *(os.path.join(git, each) for each in values(entries, "core.worktree"))]  # noqa: PTH118
+        trees = [tree, *(os.path.join(git, each) for each in _values_of(entries, "core.worktree"))]  # noqa: PTH118
         for path, left_out in self._submodules(git, hash_bytes):
             for root in trees:
                 below = os.path.join(root, path)  # noqa: PTH118
@@ -211,7 +213,7 @@ class _Reader:
             return
         self._entries_left -= len(entries)
         files.append((path, entries))
-        for included in includes(entries):
+        for included in _included_paths(entries):
             if depth == MAX_INCLUDES:
                 self._unreadable(path, f"its includes are more than {MAX_INCLUDES} deep")
             elif included.startswith(("%(", ":(")):
@@ -376,7 +378,7 @@ _LFS: Final = re.compile(
 _NETWORK: Final = re.compile(r"(?:https?|ssh|git|git\+ssh|ssh\+git|ftps?)://|[^/:]+:(?!:|//)")
 """A URL of which git itself knows how to fetch, and which is no path of this machine."""
 _HELPER: Final = re.compile(r"[A-Za-z0-9.+-]*::|(?!file://)[A-Za-z0-9.+-]+://")
-"""One for which git runs ``git-remote-NAME``, if it is none of the others."""
+"""A URL for which git runs ``git-remote-NAME``, if it is none of the others."""
 
 
 MAX_ENTRIES: Final = 100_000
@@ -450,29 +452,31 @@ def _where(text: str, at: int) -> str:
     return f"its line {text.count(chr(10), 0, at) + 1} is none of a git configuration"
 
 
-def parts(name: str) -> tuple[str, str, str]:
+def _name_parts(name: str) -> tuple[str, str, str]:
     """Return section, sub-section and key of a name."""
     section, _, rest = name.partition(".")
     sub, _, key = rest.rpartition(".")
     return section, sub, key
 
 
-def includes(entries: Entries) -> Iterator[str]:
+def _included_paths(entries: Entries) -> Iterator[str]:
     """Yield the paths of other files that are read as well, whatever their conditions say."""
     for name, value in entries:
-        section, sub, key = parts(name)
+        section, sub, key = _name_parts(name)
         if value and key == "path" and (name == "include.path" or (section == "includeif" and sub)):
             yield value
 
 
-def values(entries: Entries, wanted: str) -> Iterator[str]:
+def _values_of(entries: Entries, wanted: str) -> Iterator[str]:
     """Yield the values of one key."""
     return (value for name, value in entries if name == wanted and value)
 
 
 def programs(found: Iterable[tuple[str, Entries]]) -> list[GitProgram]:
     """Return what is named in the files of one repository that is not known to do no harm."""
-    files = [(file, name, *parts(name), value) for file, known in found for name, value in known]
+    files = [
+        (file, name, *_name_parts(name), value) for file, known in found for name, value in known
+    ]
     named = [
         GitProgram(file, name, value)
         for file, name, section, sub, key, value in files

@@ -134,7 +134,7 @@ class TurnMarks(NotificationSink):
         self._client = client
         self.thread_id = thread_id
         self.turn_id: str | None = None
-        """Of the turn that is followed, once it has begun."""
+        """Id of the turn that is followed, once it has begun."""
         self._changed = anyio.Event()
         self.begun: list[str] = []
         """Ids of turns in the order in which they began."""

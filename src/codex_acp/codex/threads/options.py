@@ -187,7 +187,7 @@ _SIGNATURES: Final = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
-"""How files of these types begin; WebP has its name further on."""
+"""The first bytes of files of these types; WebP has its name further on."""
 
 
 def user_input(given: Input) -> list[UserInput]:
@@ -208,7 +208,16 @@ def image(
 
     Raises MisuseError if there is no such file, or the bytes are no PNG, JPEG, GIF or WebP.
     """
-    made = _image(source)
+    made: models.UrlImageUserInput | models.LocalImageUserInput
+    if isinstance(source, bytes | bytearray | memoryview):
+        made = models.UrlImageUserInput(url=data_url(bytes(source)))
+    elif isinstance(source, str) and source.lower().startswith(_URL_SCHEMES):
+        made = models.UrlImageUserInput(url=source)
+    else:
+        path = os.path.abspath(os.fspath(source))  # noqa: PTH100 - a plain string is wanted
+        if not os.path.isfile(path):  # noqa: PTH113
+            raise MisuseError(f"there is no image file {path!r}")
+        made = models.LocalImageUserInput(path=path)
     if detail is not None:
         made.detail = detail
     return made
@@ -240,19 +249,6 @@ def mention(path: str, *, name: str) -> UserInput:
         )
         raise MisuseError(message)
     return models.MentionUserInput(name=name, path=path)
-
-
-def _image(
-    source: str | os.PathLike[str] | bytes,
-) -> models.UrlImageUserInput | models.LocalImageUserInput:
-    if isinstance(source, bytes | bytearray | memoryview):
-        return models.UrlImageUserInput(url=data_url(bytes(source)))
-    if isinstance(source, str) and source.lower().startswith(_URL_SCHEMES):
-        return models.UrlImageUserInput(url=source)
-    path = os.path.abspath(os.fspath(source))  # noqa: PTH100 - a plain string is wanted
-    if not os.path.isfile(path):  # noqa: PTH113
-        raise MisuseError(f"there is no image file {path!r}")
-    return models.LocalImageUserInput(path=path)
 
 
 def data_url(data: bytes) -> str:

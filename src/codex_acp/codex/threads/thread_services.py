@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REPORT_SECONDS: Final = 1.0
-"""How long Codex may take to report the settings it has just taken: usually a millisecond."""
+"""Seconds in which Codex reports the settings it has just taken: usually a millisecond."""
 
 
 OPENAI: Final = "openai"
@@ -91,8 +91,7 @@ class OpenThread(NamedTuple):
 
 
 class ThreadServices(NotificationSink):
-    """One for each client, and a sink of its notifications. Every method raises as the client's
-    calls."""
+    """Opens the threads of one client. Every method raises as the client's calls."""
 
     def __init__(self, client: RequestApi) -> None:
         self.client = client
@@ -106,7 +105,6 @@ class ThreadServices(NotificationSink):
         client.subscribe_all(self, HEARD)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """Take one notification, as `NotificationSink` says."""
         thread_id = thread_of(params)
         if thread_id is None:
             return
@@ -116,7 +114,6 @@ class ThreadServices(NotificationSink):
             self._closed[thread_id] = None
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Let nobody ask for threads any more."""
         del error
         self.handed.leave()
 
@@ -247,7 +244,7 @@ class ThreadServices(NotificationSink):
         return cwd or os.getcwd()  # noqa: PTH109 - a string of the wire
 
     async def _without_false_worktree(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """For a Codex that believes them; a stored thread may have its directory of old."""
+        """Return params for a Codex that believes false worktrees, also of a stored thread."""
         cwd = await self._cwd(params)
         read = await self.client.call_raw("config/read", read_params(cwd))
         return without_false_worktree(params, cwd, read)
@@ -321,7 +318,7 @@ _SETTINGS: Final = (
 
 
 class _Opened:
-    """How a thread is opened again."""
+    """Params and settings with which a thread is opened again."""
 
     def __init__(self) -> None:
         self.params: JsonObject = {}
@@ -344,7 +341,7 @@ class HandedThreads:
         self._peers: ThreadPeers | None = None
         self._listening: asyncio.Task[None] | None = None
         self.turns: set[TurnMarks] = set()
-        """Those that somebody here has begun and not left."""
+        """Turns that a caller of this client has begun and not left."""
 
     def opened(
         self, method: str, thread_id: str, params: Mapping[str, JsonValue], settings: JsonValue
@@ -362,7 +359,7 @@ class HandedThreads:
         for turn in self.turns:  # it was let go before the turn that has it opened again
             turn.closed &= turn.thread_id != thread_id or turn.turn_id is not None
         if self._listening is None:
-            self._listening = asyncio.ensure_future(self._listen())
+            self._listening = asyncio.ensure_future(self._thread_peers().listen(self._client))
 
     def changed(self, thread_id: str, told: JsonValue) -> None:
         """Codex tells the settings of a thread, the sandbox in force among them."""
@@ -400,14 +397,14 @@ class HandedThreads:
         if thread_id in self._opened:
             self._opened[thread_id].stored = True
 
-    # The one who wants it.
+    # A thread that another process has.
 
     async def take(
         self, thread_id: str, again: Callable[[], Awaitable[JsonValue]], refused: ErrorReply
     ) -> JsonValue:
         """Have it handed over, as `ThreadPeers.take`; a ThreadOpenElsewhere names who has it."""
         try:
-            return await self._asking().take(self._client, thread_id, again, refused)
+            return await self._thread_peers().take(self._client, thread_id, again, refused)
         except ErrorReply as error:
             if error is not refused:
                 raise
@@ -417,17 +414,14 @@ class HandedThreads:
         whose, pid = ("another program", None) if found is None else (str(found), found.pid)
         raise ThreadOpenElsewhere(refused, thread_id, whose, pid, busy=False) from refused
 
-    def _asking(self) -> ThreadPeers:
+    def _thread_peers(self) -> ThreadPeers:
         if self._peers is None:
             from codex_acp.codex.connection.thread_peers import ThreadPeers
 
             self._peers = ThreadPeers(_program, self._let_go)
         return self._peers
 
-    # The one who has it.
-
-    async def _listen(self) -> None:
-        await self._asking().listen(self._client)
+    # A thread that another process asks for.
 
     async def _let_go(self, thread_id: str, asker: Asker) -> State:
         it = self._opened.get(thread_id)

@@ -85,7 +85,7 @@ class Tool:
         return f"Tool({self.name!r})"
 
     def spec(self) -> JsonValue:
-        """How ``thread/start`` is told of it: a ``FunctionDynamicToolSpec``."""
+        """Return the ``FunctionDynamicToolSpec`` for ``thread/start``."""
         return {
             "type": "function",
             "name": self.name,
@@ -379,7 +379,7 @@ class _Strict:
         self._inlined: list[str] = []
 
     def of(self, given: Any, path: str) -> dict[str, Any]:
-        """One schema and all below it."""
+        """Return a schema, and all below it, made strict."""
         if given is True or not _without(given, "description", *_DROPPED):
             message = f"{self._name} cannot be an output type: {path or 'it'} may be anything"
             raise MisuseError(message)

@@ -43,13 +43,11 @@ def _is_repository(path: str) -> bool:
 
 
 def undecided_root(directory: str, read: JsonValue) -> str | None:
-    """The same, if nobody has decided on it yet: ``read`` is the answer of ``config/read``."""
-    config = read.get("config") if isinstance(read, dict) else None
-    if not isinstance(config, dict):
+    """Return the `trust_root`, if nobody has decided on it: ``read`` answers ``config/read``."""
+    if not isinstance(value_at(read, "config"), dict):
         return None
-    projects, root = config.get("projects"), trust_root(directory)
-    decided = isinstance(projects, dict) and {directory, root} & projects.keys()
-    return None if decided else root
+    root = trust_root(directory)
+    return None if {directory, root} & object_at(read, "config", "projects").keys() else root
 
 
 def is_trusted(directory: str, read: JsonValue) -> bool:

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CLOSE_SECONDS: Final = 5.0
-"""How long leaving a turn waits for Codex to interrupt it; usually a few milliseconds."""
+"""Seconds that leaving a turn waits for Codex to interrupt it: usually a few milliseconds."""
 
 
 class Turn(Generic[T]):
