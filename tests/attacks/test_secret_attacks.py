@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from codex_acp.adapter.login_check import login_ways
-from codex_acp.cli.doctor.command import _command
+from codex_acp.cli.doctor import _command
 from codex_acp.codex.connection.launch import remote_link
 from codex_acp.runtime import AgentSpec
 from codex_acp.testing import CodexHome, ScriptedModel, Step, Text, exec_command

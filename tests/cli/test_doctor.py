@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from codex_acp.cli.doctor import codex_checks, command, finding, machine
-from codex_acp.cli.doctor.editors import EDITORS, settings_for
+from codex_acp.cli import doctor, doctor_checks
+from codex_acp.cli.editors import EDITORS, settings_for
 from codex_acp.cli.main import main
 from tests.cli.command import COMMAND, WAIT_SECONDS
 from tests.support.processes import lives
@@ -102,7 +102,7 @@ def test_the_versions_of_the_schemas_and_a_pydantic_that_was_not_tested_are_said
     look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acp, of_codex = (json.loads(PINNED.read_text("utf-8"))["sources"][n] for n in (1, 0))
-    monkeypatch.setattr(machine, "IS_TESTED", False)
+    monkeypatch.setattr(doctor_checks, "IS_TESTED", False)
     report = look("--codex", "/none/codex")
     said = f"ACP v1 and v2 as in @agentclientprotocol/sdk {acp['version']}"
     assert about(report, "schemas") == ("ok", f"{said}, Codex as in {of_codex['version']}")
@@ -129,7 +129,7 @@ def test_a_codex_that_cannot_be_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if version == HANGS:
-        monkeypatch.setattr(machine, "VERSION_SECONDS", 0.5)
+        monkeypatch.setattr(doctor_checks, "VERSION_SECONDS", 0.5)
     codex("exit 1", version=version)
     level, text = about(look(), "codex")
     assert level == "problem"
@@ -153,7 +153,7 @@ def test_a_codex_that_does_not_start(
     look: Callable[..., dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(codex_checks, "START_SECONDS", 0.5 if "sleep" in app_server else 60)
+    monkeypatch.setattr(doctor_checks, "START_SECONDS", 0.5 if "sleep" in app_server else 60)
     codex(app_server)
     level, text = about(look(), "start")
     assert level == "problem"
@@ -176,8 +176,8 @@ def test_all_checks_together_have_a_bound(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(command, "WHOLE_SECONDS", 5.0)
-    monkeypatch.setattr(command, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(doctor, "WHOLE_SECONDS", 5.0)
+    monkeypatch.setattr(doctor, "TURN_SECONDS", 0.0)
     (tmp_path / "codex.py").write_text(ANSWERS_OTHERS)
     codex(f"exec {sys.executable} -I {tmp_path / 'codex.py'}")
     began = time.monotonic()
@@ -190,7 +190,7 @@ def test_all_checks_together_have_a_bound(
 def test_a_login_that_hangs_is_a_warning(
     codex: Callable[..., Path], look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "LOGIN_SECONDS", 0.5)
+    monkeypatch.setattr(doctor, "LOGIN_SECONDS", 0.5)
     codex("exit 3", login=HANGS)
     assert about(look(), "start")[0] == "problem"
 
@@ -279,8 +279,8 @@ def test_a_configuration_that_is_no_file(
 def test_a_disk_that_has_stopped_is_given_up(
     look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "CHECK_SECONDS", 0.2)
-    monkeypatch.setattr(command, "look_at_home", lambda: time.sleep(5))
+    monkeypatch.setattr(doctor, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(doctor, "look_at_home", lambda: time.sleep(5))
     level, text = about(look("--codex", "/none"), "codex_home")
     assert (level, text) == ("problem", "Codex's home gave no answer for 0.2 s")
 
@@ -291,7 +291,7 @@ def test_what_nobody_thought_of_is_a_line_too(
     def broken(*_given: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(command, "talk", broken)
+    monkeypatch.setattr(doctor, "talk", broken)
     codex("exit 1")
     assert about(look(), "start") == ("problem", "looking failed: ZeroDivisionError:")
 
@@ -340,14 +340,14 @@ def test_a_home_that_cannot_be_used_is_no_missing_login(
     ],
 )
 def test_what_is_configured_is_not_repeated(said: str, kept: str) -> None:
-    values = codex_checks.values_in(b"a = 'zsecret-two'\n[broken")
-    told = codex_checks.without_values(said, values)
+    values = doctor_checks.values_in(b"a = 'zsecret-two'\n[broken")
+    told = doctor_checks.without_values(said, values)
     assert "zsecret" not in told
     assert kept in told
 
 
 def test_a_line_is_visible_short_and_without_secrets() -> None:
-    told = finding.said("a\nb\u202e\x1b[2J token=abcdef " + "x " * 1_000)
+    told = doctor_checks.said("a\nb\u202e\x1b[2J token=abcdef " + "x " * 1_000)
     assert told.isprintable()
     assert len(told) == 500
     assert "abcdef" not in told
@@ -355,8 +355,8 @@ def test_a_line_is_visible_short_and_without_secrets() -> None:
 
 def test_a_program_is_ended_with_what_it_started(tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! > {shlex.quote(str(tmp_path / 'pid'))}; sleep 1000"
-    with pytest.raises(machine.TooSlow):
-        machine.run_program(["/bin/sh", "-c", script], os.environ, str(tmp_path), 0.5)
+    with pytest.raises(doctor_checks.TooSlow):
+        doctor_checks.run_program(["/bin/sh", "-c", script], os.environ, str(tmp_path), 0.5)
     pid = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 60
     while lives(pid):
@@ -388,11 +388,11 @@ def test_ctrl_c_leaves_nothing_behind(codex: Callable[..., Path], tmp_path: Path
 
 
 def test_no_part_of_a_secret_is_left_where_an_error_is_cut() -> None:
-    answers, key = codex_checks.Answers(), "sk-" + "A1b2" * 12
+    answers, key = doctor_checks.Answers(), "sk-" + "A1b2" * 12
     answers.results["config"] = {"config": {"mcp_servers": {"notes": {"command": "notes"}}}}
     answers.servers["notes"] = {"status": "failed", "error": "x" * 209 + f" {key}"}
-    found = codex_checks.codex_findings(answers, [], {}, [])
-    assert "A1b2" not in json.dumps(finding.as_json(found, None))
+    found = doctor_checks.codex_findings(answers, [], {}, [])
+    assert "A1b2" not in json.dumps(doctor_checks.as_json(found, None))
 
 
 @pytest.mark.parametrize("name", EDITORS)

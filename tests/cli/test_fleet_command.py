@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from codex_acp.cli.fleet import LiveTable, Progress
-from codex_acp.cli.screen.frame import columns_of
+from codex_acp.cli.terminal import columns_of
 from codex_acp.fleet.errors import OutDirectoryError
 from codex_acp.fleet.outcome import Outcome, outcome_from_json
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run

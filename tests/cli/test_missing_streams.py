@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from codex_acp.cli import demo, loopback
-from codex_acp.cli.doctor import codex_checks
-from codex_acp.cli.doctor.machine import Deadline
+from codex_acp.cli import demo, doctor_checks
+from codex_acp.cli.doctor_checks import Deadline
 from codex_acp.testing import ScriptedCodex
 from tests.cli.command import COMMAND, environment, run
 
@@ -75,9 +74,9 @@ def test_a_current_directory_that_is_gone_is_said(tmp_path: Path) -> None:
 async def test_a_machine_without_loopback_is_called_so_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(codex_checks, "has_loopback", lambda: False)
+    monkeypatch.setattr(doctor_checks, "has_loopback", lambda: False)
     monkeypatch.setattr(demo, "has_loopback", lambda: False)
-    finding = await codex_checks.look_at_turn("codex", Deadline(1))
-    assert (finding.level, finding.text) == ("problem", loopback.NO_LOOPBACK)
+    finding = await doctor_checks.look_at_turn("codex", Deadline(1))
+    assert (finding.level, finding.text) == ("problem", doctor_checks.NO_LOOPBACK)
     assert demo.demo_agent() == 1
-    assert loopback.BRING_IT_UP in capsys.readouterr().err
+    assert doctor_checks.BRING_IT_UP in capsys.readouterr().err

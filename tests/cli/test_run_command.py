@@ -16,9 +16,9 @@ from typing import IO, Any, get_args
 import pytest
 
 from codex_acp.acp.types import StopReason, ToolKind
-from codex_acp.cli import run as run_module
+from codex_acp.cli import host as run_module
+from codex_acp.cli.command_arguments import EXIT_CODES, KINDS, NOBODY_ASKED
 from codex_acp.cli.main import main
-from codex_acp.cli.run_arguments import EXIT_CODES, KINDS, NOBODY_ASKED
 from codex_acp.testing import CodexHome, ScriptedModel, Text
 from tests.cli.command import COMMAND, environment
 from tests.cli.on_terminal import GUTTER, STYLES, OnTerminal, agent

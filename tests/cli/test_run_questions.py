@@ -17,10 +17,9 @@ from codex_acp.acp.types import (
     SessionUrlCreateElicitationRequest,
     ToolCallUpdate,
 )
-from codex_acp.cli.screen.frame import MAX_ROWS
-from codex_acp.cli.screen.output import TextOutput
-from codex_acp.cli.screen.questions import Questions
-from codex_acp.cli.terminal import LineReader
+from codex_acp.cli.questions import Questions
+from codex_acp.cli.screen import TextOutput
+from codex_acp.cli.terminal import MAX_ROWS, LineReader
 from codex_acp.runtime import FormAnswer, Permission, ToolCall
 from tests.runtime.scripted_agent import chunk
 

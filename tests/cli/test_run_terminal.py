@@ -18,8 +18,8 @@ from codex_acp.acp.types import (
     ToolCallStatus,
     ToolCallUpdateSessionUpdate,
 )
-from codex_acp.cli.screen.frame import columns_of, wrapped
-from codex_acp.cli.screen.output import TextOutput
+from codex_acp.cli.screen import TextOutput
+from codex_acp.cli.terminal import columns_of, wrapped
 from codex_acp.runtime import ToolCall
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment
 from tests.cli.on_terminal import MARK, STYLES, TOO_SMALL, OnTerminal, agent

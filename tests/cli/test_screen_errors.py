@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codex_acp.acp.types import AgentAuthMethod
-from codex_acp.cli.screen.output import LOOK_AT_ITS_LOG, sentence
+from codex_acp.cli.screen import LOOK_AT_ITS_LOG, sentence
 from codex_acp.errors import ErrorReply, ProcessExited
 from codex_acp.runtime import AuthenticationRequired
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.cli.screen.markdown import BLOCK_LIMIT, MarkdownText, rendered
+from codex_acp.cli.markdown import BLOCK_LIMIT, MarkdownText, rendered
 
 TEXT = """\
 ## Found

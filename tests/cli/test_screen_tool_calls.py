@@ -14,7 +14,7 @@ from codex_acp.acp.types import (
     ToolCallContent,
     ToolCallLocation,
 )
-from codex_acp.cli.screen.tool_calls import (
+from codex_acp.cli.tool_calls import (
     counted,
     described,
     diff_lines,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.cli.event_log import log_entry
+from codex_acp.cli.log_handler import log_entry
 from codex_acp.testing import Expect, Notify, ScriptedCodex
 from codex_acp.transcript.events import Entry, SessionOpened, SessionRef, WireMessage
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from codex_acp.cli.main import main
-from codex_acp.cli.transcript_view.terminal import moment
+from codex_acp.cli.transcript_lines import moment
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
 from tests.support.transcript_samples import HOSTILE, lines, of_every_kind, with_wire
 

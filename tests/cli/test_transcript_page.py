@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from codex_acp.cli.main import main
-from codex_acp.cli.transcript_view.lines import read_line
-from codex_acp.cli.transcript_view.page_data import PageData, page_data, page_text
-from codex_acp.cli.transcript_view.terminal import Selection
+from codex_acp.cli.transcript_command import PageData, page_data, page_text
+from codex_acp.cli.transcript_lines import Selection, read_line
 from codex_acp.transcript import TranscriptEvent
 from tests.support.transcript_samples import HOSTILE, lines, many, of_every_kind, with_wire
 

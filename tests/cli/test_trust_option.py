@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.cli.argument_values import parsed_as
-from codex_acp.cli.arguments import run_parser, serve_parser
-from codex_acp.cli.interrupts import USAGE
-from codex_acp.cli.run import run
-from codex_acp.cli.run_arguments import RunOptions
+from codex_acp.cli.arguments import parsed_as, run_parser, serve_parser
+from codex_acp.cli.command_arguments import RunOptions
+from codex_acp.cli.host import run
+from codex_acp.cli.terminal import USAGE
 from codex_acp.errors import MisuseError
 
 

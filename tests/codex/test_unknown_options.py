@@ -111,7 +111,7 @@ NO_OPTIONS = {
     "wire.reading:Bounds.__init__": "what pydantic names the bounds of a field",
     "wire.reading:Field": "what pydantic names the settings of a field",
     "_record:replace": "the fields of a record",
-    "cli.doctor.editors:_json": "the settings of an editor",
+    "cli.editors:_json": "the settings of an editor",
     "fleet.driver:RunDriver.note": "the members of a line of the journal, whatever they are",
     "fleet.journal:Journal.note": "the members of a line of the journal, whatever they are",
     "fleet.session_log:SessionLog.note": "the members of a line of the log, whatever they are",

@@ -7,9 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from codex_acp.cli.transcript_view.lines import read
-from codex_acp.cli.transcript_view.page_data import page_data
-from codex_acp.cli.transcript_view.terminal import Selection
+from codex_acp.cli.transcript_command import page_data
+from codex_acp.cli.transcript_lines import Selection, read
 from codex_acp.runtime import AgentRuntime, AgentSpec, Form, Permission
 from codex_acp.testing import (
     CodexHome,

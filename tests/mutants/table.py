@@ -179,7 +179,7 @@ MUTANTS: Final = (
     Mutant("fleet-begun", "fleet/journal.py", "self.first_prompt, self.begun = number + 1, False",
         "pass", "a resumed task repeats a prompt that has ended",
         "tests/fleet/test_fleet_resuming.py"),
-    Mutant("question-no-answer", "cli/screen/questions.py",
+    Mutant("question-no-answer", "cli/questions.py",
         "return None if chosen is None else options[chosen]",
         "return options[chosen or 0]",
         "6.1: a question that was left is answered with the first option",

@@ -143,7 +143,7 @@ def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
         assert "codex_acp.codex.connection.app_server_connection" in modules
         assert [name for name in modules if _is_heavy(name)] == []
         assert not {"ssl", "_ssl"} & set(modules), "the loop of one client opens no TLS"
-        recorded = {"codec", "events", "redaction"}
+        recorded = {"events", "redaction"}
         assert not {f"codex_acp.transcript.{each}" for each in recorded} & set(modules)
 
 

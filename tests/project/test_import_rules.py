@@ -11,7 +11,7 @@ SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
 
 EVERYWHERE = {
     "errors", "_glyphs", "_json", "_last_ones", "_lazy", "_pydantic", "_record",
-    "_regular_files", "_typing", "_urls", "_version",
+    "_files", "_typing", "_urls", "_version",
 }  # fmt: skip
 """Modules that any package may use, and that import no package."""
 
@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": {"acp", "transport", "jsonrpc"},
     "fleet": {
         "runtime", "acp", "jsonrpc.message", "transport.orphans", "transport.shielding", "wire",
-        "transcript.private_file", "transcript.secrets",
+        "transcript.secrets",
     },
     "testing": {"acp", "jsonrpc", "transport"},
     "cli": {

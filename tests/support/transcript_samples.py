@@ -27,7 +27,7 @@ from codex_acp.transcript import (
     TranscriptEvent,
     to_json,
 )
-from codex_acp.transcript.wire_tap import WireTaps
+from codex_acp.transcript.redaction import WireTaps
 
 BEGAN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DIGEST = "0123456789abcdef" * 4

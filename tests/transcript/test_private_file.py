@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.transcript.private_file import open_private
+from codex_acp._files import open_private
 
 NOBODY = 65534
 

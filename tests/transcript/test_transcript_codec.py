@@ -19,8 +19,7 @@ from jsonschema import Draft202012Validator
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import RequestId
 from codex_acp.transcript import TranscriptEvent, from_json, to_json
-from codex_acp.transcript.codec import EVENT_TYPES
-from codex_acp.transcript.events import Pattern
+from codex_acp.transcript.events import EVENT_TYPES, Pattern
 from tests.transcript.event_strategies import (
     BY_TYPE,
     DIGEST,

@@ -11,8 +11,8 @@ import pytest
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.transcript import Entry, Transcript, WireMessage, from_json, to_json
 from codex_acp.transcript.events import WireDirection, WirePeer
+from codex_acp.transcript.redaction import MAX_BODY, NOT_RECORDED
 from codex_acp.transcript.secrets import remember_secrets
-from codex_acp.transcript.wire_tap import MAX_BODY, NOT_RECORDED
 
 TYPED = "a w\u00f6rd that was typed"
 

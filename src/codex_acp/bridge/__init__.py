@@ -26,14 +26,14 @@ from codex_acp._lazy import lazy
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
+    from codex_acp.bridge.bridge import Approval as Approval
     from codex_acp.bridge.bridge import Bridge as Bridge
-    from codex_acp.bridge.values import Approval as Approval
-    from codex_acp.bridge.values import Decline as Decline
-    from codex_acp.bridge.values import Elicitation as Elicitation
-    from codex_acp.bridge.values import Reply as Reply
-    from codex_acp.bridge.values import Route as Route
-    from codex_acp.bridge.values import RunningTurn as RunningTurn
-    from codex_acp.bridge.values import Told as Told
+    from codex_acp.bridge.bridge import Decline as Decline
+    from codex_acp.bridge.bridge import Elicitation as Elicitation
+    from codex_acp.bridge.bridge import Reply as Reply
+    from codex_acp.bridge.bridge import Route as Route
+    from codex_acp.bridge.bridge import RunningTurn as RunningTurn
+    from codex_acp.bridge.bridge import Told as Told
     from codex_acp.codex.approvals.actions import PathLook as PathLook
     from codex_acp.codex.approvals.real_paths import look_at as look_at
     from codex_acp.mapping.events import PromptFailure as PromptFailure
@@ -42,8 +42,7 @@ else:
     __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
-            "bridge": "Bridge",
-            "values": "Approval Decline Elicitation Reply Route RunningTurn Told",
+            "bridge": "Approval Bridge Decline Elicitation Reply Route RunningTurn Told",
             "codex_acp.codex.approvals.actions": "PathLook",
             "codex_acp.codex.approvals.real_paths": "look_at",
             "codex_acp.mapping.session": "PromptFailure PromptStop",

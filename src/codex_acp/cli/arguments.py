@@ -1,21 +1,27 @@
 """The arguments of ``codex-acp-sdk``: what may be written behind each command's word.
 
-Owns every option's name and help; ``run_parser`` makes the parser of what follows ``run``, and so
-on. Not loaded when the agent starts without options.
+`run_parser` makes the parser of what follows ``run``, and so on. Those of commands that have many
+are in `codex_acp.cli.command_arguments`. Not loaded when the agent starts without options.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from codex_acp.cli.argument_values import add_trust, positive
-from codex_acp.cli.listen_arguments import add_listen_arguments
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
+from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
+    from typing import Any, TypeVar
+
+    from _typeshed import DataclassInstance, SupportsWrite
+
+    from codex_acp.adapter.network.listen import NetworkOptions
+    from codex_acp.adapter.network.tokens import Tokens
+
 
 PROGRAM: Final = "codex-acp-sdk"
 
@@ -133,7 +139,7 @@ def routes_parser() -> argparse.ArgumentParser:
 
 
 def run_parser() -> argparse.ArgumentParser:
-    from codex_acp.cli.run_arguments import add_run_arguments
+    from codex_acp.cli.command_arguments import add_run_arguments
 
     parser = parser_of("run")
     add_run_arguments(parser)
@@ -142,7 +148,7 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 def fleet_parser() -> argparse.ArgumentParser:
-    from codex_acp.cli.fleet_arguments import add_fleet_arguments
+    from codex_acp.cli.command_arguments import add_fleet_arguments
 
     parser = parser_of("fleet")
     add_fleet_arguments(parser)
@@ -150,7 +156,7 @@ def fleet_parser() -> argparse.ArgumentParser:
 
 
 def doctor_parser() -> argparse.ArgumentParser:
-    from codex_acp.cli.doctor.arguments import add_doctor_arguments
+    from codex_acp.cli.command_arguments import add_doctor_arguments
 
     parser = parser_of("doctor")
     add_doctor_arguments(parser)
@@ -159,7 +165,7 @@ def doctor_parser() -> argparse.ArgumentParser:
 
 
 def transcript_parser() -> argparse.ArgumentParser:
-    from codex_acp.cli.transcript_view.arguments import add_transcript_arguments
+    from codex_acp.cli.transcript_command import add_transcript_arguments
 
     parser = parser_of("transcript")
     add_transcript_arguments(parser)
@@ -184,7 +190,7 @@ def play_parser() -> argparse.ArgumentParser:
 
 
 def chat_parser() -> argparse.ArgumentParser:
-    from codex_acp.cli.chat_arguments import add_chat_arguments
+    from codex_acp.cli.command_arguments import add_chat_arguments
 
     parser = parser_of("chat")
     add_chat_arguments(parser)
@@ -281,3 +287,203 @@ def _level(text: str) -> str:
     except ValueError:
         message = f"{text!r} is not a log level; use one of {', '.join(LEVELS)}"
         raise argparse.ArgumentTypeError(message) from None
+
+
+if TYPE_CHECKING:
+    Options = TypeVar("Options", bound=DataclassInstance)
+
+
+def parsed_as(kind: type[Options], parsed: argparse.Namespace) -> Options:
+    """The options of a command, whose fields are named like its arguments. What was not given is
+    as ``kind`` has it by default.
+    """
+    given: dict[str, Any] = {name: getattr(parsed, name) for name in kind.__dataclass_fields__}
+    return kind(
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in given.items()
+            if value is not None
+        }
+    )
+
+
+def positive(text: str, of: str = "") -> int:
+    """A positive whole number; ``of`` says of what, in the message for one that is none."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number{of}")
+    return number
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """``--trust DIR``, as often as needed; each is kept as Codex compares it."""
+    parser.add_argument(
+        "--trust",
+        metavar="DIR",
+        action="append",
+        default=[],
+        type=_directory,
+        help="a repository that you trust: Codex uses the configuration, hooks and MCP servers it "
+        "brings, as long as this runs; nothing is written; may be repeated",
+    )
+
+
+def _directory(text: str) -> str:
+    if not os.path.isdir(text):  # noqa: PTH112
+        raise argparse.ArgumentTypeError(f"{text!r} is no directory")
+    return os.path.realpath(text)
+
+
+_NEEDS_LISTEN: Final = (
+    "token_file", "no_token", "expose", "allow_origin", "allow_host", "tls_cert", "tls_key",
+    "codex_per_connection", "max_connections", "max_sessions", "max_owner_connections",
+    "max_owner_sessions", "owners", "keep",
+)  # fmt: skip
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+MAX_KEEP: Final = 30 * 86400
+"""Seconds: nobody remembers a question for longer."""
+
+
+def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything about clients of the network."""
+    group = parser.add_argument_group("for clients of the network")
+    group.add_argument(
+        "--listen",
+        metavar="URL",
+        help="accept clients over HTTP and websockets, e.g. at http://127.0.0.1:8765/acp, or over "
+        "websockets alone at ws://…, in place of standard input; port 0: any that is free, said on "
+        "standard error",
+    )
+    group.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="the tokens of clients, one a line, for you alone (chmod 600); "
+        "or set CODEX_ACP_TOKEN to one",
+    )
+    group.add_argument(
+        "--no-token", action="store_true", help="let in whoever is on this machine (loopback only)"
+    )
+    group.add_argument(
+        "--expose",
+        action="store_true",
+        help="allow an address that other machines can reach; "
+        "without TLS tokens travel in the clear",
+    )
+    group.add_argument("--tls-cert", metavar="FILE", help="the certificate (PEM), for TLS")
+    group.add_argument("--tls-key", metavar="FILE", help="its key, if that is in another file")
+    group.add_argument(
+        "--allow-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="let in pages of this origin, e.g. https://ide.example; may be repeated",
+    )
+    group.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a name under which clients know this machine; may be repeated",
+    )
+    group.add_argument(
+        "--codex-per-connection",
+        action="store_true",
+        help="start a Codex for each connection, in place of one for all",
+    )
+    group.add_argument(
+        "--owners",
+        metavar="FILE",
+        help="where to remember whose sessions are, if the tokens have several names",
+    )
+    group.add_argument(
+        "--keep",
+        metavar="TIME",
+        type=_seconds,
+        help="keep a session whose connection breaks, with its questions, for so long: e.g. 8h, "
+        "30m, 90s (default: it ends, and its questions are answered no)",
+    )
+    _add_limits(group)
+
+
+def _add_limits(group: argparse._ArgumentGroup) -> None:
+    limits = (
+        ("connections", "connections at once (default: 64)"),
+        ("sessions", "open sessions at once (default: 256)"),
+        ("owner-connections", "of them, for each name of the tokens (default: an equal share)"),
+        ("owner-sessions", "of them, for each name of the tokens (default: an equal share)"),
+    )
+    for name, said in limits:
+        group.add_argument(f"--max-{name}", metavar="N", type=positive, help=said)
+
+
+def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
+    """The parsed options; None if it is not to listen. Raises MisuseError."""
+    if parsed.listen is None:
+        for name in _NEEDS_LISTEN:
+            if getattr(parsed, name):
+                raise MisuseError(f"--{name.replace('_', '-')} is for --listen")
+        return None
+    from codex_acp.adapter.network.limits import Limits
+    from codex_acp.adapter.network.listen import Address, NetworkOptions
+
+    usual = Limits()
+    limits = Limits(
+        connections=parsed.max_connections or usual.connections,
+        sessions=parsed.max_sessions or usual.sessions,
+        owner_connections=parsed.max_owner_connections,
+        owner_sessions=parsed.max_owner_sessions,
+        message_bytes=parsed.line_limit or usual.message_bytes,
+        keep_seconds=parsed.keep or usual.keep_seconds,
+    )
+    options = NetworkOptions(
+        Address.parse(parsed.listen),
+        _tokens(parsed.token_file, no_token=parsed.no_token),
+        limits,
+        origins=tuple(parsed.allow_origin),
+        hosts=tuple(parsed.allow_host),
+        certificate=parsed.tls_cert,
+        key=parsed.tls_key,
+        shared=not parsed.codex_per_connection,
+        owners=parsed.owners,
+        any_interface=parsed.expose,
+    )
+    options.check()
+    return options
+
+
+def _tokens(file: str | None, *, no_token: bool) -> Tokens:
+    from codex_acp.adapter.network.tokens import TOKEN_VARIABLE, TokenFile, Tokens, fixed_token
+    from codex_acp.adapter.network.tokens import no_token as nobody_needs_one
+    from codex_acp.cli.process import take_token
+
+    token = take_token()
+    if no_token:
+        if file is not None:
+            raise MisuseError("--no-token and --token-file exclude each other")
+        return nobody_needs_one()
+    if file is not None:
+        return Tokens(TokenFile(file).current)
+    if token:
+        return fixed_token(token)
+    raise MisuseError(
+        "clients of the network need a token: --token-file FILE, or the environment variable "
+        f"{TOKEN_VARIABLE}; on this machine alone --no-token does without"
+    )
+
+
+def _seconds(text: str) -> float:
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        seconds = float(number) * _UNITS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_KEEP:
+        message = f"{text!r} is no time like 8h, 30m or 90s, of at most 30 days"
+        raise argparse.ArgumentTypeError(message)
+    return seconds

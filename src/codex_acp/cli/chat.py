@@ -24,6 +24,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.output import create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from codex_acp._files import open_private
 from codex_acp._urls import bare_url
 from codex_acp.acp.types import (
     AgentMessageChunkSessionUpdate,
@@ -31,19 +32,15 @@ from codex_acp.acp.types import (
     NoticeSessionUpdate,
     UserMessageChunkSessionUpdate,
 )
-from codex_acp.cli.chat_arguments import CHOOSE, ChatOptions
-from codex_acp.cli.host import Host
-from codex_acp.cli.interrupts import failed
+from codex_acp.cli.command_arguments import CHOOSE, ChatOptions
+from codex_acp.cli.host import Host, log_level
 from codex_acp.cli.logs import start_logging
-from codex_acp.cli.run import log_level
-from codex_acp.cli.screen.frame import Line, clipped
-from codex_acp.cli.screen.output import TextOutput, is_terminal
-from codex_acp.cli.screen.questions import Questions
-from codex_acp.cli.terminal import LineReader, size_of
+from codex_acp.cli.questions import Questions
+from codex_acp.cli.screen import TextOutput, is_terminal
+from codex_acp.cli.terminal import Line, LineReader, clipped, failed, size_of
 from codex_acp.errors import CodexAcpError, MisuseError, TransportError
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime.results import text_of
-from codex_acp.transcript.private_file import open_private
 from codex_acp.transport.loop_runner import run_loop
 
 if TYPE_CHECKING:

@@ -12,9 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.cli import arguments
-from codex_acp.cli.argument_values import parsed_as
-from codex_acp.cli.arguments import PROGRAM
-from codex_acp.cli.listen_arguments import network_options
+from codex_acp.cli.arguments import PROGRAM, network_options, parsed_as
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -126,7 +124,7 @@ def _settings(config: Sequence[str]) -> list[str]:
 
 
 def _run_version(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.version import version_text
+    from codex_acp.cli.small_commands import version_text
 
     text, code = version_text(parsed.codex)
     sys.stdout.write(text)
@@ -145,16 +143,16 @@ def _run_help(parsed: argparse.Namespace) -> int:
 
 
 def _run_run(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.run import run as run_prompt
-    from codex_acp.cli.run_arguments import RunOptions
+    from codex_acp.cli.command_arguments import RunOptions
+    from codex_acp.cli.host import run as run_prompt
 
     return run_prompt(parsed_as(RunOptions, parsed))
 
 
 def _run_fleet(parsed: argparse.Namespace) -> int:
+    from codex_acp.cli.command_arguments import FleetOptions
     from codex_acp.cli.fleet import run as run_fleet
     from codex_acp.cli.fleet import show
-    from codex_acp.cli.fleet_arguments import FleetOptions
 
     if parsed.action == "show":
         return show(parsed.out, as_json=parsed.json)
@@ -163,13 +161,13 @@ def _run_fleet(parsed: argparse.Namespace) -> int:
 
 def _run_chat(parsed: argparse.Namespace) -> int:
     from codex_acp.cli.chat import chat
-    from codex_acp.cli.chat_arguments import ChatOptions
+    from codex_acp.cli.command_arguments import ChatOptions
 
     return chat(parsed_as(ChatOptions, parsed))
 
 
 def _login(codex: str | None, argv: Sequence[str]) -> int:
-    from codex_acp.cli.login import login
+    from codex_acp.cli.small_commands import login
 
     return login(codex, argv)
 
@@ -192,21 +190,20 @@ def _run_demo(parsed: argparse.Namespace) -> int:
 
 
 def _run_doctor(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.doctor.arguments import DoctorOptions
-    from codex_acp.cli.doctor.command import doctor
+    from codex_acp.cli.command_arguments import DoctorOptions
+    from codex_acp.cli.doctor import doctor
 
     return doctor(parsed_as(DoctorOptions, parsed))
 
 
 def _run_transcript(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.transcript_view.arguments import transcript_options
-    from codex_acp.cli.transcript_view.command import transcript
+    from codex_acp.cli.transcript_command import transcript, transcript_options
 
     return transcript(transcript_options(parsed))
 
 
 def _run_play(parsed: argparse.Namespace) -> int:
-    from codex_acp.cli.play import play_file
+    from codex_acp.cli.small_commands import play_file
 
     return play_file(parsed.file, parsed.session)
 

@@ -17,14 +17,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp.types import AgentMessageChunkSessionUpdate
+from codex_acp.cli.command_arguments import EXIT_CODES, AgentOptions
+from codex_acp.cli.doctor_checks import BRING_IT_UP, NO_LOOPBACK, has_loopback
 from codex_acp.cli.host import Host
-from codex_acp.cli.interrupts import FAILED, SIGNALLED, failed
-from codex_acp.cli.loopback import BRING_IT_UP, NO_LOOPBACK, has_loopback
-from codex_acp.cli.run_arguments import EXIT_CODES, AgentOptions
-from codex_acp.cli.screen.output import TextOutput, is_terminal, opened
-from codex_acp.cli.screen.questions import GOES_ON, Questions
-from codex_acp.cli.terminal import LineReader
-from codex_acp.cli.version import binary_text
+from codex_acp.cli.questions import GOES_ON, Questions
+from codex_acp.cli.screen import TextOutput, is_terminal, opened
+from codex_acp.cli.small_commands import binary_text
+from codex_acp.cli.terminal import FAILED, SIGNALLED, LineReader, failed
 from codex_acp.codex.connection.launch import find_codex
 from codex_acp.errors import LaunchError
 from codex_acp.routing.display import visible

@@ -17,14 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.cli.fleet_arguments import LEFT, FleetOptions
-from codex_acp.cli.interrupts import FAILED, SIGNALLED, failed
+from codex_acp.cli.command_arguments import LEFT, FleetOptions
+from codex_acp.cli.host import log_level
 from codex_acp.cli.logs import start_logging
-from codex_acp.cli.run import log_level
-from codex_acp.cli.screen.frame import LiveLine, clipped
-from codex_acp.cli.screen.output import TextOutput, is_terminal, opened
-from codex_acp.cli.screen.questions import Questions
-from codex_acp.cli.terminal import LineReader, size_of
+from codex_acp.cli.questions import Questions
+from codex_acp.cli.screen import TextOutput, is_terminal, opened
+from codex_acp.cli.terminal import FAILED, SIGNALLED, LineReader, LiveLine, clipped, failed, size_of
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.fleet import (
     EngineNotInstalled,

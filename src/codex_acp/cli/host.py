@@ -1,20 +1,31 @@
-"""Hosts the agent of ``run`` and ``chat``: who answers its questions, and how both end.
+"""Runs the agent of ``codex-acp-sdk run`` and ``chat``, and the one prompt of ``run``.
 
-Owns the policy for permissions, the login in place, and what signals do. Must not know how many
-prompts there are.
+Owns who answers the agent's questions, the login in place, what signals do, and the exit code of
+``run``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.interrupts import FAILED, SIGNALLED, USAGE
-from codex_acp.cli.screen.output import LOG_IN, sentence
-from codex_acp.cli.screen.questions import REJECTING, Questions
-from codex_acp.cli.stderr import complain
+from codex_acp.cli.command_arguments import EXIT_CODES, NOBODY_ASKED, RunOptions
+from codex_acp.cli.logs import LEVEL_VARIABLE, chosen_level, start_logging
+from codex_acp.cli.process import complain
+from codex_acp.cli.questions import REJECTING, Questions
+from codex_acp.cli.screen import (
+    LOG_IN,
+    JsonOutput,
+    TextOutput,
+    is_file,
+    is_terminal,
+    opened,
+    sentence,
+)
+from codex_acp.cli.terminal import FAILED, SIGNALLED, USAGE, LineReader, failed
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime import (
@@ -24,6 +35,7 @@ from codex_acp.runtime import (
     allow_kinds,
     reject_all,
 )
+from codex_acp.transport.loop_runner import run_loop
 from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
@@ -31,8 +43,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from codex_acp.acp.types import Implementation
-    from codex_acp.cli.run_arguments import AgentOptions
-    from codex_acp.cli.screen.output import JsonOutput, TextOutput
+    from codex_acp.cli.command_arguments import AgentOptions
     from codex_acp.runtime import (
         AgentSpec,
         Permission,
@@ -42,6 +53,7 @@ if TYPE_CHECKING:
         Session,
         Setting,
     )
+
 
 NAME_LIMIT: Final = 40
 """Characters of the name that an agent gives itself."""
@@ -226,3 +238,45 @@ async def _set(name: str, setting: Setting, value: str | None, session: Session)
     if not setting:
         raise OptionNotOffered(session.agent, f"--{name}")
     await setting.set(value)
+
+
+def run(options: RunOptions) -> int:
+    """Run the prompt; the exit code."""
+    try:
+        text = options.prompt
+        if text == "-":
+            text = "" if sys.stdin is None else sys.stdin.buffer.read().decode()
+        if not text.strip():
+            raise MisuseError("the prompt is empty")
+        spec, level = options.spec(), log_level()
+    except UnicodeDecodeError:
+        return failed("run", "the prompt is not UTF-8")
+    except (MisuseError, ValueError) as error:
+        return failed("run", error)
+    asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
+    out, err = opened(sys.stdout), opened(sys.stderr)
+    screen = TextOutput(
+        out, err, guarded=asks and not is_file(out), verbose=options.verbose, live=not options.json
+    )
+    start_logging(level, screen.logged)
+    questions = Questions(screen, LineReader(), spec.name) if asks else None
+    json = JsonOutput(out) if options.json else None
+
+    async def main() -> int:
+        host = Host(options, spec, screen, questions, json)
+        return await host.main(lambda: _once(host, options, text, json or screen))
+
+    return run_loop(main())
+
+
+def log_level() -> str:
+    """A failing agent is told of anyway; whoever wants more asks for it."""
+    return chosen_level(None if os.environ.get(LEVEL_VARIABLE) else "ERROR")
+
+
+async def _once(host: Host, options: RunOptions, text: str, output: JsonOutput | TextOutput) -> int:
+    async with await host.open(options.session) as session:
+        output.session(session)
+        result = await host.send(session, text)
+    code = EXIT_CODES[result.stop_reason]
+    return NOBODY_ASKED if code == 0 and host.refused else code

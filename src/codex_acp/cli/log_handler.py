@@ -1,7 +1,7 @@
 """The log's lines: made, freed of secrets, and written where nobody has to wait for them.
 
-Owns what a line looks like, and that the same one again and again is one with a count. Loaded
-behind the start of Codex. Must not know what is logged.
+Owns what a line looks like, that the same one again and again is one with a count, and how an
+event of a session reads as a line. Loaded behind the start of Codex.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.stderr import complain
+from codex_acp.cli.process import complain
 from codex_acp.transcript.secrets import cut, remember_secrets, scrub
 from codex_acp.transcript.writer import LineWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from logging import LogRecord
+
+    from codex_acp.transcript.events import Entry
+
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -147,3 +150,25 @@ def _gap(lost: int) -> str:
 def _encoded(text: str) -> bytes:
     shown = scrub(text.removesuffix("\n"), MAX_RECORD + 1024).translate(_CONTROLS)
     return f"{shown}\n".encode(errors="backslashreplace")
+
+
+_MAX_TEXT = 1_000
+
+logger = logging.getLogger(__name__)
+
+
+def log_entry(entry: Entry) -> None:
+    """Log an event of a session in the words of ``codex-acp-sdk transcript``: at INFO, and of a
+    message only its name at DEBUG."""
+    from codex_acp.cli.transcript_lines import tell
+    from codex_acp.routing.display import visible
+
+    told = tell(entry.event)
+    level = logging.DEBUG if told.kind == "wire" else logging.INFO
+    if not logger.isEnabledFor(level):
+        return
+    ref = entry.event.ref
+    owner = (ref.session_id or ref.thread_id or "")[-8:]
+    parts = (owner, f"{told.start} > {told.end}", told.kind, told.verb, told.about, told.detail)
+    text = " ".join(part for part in parts if part)
+    logger.log(level, "%s", visible(text[:_MAX_TEXT]))

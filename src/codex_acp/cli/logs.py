@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from codex_acp.cli.stderr import stderr
+from codex_acp.cli.process import stderr
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class LogFile:
     __slots__ = ("fd", "path")
 
     def __init__(self, path: str) -> None:
-        from codex_acp.transcript.private_file import open_private
+        from codex_acp._files import open_private
 
         self.path: str = path
         try:

@@ -31,11 +31,11 @@ def main(argv: list[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):
-            from codex_acp.cli.standard_streams import put_in_place
+            from codex_acp.cli.process import put_in_place
 
             put_in_place()
         if "CODEX_ACP_TOKEN" in os.environ:
-            from codex_acp.cli.own_secrets import hide_token
+            from codex_acp.cli.process import hide_token
 
             hide_token()
         if args in ([], ["serve"]):
@@ -87,7 +87,7 @@ def _flushed(code: int) -> int:
 
 def _told_as_lost() -> bool:
     """Return whether the command has said itself that its output cannot be written."""
-    output = sys.modules.get("codex_acp.cli.screen.output")
+    output = sys.modules.get("codex_acp.cli.screen")
     return output is not None and bool(output.lost)
 
 

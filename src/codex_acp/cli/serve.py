@@ -11,7 +11,7 @@ import sys
 
 from codex_acp._pydantic import leave_out
 from codex_acp.cli.logs import LogFile, chosen_level, start_logging
-from codex_acp.cli.stderr import complain
+from codex_acp.cli.process import complain
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.errors import LaunchError, MisuseError, TransportError
 from codex_acp.transport.descriptors import read_now
@@ -83,7 +83,7 @@ def serve(
     try:
         if not ADAPTER_VARIABLES.isdisjoint(os.environ):
             from codex_acp.cli.adapter_variables import read_variables
-            from codex_acp.cli.own_secrets import take_variables
+            from codex_acp.cli.process import take_variables
 
             read = read_variables(os.environ, options.args)
             options = LaunchOptions(options.codex, read.arguments, options.env, options.cwd)
@@ -211,7 +211,7 @@ def _recorded(
             return _recorded(run, transcript_file, record_wire, None)
     transcript = Transcript(record_wire=record_wire or log.isEnabledFor(DEBUG))
     if log.isEnabledFor(INFO):
-        from codex_acp.cli.event_log import log_entry
+        from codex_acp.cli.log_handler import log_entry
 
         transcript.subscribe(log_entry)
     if transcript_file is None and TRANSCRIPT_VARIABLE not in os.environ:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._regular_files import read_regular
+from codex_acp._files import read_regular
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.fleet.git_commands import GitFailed, git
 from codex_acp.fleet.private_files import make_private, remove_tree

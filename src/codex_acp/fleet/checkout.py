@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from codex_acp._regular_files import read_regular
+from codex_acp._files import read_regular
 from codex_acp.fleet.changes import Baseline
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.fleet.git_commands import GitFailed, git

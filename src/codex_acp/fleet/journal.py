@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from codex_acp._files import append_line, read_regular
 from codex_acp._json import text_at
-from codex_acp._regular_files import read_regular
 from codex_acp.fleet.errors import OutcomeNotWritten, OutDirectoryError
 from codex_acp.fleet.outcome import Attempt, Outcome
 from codex_acp.fleet.private_files import MOST_READ
-from codex_acp.transcript.private_file import append_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._regular_files import read_regular
+from codex_acp._files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,9 +20,7 @@ from codex_acp._lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from codex_acp.transcript.codec import SCHEMA_VERSION as SCHEMA_VERSION
-    from codex_acp.transcript.codec import from_json as from_json
-    from codex_acp.transcript.codec import to_json as to_json
+    from codex_acp.transcript.events import SCHEMA_VERSION as SCHEMA_VERSION
     from codex_acp.transcript.events import AgreementDecided as AgreementDecided
     from codex_acp.transcript.events import ApprovalDecided as ApprovalDecided
     from codex_acp.transcript.events import ApprovalRefused as ApprovalRefused
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import ToolIdentity as ToolIdentity
     from codex_acp.transcript.events import TranscriptEvent as TranscriptEvent
     from codex_acp.transcript.events import WireMessage as WireMessage
+    from codex_acp.transcript.events import from_json as from_json
+    from codex_acp.transcript.events import to_json as to_json
     from codex_acp.transcript.log import Transcript as Transcript
     from codex_acp.transcript.redaction import redacted as redacted
     from codex_acp.transcript.stream import Dropped as Dropped
@@ -51,12 +51,12 @@ else:
     __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
-            "codec": "SCHEMA_VERSION from_json to_json",
             "events": (
                 "AgreementDecided ApprovalDecided ApprovalRefused ApprovalRequested "
                 "ElicitationAnswered ElicitationRequested Entry OfferedOption PromptEnded "
-                "PromptStarted RequestDeclined RequestRef SessionClosed SessionOpened "
-                "SessionRef ToolIdentity TranscriptEvent WireMessage"
+                "PromptStarted RequestDeclined RequestRef SCHEMA_VERSION SessionClosed "
+                "SessionOpened SessionRef ToolIdentity TranscriptEvent WireMessage from_json "
+                "to_json"
             ),
             "log": "Transcript",
             "redaction": "redacted",

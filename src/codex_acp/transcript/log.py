@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         WireDirection,
         WirePeer,
     )
+    from codex_acp.transcript.redaction import WireTaps
     from codex_acp.transcript.stream import EntryStream
-    from codex_acp.transcript.wire_tap import WireTaps
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Transcript:
         recorded."""
         if not self._record_wire:
             return None
-        from codex_acp.transcript.wire_tap import WireTaps
+        from codex_acp.transcript.redaction import WireTaps
 
         if self._taps is None:
             self._taps = WireTaps(self.record, keep_typed=self._record_content)

@@ -16,8 +16,8 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from codex_acp._files import open_private
 from codex_acp.errors import MisuseError
-from codex_acp.transcript.private_file import open_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -242,7 +242,7 @@ class TranscriptWriter:
         """Append one line; a subscriber of the transcript. Never raises for what the disk does."""
         if self._closed:
             return
-        from codex_acp.transcript.codec import to_json  # a log is written without a transcript
+        from codex_acp.transcript.events import to_json  # a log is written without a transcript
 
         try:
             text = json.dumps(to_json(entry.event, entry.time), allow_nan=False)

@@ -11,9 +11,9 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from codex_acp._files import append_line, open_private
 from codex_acp.errors import MisuseError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.transcript.private_file import append_line, open_private
 
 if TYPE_CHECKING:
     from codex_acp.adapter.network.tokens import Tokens

@@ -29,14 +29,13 @@ from typing import (
 )
 from weakref import WeakKeyDictionary
 
-from codex_acp._regular_files import read_regular
+from codex_acp._files import open_private, read_regular
 from codex_acp._version import __version__
 from codex_acp.adapter.session import driver
 from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.machine import SessionMachine
 from codex_acp.errors import MisuseError
 from codex_acp.mapping.events import Activity, PromptEnd, PromptFailure, PromptStop
-from codex_acp.transcript.private_file import open_private
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transcript.writer import LineWriter
 

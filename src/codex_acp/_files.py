@@ -1,6 +1,8 @@
-"""Opening and appending to a file that is the user's alone: a transcript, a log, a journal.
+"""Files that somebody else may have made, and files that are the user's alone.
 
-Loaded before Codex is spawned, so it imports next to nothing. Must not know what is written.
+What is read is refused if it is a pipe, a device or too much. A transcript, a log or a journal is
+appended to where nobody else can choose what is written to. Loaded before Codex is spawned, so it
+imports next to nothing.
 """
 
 from __future__ import annotations
@@ -8,6 +10,29 @@ from __future__ import annotations
 import errno
 import os
 import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def read_regular(path: str | Path, limit: int) -> bytes:
+    """Return the whole file. Raises OSError, or ValueError that says what it is instead."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise ValueError("it is no regular file")
+        pieces: list[bytes] = []
+        left = limit + 1
+        while left > 0 and (piece := os.read(file, min(left, 1 << 20))):
+            pieces.append(piece)
+            left -= len(piece)
+    finally:
+        os.close(file)
+    if left <= 0:
+        raise ValueError(f"it is larger than {limit} bytes")
+    return b"".join(pieces)
+
 
 _MODE = 0o600
 """Permissions of a new file: who asked what of whom is the user's alone."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
 from codex_acp.acp.types import DiffToolCallContent
-from codex_acp.cli.screen.frame import Line
+from codex_acp.cli.terminal import Line
 from codex_acp.routing.display import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from codex_acp.cli.screen.frame import Style
+    from codex_acp.cli.terminal import Style
     from codex_acp.runtime import ToolCall
 
 ASKED: Final = {

@@ -1,11 +1,12 @@
-"""Makes the page of a transcript: its rows, how they belong together, and the lines behind.
+"""``codex-acp-sdk transcript``: its arguments, and the rows or the page that it makes of a file.
 
-PURE. Owns which question an answer belongs to, and which messages of the wire lie behind an
-event. Must not know how the page looks.
+Owns which question an answer belongs to on the page, and which messages of the wire lie behind an
+event.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import html
@@ -16,25 +17,145 @@ import sys
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Final, TypeAlias
+from textwrap import fill
+from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from codex_acp._json import list_at, text_at
-from codex_acp.cli.transcript_view.terminal import tell
+from codex_acp.cli.terminal import FAILED, failed, rows_of
+from codex_acp.cli.transcript_lines import (
+    DECIDED,
+    KINDS,
+    Line,
+    Rows,
+    Selection,
+    follow,
+    moment,
+    read,
+    tell,
+)
 from codex_acp.errors import MisuseError
 from codex_acp.routing.display import visible
 from codex_acp.transcript import events
+from codex_acp.transcript.events import TranscriptEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
-    from codex_acp.cli.transcript_view.lines import Line
-    from codex_acp.cli.transcript_view.terminal import Selection
+    from codex_acp.cli.transcript_lines import Line
     from codex_acp.jsonrpc.message import JsonValue
+
+
+DESCRIPTION: Final = """\
+Show a transcript: what was asked, how it was decided and by whom, and what was
+declined. An agent writes one with `codex-acp-sdk --transcript FILE`; with
+--transcript-wire it holds every message of both protocols too. Filters of one
+kind add up (any of them), of different kinds all must fit."""
+
+TYPES: Final = tuple(event.type for event in get_args(TranscriptEvent))
+
+DECIDED_LISTED: Final = fill(
+    ", ".join(DECIDED), width=79, initial_indent="decided:  ", subsequent_indent=" " * 10
+)
+
+EPILOG: Final = f"""\
+kinds:    {", ".join(KINDS)};
+          or one type, for example approval.refused
+{DECIDED_LISTED}
+
+examples:
+  codex-acp-sdk transcript log.jsonl --kind approval,decline
+  codex-acp-sdk transcript log.jsonl --decided rejected --since 2h
+  codex-acp-sdk transcript log.jsonl -f --kind wire,approval
+  codex-acp-sdk transcript log.jsonl --html page.html
+
+exit codes: 0, 1 where a line could not be read, 2 usage, 130 Ctrl-C
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptOptions:
+    """Options of ``transcript``."""
+
+    file: str
+    selection: Selection
+    follow: bool = False
+    json: bool = False
+    html: str | None = None
+
+
+def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything that may follow ``transcript``."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("file", metavar="FILE", help="the transcript; - for standard input")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "-f", "--follow", action="store_true", help="go on with what is appended, until Ctrl-C"
+    )
+    how.add_argument(
+        "--html",
+        metavar="OUT",
+        help="write a page that needs nothing else, to be opened in a browser",
+    )
+    parser.add_argument(
+        "--session", metavar="ID", action="append", default=[],
+        help="only what belongs to this session or thread; the beginning of its id is enough",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kind", metavar="KINDS", action="extend", default=[],
+        type=_words((*KINDS, *TYPES), "kind"), help="only these kinds, e.g. approval,decline",
+    )  # fmt: skip
+    parser.add_argument(
+        "--decided", metavar="HOW", action="extend", default=[], type=_words(DECIDED, "decision"),
+        help="only what was decided like this, or by this, e.g. rejected,policy",
+    )  # fmt: skip
+    parser.add_argument(
+        "--since", metavar="TIME", type=_moment,
+        help="only from then on: 2026-01-31T12:00, or 10m for ten minutes ago (s, m, h, d)",
+    )  # fmt: skip
+    parser.add_argument("--until", metavar="TIME", type=_moment, help="only until then")
+    parser.add_argument(
+        "--json", action="store_true", help="the lines themselves, for other programs"
+    )
+
+
+def transcript_options(parsed: argparse.Namespace) -> TranscriptOptions:
+    """The parsed arguments."""
+    selection = Selection(
+        sessions=tuple(parsed.session),
+        kinds=tuple(parsed.kind),
+        decided=tuple(parsed.decided),
+        since=parsed.since,
+        until=parsed.until,
+    )
+    return TranscriptOptions(
+        parsed.file, selection, follow=parsed.follow, json=parsed.json, html=parsed.html
+    )
+
+
+def _words(known: tuple[str, ...], what: str) -> Callable[[str], list[str]]:
+    def read(text: str) -> list[str]:
+        words = [word.strip() for word in text.split(",")]
+        for word in words:
+            if word not in known:
+                raise argparse.ArgumentTypeError(f"{word!r} is no {what}; use {', '.join(known)}")
+        return words
+
+    return read
+
+
+def _moment(text: str) -> str:
+    try:
+        return moment(text, datetime.now(UTC))
+    except (ValueError, OverflowError):
+        message = f"{text!r} is no time; use 2026-01-31T12:00 or 10m"
+        raise argparse.ArgumentTypeError(message) from None
+
 
 MAX_ROW_TEXT: Final = 400
 """Characters of a text in a row; the whole is behind it."""
@@ -304,7 +425,7 @@ def write_page(out: str, text: str) -> None:
 
 
 def _part(name: str) -> str:
-    return (files("codex_acp.cli.transcript_view") / "page" / name).read_text(encoding="utf-8")
+    return (files("codex_acp.cli") / "transcript_page" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
@@ -315,3 +436,51 @@ def _hash(text: str) -> str:
 def _inert(text: str) -> str:
     """JSON as it may stand in an element of script: it means the same, and has no markup."""
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def transcript(options: TranscriptOptions) -> int:
+    """Show the transcript, or write its page; the exit code."""
+    try:
+        if options.html is not None:
+            return _write_page(options, options.html)
+        return _show(options, follow(options.file) if options.follow else read(options.file))
+    except MisuseError as error:
+        return failed("transcript", error)
+
+
+def _show(options: TranscriptOptions, lines: Iterable[Line | None]) -> int:
+    rows = Rows(sys.stdout)
+    for line in lines:
+        if line is None:
+            sys.stdout.flush()
+        elif line.entry is None:
+            if options.json:
+                rows.unread += 1
+            else:
+                rows.unreadable(line)
+        else:
+            told = tell(line.entry.event)
+            if not options.selection.fits(line.entry, told):
+                continue
+            if options.json:
+                sys.stdout.write(line.text + "\n")
+            else:
+                rows.event(line.entry, told)
+    sys.stdout.flush()
+    if not options.json:
+        sys.stderr.write("\n".join(rows_of(rows.summary(), sys.stderr)) + "\n")
+    elif rows.unread:
+        sys.stderr.write(f"{rows.unread} lines could not be read\n")
+    return FAILED if rows.unread else 0
+
+
+def _write_page(options: TranscriptOptions, out: str) -> int:
+    with suppress(OSError, ValueError):
+        if Path(out).samefile(options.file):
+            message = f"the page {out!r} would take the place of the transcript; name another file"
+            raise MisuseError(message)
+    data = page_data(read(options.file), options.selection)
+    write_page(out, page_text(options.file, data))
+    unread = f"; {data.unread} lines could not be read" if data.unread else ""
+    sys.stderr.write(f"{len(data.rows)} events in {out}{unread}\n")
+    return FAILED if data.unread else 0

@@ -19,10 +19,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
-from codex_acp.cli.screen.frame import Frame, Line, LiveLine, Style, styled, wrapped
-from codex_acp.cli.screen.tool_calls import exit_code_of, outcome, summary, title_of
-from codex_acp.cli.standard_streams import cannot_be_written
-from codex_acp.cli.terminal import rows_of, size_of
+from codex_acp.cli.process import cannot_be_written
+from codex_acp.cli.terminal import Frame, Line, LiveLine, Style, rows_of, size_of, styled, wrapped
+from codex_acp.cli.tool_calls import exit_code_of, outcome, summary, title_of
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.routing.display import prose, shortened, visible
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import TextIO
 
-    from codex_acp.cli.screen.markdown import MarkdownText
+    from codex_acp.cli.markdown import MarkdownText
     from codex_acp.runtime import Permission, PromptResult, Session, ToolCall, Update
 
 HELD_LOG: Final = 256 * 1024
@@ -279,7 +278,7 @@ class TextOutput:
     def _add_markdown(self, text: str) -> None:
         """Write the blocks that are complete; a live line says that more is to come."""
         if self._markdown is None:
-            from codex_acp.cli.screen.markdown import MarkdownText
+            from codex_acp.cli.markdown import MarkdownText
 
             self._markdown = MarkdownText()
         columns = size_of(self._out).columns

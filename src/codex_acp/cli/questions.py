@@ -15,15 +15,22 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.acp import types
 from codex_acp.acp.form_answers import choices_of, misfit, written
-from codex_acp.cli.screen.frame import LEAST_COLUMNS, LEAST_ROWS, MAX_ROWS, Line, Style
-from codex_acp.cli.screen.tool_calls import asked_to, described, quoted
-from codex_acp.cli.terminal import LineReader, Redraw
+from codex_acp.cli.terminal import (
+    LEAST_COLUMNS,
+    LEAST_ROWS,
+    MAX_ROWS,
+    Line,
+    LineReader,
+    Redraw,
+    Style,
+)
+from codex_acp.cli.tool_calls import asked_to, described, quoted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from codex_acp.cli.screen.output import TextOutput
+    from codex_acp.cli.screen import TextOutput
     from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
 
 KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"

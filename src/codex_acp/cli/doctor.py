@@ -12,36 +12,37 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._regular_files import read_regular
+from codex_acp._files import read_regular
 from codex_acp.cli.arguments import PROGRAM
-from codex_acp.cli.doctor.codex_checks import (
-    TURN_SECONDS,
-    HomeCopy,
-    codex_findings,
-    login_findings,
-    look_at_turn,
-    talk,
-    values_in,
-)
-from codex_acp.cli.doctor.editors import settings_for
-from codex_acp.cli.doctor.finding import Finding, as_json, problem, said, warning
-from codex_acp.cli.doctor.machine import (
+from codex_acp.cli.doctor_checks import (
     CHECK_SECONDS,
     MAX_CONFIG,
+    TURN_SECONDS,
     WHOLE_SECONDS,
     Deadline,
+    Finding,
     Home,
+    HomeCopy,
     TooSlow,
+    as_json,
+    codex_findings,
+    login_findings,
     look_at_codex,
     look_at_home,
     look_at_python,
     look_at_syntax,
+    look_at_turn,
+    problem,
     run_program,
+    said,
+    talk,
     toml_of,
+    values_in,
+    warning,
     within,
 )
-from codex_acp.cli.interrupts import FAILED, SIGNALLED, EndSignals
-from codex_acp.cli.terminal import rows_of, wants_colours
+from codex_acp.cli.editors import settings_for
+from codex_acp.cli.terminal import FAILED, SIGNALLED, EndSignals, rows_of, wants_colours
 from codex_acp.codex.connection.thread_peers import writers
 from codex_acp.transcript.given_values import secrets_in, secrets_of_environment
 from codex_acp.transcript.secrets import remember_secrets
@@ -49,7 +50,7 @@ from codex_acp.transcript.secrets import remember_secrets
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from codex_acp.cli.doctor.arguments import DoctorOptions
+    from codex_acp.cli.command_arguments import DoctorOptions
     from codex_acp.jsonrpc.message import JsonValue
 
 LOGIN_SECONDS: Final = 20.0

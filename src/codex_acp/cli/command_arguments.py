@@ -1,0 +1,491 @@
+"""The arguments of ``run``, ``chat``, ``fleet`` and ``doctor``, and their exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.cli.arguments import add_trust, positive
+from codex_acp.cli.editors import EDITORS
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from codex_acp.runtime import AgentSpec
+
+
+NOBODY_ASKED: Final = 6
+"""The prompt ended as it should, but a permission was rejected because nobody could be asked."""
+
+EXIT_CODES: Final = {
+    "end_turn": 0,
+    "refusal": 3,
+    "max_tokens": 4,
+    "max_turn_requests": 5,
+    "cancelled": 130,
+}
+"""Stop reason → exit code."""
+
+KINDS: Final = (
+    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other",
+)  # fmt: skip
+"""The kinds of tool calls that ACP has; a test compares them with the schema's."""
+
+RUN_DESCRIPTION: Final = """\
+Send one prompt to an ACP agent, and show what comes of it: the agent's text on
+standard output, everything else on standard error. Permission requests and
+forms are asked on the terminal; where there is none they are rejected."""
+
+RUN_EPILOG: Final = """\
+Ctrl-C cancels the prompt; a second one ends the agent at once.
+
+exit codes: 0 end_turn, 1 the agent failed, 2 usage, 3 refusal, 4 max_tokens,
+5 max_turn_requests, 6 end_turn, but something was rejected because
+nobody could be asked, 129 ended by SIGHUP, 130 cancelled, 143 ended by SIGTERM
+
+with --json, standard output has one JSON object a line, by "type":
+  session      sessionId, agent, agentInfo, reason, opened ("new", "load" or
+               "resume")
+  update       sessionId, update: as ACP's session/update has it
+  permission   sessionId, request, optionId: the option chosen, null if it was
+               rejected
+  result       sessionId, stopReason, text
+  error        error: its class, message, and code, data or exitCode where there
+               is one
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """Which agent is used, and how."""
+
+    agent: str = "codex"
+    command: str | None = None
+    connect: str | None = None
+    """The URL of one that listens."""
+    token_file: str | None = None
+    cwd: str | None = None
+    allow: tuple[str, ...] = ()
+    model: str | None = None
+    mode: str | None = None
+    effort: str | None = None
+    verbose: bool = False
+    codex: str | None = None
+    """The binary that the agent ``codex`` shall run."""
+    trust: tuple[str, ...] = ()
+    """Directories that ``codex`` shall trust in this run."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is the agent of this package."""
+        return self.command is None and self.connect is None and self.agent == "codex"
+
+    def spec(self) -> AgentSpec:
+        """How it is started. Raises MisuseError for what cannot be meant."""
+        from codex_acp.errors import MisuseError
+        from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
+
+        if self.connect is None and self.token_file is not None:
+            msg = "--token-file is for --connect"
+        elif self.connect is None and self.cwd is not None and not Path(self.cwd).is_dir():
+            msg = f"{self.cwd!r} is no directory"
+        elif self.trust and not self.is_ours:
+            msg = "--trust is for the agent codex; give another agent its own option"
+        elif self.codex is not None and not self.is_ours:
+            msg = "--codex is for the agent codex; give another agent its own option"
+        elif self.connect is not None:
+            from codex_acp.transcript.given_values import secrets_in
+            from codex_acp.transcript.secrets import remember_secrets
+
+            remember_secrets(secrets_in(self.connect))
+            return AgentSpec.remote(self.connect, remote_token(self.token_file))
+        elif self.command is not None:
+            return AgentSpec.parse(self.command)
+        elif self.agent not in BUILT_IN:
+            msg = f"there is no agent {self.agent!r}; known are {', '.join(sorted(BUILT_IN))}"
+        elif self.trust or self.codex is not None:
+            binary = () if self.codex is None else ("--codex", self.codex)
+            return AgentSpec.codex(
+                *binary, *(word for each in self.trust for word in ("--trust", each))
+            )
+        else:
+            return BUILT_IN[self.agent]
+        raise MisuseError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(AgentOptions):
+    """Options of ``run``."""
+
+    prompt: str
+    session: str | None = None
+    json: bool = False
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything that may follow ``run``."""
+    parser.description, parser.epilog = RUN_DESCRIPTION, RUN_EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "prompt", type=prompt_text, help="the text of the prompt; - reads it from standard input"
+    )
+    add_agent_arguments(parser)
+    parser.add_argument(
+        "--session", metavar="ID", help="go on with an earlier session; a new one if it is gone"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object a line, and no questions"
+    )
+
+
+def prompt_text(argument: str) -> str:
+    """An argument as text, whatever this process takes for the encoding of its arguments."""
+    try:
+        return os.fsencode(argument).decode()
+    except UnicodeDecodeError:
+        message = "it is not UTF-8"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `AgentOptions`."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--agent", metavar="NAME", help="codex (default) or claude (by npx)")
+    which.add_argument(
+        "--command", metavar="LINE", help="any agent: its command, split into words as a shell does"
+    )
+    which.add_argument(
+        "--connect", metavar="URL", help="one that listens, at ws://, wss://, http:// or https://"
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="the token for --connect (or the environment variable CODEX_ACP_TOKEN)",
+    )
+    parser.add_argument("--cwd", metavar="DIR", help="where it works (default: here)")
+    add_trust(parser)
+    add_allow(parser)
+    parser.add_argument("--model", metavar="ID", help="set the session's model first")
+    parser.add_argument("--mode", metavar="ID", help="set the session's mode first")
+    parser.add_argument("--effort", metavar="ID", help="set the session's thought level first")
+    parser.add_argument(
+        "--verbose", action="store_true", help="show outputs whole, thoughts, and inputs as JSON"
+    )
+
+
+def add_allow(parser: argparse.ArgumentParser) -> None:
+    """``--allow KINDS``, as often as needed."""
+    parser.add_argument(
+        "--allow",
+        metavar="KINDS",
+        action="extend",
+        default=[],
+        type=_kinds,
+        help="permit tool calls of these kinds once each, without asking; e.g. read,search; "
+        f"kinds: {', '.join(KINDS)}, or all",
+    )
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    kinds = tuple(word.strip() for word in text.split(","))
+    if kinds == ("all",):
+        return KINDS
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        message = f"{', '.join(map(repr, unknown))} is no kind; use {', '.join(KINDS)} or all"
+        raise argparse.ArgumentTypeError(message)
+    return kinds
+
+
+def remote_token(file: str | None) -> str | None:
+    """The token of the file's first line, with or without a name; None if there is no token.
+
+    Taken out of the environment, which agents and their commands inherit. Raises MisuseError.
+    """
+    from codex_acp.cli.process import take_token
+
+    found = take_token()
+    if file is None:
+        return _told(found) if found else None
+    try:
+        lines = Path(file).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise MisuseError(f"the token file {file!r} cannot be read: {why}") from error
+    words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
+    if not words:
+        raise MisuseError(f"the token file {file!r} has no token")
+    return _told(words[0] if len(words) == 1 else words[1])
+
+
+def _told(token: str) -> str:
+    """It is taken out of what the other side says of it."""
+    from codex_acp.transcript.secrets import remember_secrets
+
+    remember_secrets([token])
+    return token
+
+
+CHAT_DESCRIPTION: Final = """\
+Talk with an ACP agent in the terminal, prompt by prompt. Its permission
+requests and forms are asked there, too."""
+
+CHAT_EPILOG: Final = """\
+Ctrl-C cancels what the agent does, a second one ends it at once. At the prompt
+Ctrl-C forgets the line, twice leaves; Ctrl-D leaves. Alt-Enter begins a new
+line. /help lists the commands, which Tab completes. What was typed is kept for
+the user alone in $XDG_STATE_HOME/codex-acp-sdk/history (~/.local/state where
+that is not set).
+
+exit codes: 0 left by the person, 1 the agent failed, 2 usage,
+129 ended by SIGHUP, 130 ended by Ctrl-C, 143 ended by SIGTERM
+"""
+
+CHOOSE: Final = ""
+"""Value of ``--resume`` without an id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatOptions(AgentOptions):
+    """Options of ``chat``."""
+
+    prompt: str | None = None
+    """The first prompt."""
+    resume: str | None = None
+    """The session to go on with; empty: the person chooses one."""
+    last: bool = False
+    """Whether to go on with the session that was used last."""
+    list: bool = False
+    """Only list the sessions."""
+
+
+def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything that may follow ``chat``."""
+    parser.description, parser.epilog = CHAT_DESCRIPTION, CHAT_EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "prompt", nargs="?", type=prompt_text, help="the first prompt; more are asked for"
+    )
+    add_agent_arguments(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--resume",
+        metavar="ID",
+        nargs="?",
+        const=CHOOSE,
+        help="go on with an earlier session; without an id, with one that you choose",
+    )
+    which.add_argument(
+        "--last", action="store_true", help="go on with the latest session of this directory"
+    )
+    which.add_argument(
+        "--list", action="store_true", help="list the sessions of this directory, and exit"
+    )
+
+
+LEFT: Final = 3
+"""The fleet was stopped, by a budget: tasks are left for ``--resume``."""
+
+FLEET_DESCRIPTION: Final = """\
+Run many tasks, each by an agent of its own, and keep what comes of them."""
+
+FLEET_EPILOG: Final = """\
+A line of TASKS is an object: id, prompt (a text or a list), cwd or repository
+with revision, and what a task may have of its own: agent or command, model,
+mode, effort, options, policy, output (a JSON Schema), time_limit, max_tokens.
+Paths are from the current directory.
+
+Ctrl-C ends what runs; `--resume` goes on, with the sessions of what was
+interrupted.
+
+exit codes: 0 all completed, 1 a task failed, 2 usage, 3 stopped with tasks
+left, 130 Ctrl-C, 143 ended by SIGTERM
+
+with --json, standard output has one object a line: {"type": "result", "id",
+"status", "reason", "message", "text", "output", "usage", "sessionId",
+"attempts", "path", ...} for each outcome, and
+{"type": "stopped", "reason", "left"} if the fleet was stopped
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOptions:
+    """Options of ``fleet run``."""
+
+    tasks: str
+    out: str
+    engine: str = "local"
+    address: str | None = None
+    concurrency: int | None = None
+    resume: bool = False
+    retry_failed: bool = False
+    max_tokens: int | None = None
+    time_limit: float | None = None
+    task_time_limit: float | None = None
+    attempts: int = 3
+    policy: str = "deny_all"
+    allow: tuple[str, ...] = ()
+    skip_broken: bool = False
+    json: bool = False
+    num_cpus: float = 1.0
+    memory: int | None = None
+    resources: tuple[tuple[str, float], ...] = ()
+
+
+def add_fleet_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything that may follow ``fleet``."""
+    parser.description = FLEET_DESCRIPTION
+    commands = parser.add_subparsers(
+        dest="action", required=True, metavar="run|show", help="see their own help"
+    )
+    run = commands.add_parser(
+        "run",
+        help="run the tasks of a file",
+        description=FLEET_DESCRIPTION,
+        epilog=FLEET_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    run.add_argument("tasks", metavar="TASKS", help="the file with a task on each line")
+    run.add_argument("--out", metavar="DIR", required=True, help="where outcomes are kept")
+    run.add_argument(
+        "--resume", action="store_true", help="go on in DIR: what has an outcome is not run again"
+    )
+    run.add_argument(
+        "--retry-failed", action="store_true", help="with --resume: run once more what has failed"
+    )
+    run.add_argument(
+        "--skip-broken", action="store_true", help="run the rest if lines are no tasks"
+    )
+    run.add_argument("--json", action="store_true", help="one JSON object a line, and no questions")
+    _add_limits(run)
+    _add_engine(run)
+    _add_policy(run)
+    show = commands.add_parser(
+        "show", help="print what came of them", description="Print what came of the tasks in DIR."
+    )
+    show.add_argument("out", metavar="DIR", help="an output directory")
+    show.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def _add_limits(run: argparse.ArgumentParser) -> None:
+    run.add_argument("--concurrency", metavar="N", type=positive, help="tasks at once")
+    run.add_argument(
+        "--max-tokens", metavar="N", type=positive, help="stop the fleet when all used this many"
+    )
+    run.add_argument(
+        "--time-limit", metavar="S", type=_seconds, help="stop the fleet after this many seconds"
+    )
+    run.add_argument(
+        "--task-time-limit",
+        metavar="S",
+        type=_seconds,
+        help="end a task after this many seconds, unless it says otherwise (default: 3600)",
+    )
+    run.add_argument(
+        "--attempts",
+        metavar="N",
+        type=positive,
+        default=3,
+        help="try a task this often if its model is overloaded or its agent or worker is lost "
+        "(default: 3)",
+    )
+
+
+def _add_engine(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="where tasks are run"
+    )
+    run.add_argument("--address", metavar="ADDR", help="of a Ray cluster: auto or ray://HOST:PORT")
+    run.add_argument(
+        "--num-cpus", metavar="X", type=_amount, default=1.0, help="of a node, for a Ray worker"
+    )
+    run.add_argument("--memory", metavar="BYTES", type=positive, help="of a node, for a Ray worker")
+    run.add_argument(
+        "--resource",
+        dest="resources",
+        metavar="NAME=X",
+        action="append",
+        default=[],
+        type=_resource,
+        help="a resource of the cluster that a Ray worker needs; may be repeated",
+    )
+
+
+def _add_policy(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--policy",
+        choices=("deny_all", "ask"),
+        default="deny_all",
+        help="what becomes of permission requests: rejected (default), or asked on the terminal",
+    )
+    add_allow(run)
+
+
+def _amount(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not math.isfinite(number) or number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = _amount(text)
+    if not number:
+        raise argparse.ArgumentTypeError("it is more than 0 seconds")
+    return number
+
+
+def _resource(text: str) -> tuple[str, float]:
+    name, equals, amount = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=X")
+    return name, _amount(amount)
+
+
+DOCTOR_DESCRIPTION: Final = (
+    "Look at Python, the Codex binary, its home, configuration, login, sandbox and MCP servers, "
+    "and say of each whether it is ok, and if not, what to do. Codex is asked itself, in a copy "
+    "of its home: nothing is written to yours, and no secret is printed. The MCP servers that are "
+    "configured are started, as each session starts them. Every check has a limit, and all "
+    "together have a minute."
+)
+
+DOCTOR_EPILOG: Final = (
+    "exit codes: 0 no problem (warnings are none), 1 at least one, 2 usage, 130 Ctrl-C"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    """Options of ``doctor``."""
+
+    codex: str | None = None
+    turn: bool = False
+    json: bool = False
+    editor: str | None = None
+
+
+def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything that may follow ``doctor`` but ``--codex``."""
+    parser.description, parser.epilog = DOCTOR_DESCRIPTION, DOCTOR_EPILOG
+    parser.add_argument(
+        "--turn",
+        action="store_true",
+        help="run a whole prompt turn too: the real Codex, a scripted model on this machine and a "
+        "throw-away home; no account, no cost",
+    )
+    parser.add_argument(
+        "--editor",
+        metavar="NAME",
+        choices=tuple(EDITORS),
+        help="print the settings to paste into an editor, and look at nothing unless --turn or "
+        f"--json is given: {', '.join(EDITORS)}",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object, for other programs")

@@ -1,1 +1,0 @@
-"""``codex-acp-sdk doctor``: what is wrong with this machine, and what to do about it."""

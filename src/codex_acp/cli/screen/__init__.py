@@ -1,1 +1,0 @@
-"""Output of ``run``, ``chat`` and ``demo`` on a terminal, and their questions there."""

@@ -1,0 +1,135 @@
+"""The commands ``version``, ``login`` and ``play``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from codex_acp._version import __version__
+from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
+from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
+from codex_acp.codex._generated.version import SCHEMA_PACKAGE as CODEX_PACKAGE
+from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
+from codex_acp.codex.connection.handshake import check_version
+from codex_acp.codex.connection.launch import CODEX_PATH_VARIABLE, codex_version, find_codex
+from codex_acp.errors import CodexNotFound, CodexTooOld, LaunchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codex_acp.adapter.session.record import Difference
+
+
+UNUSABLE = 1
+"""Exit code for a binary that is no Codex, or too old, or named and missing."""
+
+_SOURCES = {
+    "argument": "named by --codex",
+    "CODEX_PATH": "named by CODEX_PATH",
+    "wheel": "from the wheel openai-codex-cli-bin",
+    "PATH": "found on PATH",
+}
+
+
+def version_text(codex: str | None = None) -> tuple[str, int]:
+    """Four lines and the exit code; ``codex`` is the option of that name.
+
+    That none is installed is no error here; one that is named and missing, or that is there and
+    cannot be used, is.
+    """
+    code = 0
+    try:
+        binary = binary_text(codex)
+    except LaunchError as error:
+        named = codex is not None or os.environ.get(CODEX_PATH_VARIABLE)
+        binary, code = str(error), UNUSABLE
+        if isinstance(error, CodexNotFound) and not named:
+            code = 0
+    text = (
+        f"codex-acp-sdk {__version__}\n"
+        f"Codex schema  {CODEX_VERSION} ({_shown(CODEX_PACKAGE)})\n"
+        f"ACP schema    v1 and v2 ({_shown(ACP_PACKAGE)} {ACP_VERSION})\n"
+        f"Codex binary  {binary}\n"
+    )
+    return text, code
+
+
+def binary_text(codex: str | None = None) -> str:
+    """Version and path of the binary that would be used.
+
+    Raises LaunchError if there is none, or none that this library works with.
+    """
+    found = find_codex(codex)
+    version = codex_version(found.path)
+    where = f"{found.path} ({_SOURCES[found.source]})"
+    try:
+        check_version(version)
+    except CodexTooOld as error:
+        raise LaunchError(f"{where}: {error}") from error
+    return f"{version} at {where}"
+
+
+def _shown(package: str) -> str:
+    """``npm:@scope/name`` → ``npm @scope/name``."""
+    return package.replace(":", " ", 1)
+
+
+FAILED = 1
+"""Exit code when there is no Codex to log in with."""
+
+
+def login(codex: str | None, arguments: Sequence[str]) -> int:
+    """Become ``codex login ARGUMENTS``; returns (1) only if there is no Codex that runs."""
+    try:
+        binary = find_codex(codex)
+        os.execv(binary.path, [binary.path, "login", *arguments])
+    except (LaunchError, OSError) as error:
+        sys.stderr.write(f"codex-acp-sdk: {error}\n")
+    return FAILED
+
+
+DIFFERENT = 1
+"""Exit code where today's effects differ."""
+
+UNREADABLE = 2
+"""Exit code for a file that cannot be played."""
+
+
+def play_file(path: str, session: int | None = None) -> int:
+    """Play a record and print where today's effects differ; the exit code.
+
+    With ``session`` print a record of that one alone instead, as a test may keep it.
+    """
+    from codex_acp.adapter.session.record import UnreadableRecord, as_test, play, read_record
+
+    try:
+        steps = read_record(path)
+    except UnreadableRecord as error:
+        sys.stderr.write(f"codex-acp-sdk: error: {error}\n")
+        return UNREADABLE
+    if session is not None:
+        if all(step.session != session for step in steps):
+            sys.stderr.write(f"codex-acp-sdk: error: {path} has no session {session}\n")
+            return UNREADABLE
+        sys.stdout.writelines(as_test(steps, session))
+        return 0
+    played = play(steps)
+    for difference in played.differences:
+        sys.stdout.writelines(f"{line}\n" for line in _told(difference))
+    found = len(played.differences)
+    end = f"; of {played.missing} a part is missing" if played.missing else ""
+    sys.stdout.write(
+        f"{played.events} events of {played.sessions} sessions: {found or 'no'} "
+        f"difference{'' if found == 1 else 's'}{end}\n"
+    )
+    return DIFFERENT if found else 0
+
+
+def _told(difference: Difference) -> list[str]:
+    step = difference.step
+    lines = [f"line {step.line}, session {step.session}: {step.event}"]
+    lines += [f"  then:  {effect}" for effect in step.effects or ()] or ["  then:  nothing"]
+    if isinstance(difference.today, str):
+        return [*lines, f"  today: {difference.today}"]
+    return lines + ([f"  today: {effect}" for effect in difference.today] or ["  today: nothing"])

@@ -1,1 +1,0 @@
-"""``codex-acp-sdk transcript``: a transcript in the terminal, or as one page."""
