@@ -95,7 +95,15 @@ class Transcript:
 
         if self._taps is None:
             self._taps = WireTaps(self.record, keep_typed=self._record_content)
-        return self._taps.new(peer)
+        tap = self._taps.new(peer)
+
+        def record_line(direction: WireDirection, line: bytes) -> None:
+            try:
+                tap(direction, line)
+            except Exception as error:  # noqa: BLE001 - whatever a peer sends, the connection goes on
+                _log.error("a message of the wire was not recorded: %s", type(error).__name__)
+
+        return record_line
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call ``subscriber`` with every entry from now on; what is returned ends that.

@@ -8,7 +8,6 @@ text but the identifiers in ``ref``, which must stay comparable.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -158,8 +157,6 @@ def _end(text: str, begun: int | None) -> str:
     return text[max(0, begun - BEGINNING) : begun + BEGINNING] + text[2 * BEGINNING - REMEMBERED :]
 
 
-_log = logging.getLogger(__name__)
-
 MAX_BODY: Final = 256 * 1024
 """Bytes of a message that is recorded whole; of a larger one its method and size are recorded."""
 
@@ -228,7 +225,7 @@ class WireTaps:
 
 
 class WireTap:
-    """Records each line of one connection. Never raises, because the reader calls it."""
+    """Makes an event of each line of one connection."""
 
     def __init__(self, taps: WireTaps, peer: WirePeer, connection: int) -> None:
         self._taps = taps
@@ -239,10 +236,7 @@ class WireTap:
 
     def __call__(self, direction: WireDirection, line: bytes) -> None:
         """Record one line."""
-        try:
-            self._taps.record(self._event(direction, line.rstrip(b"\r\n")))
-        except Exception as error:  # noqa: BLE001 - whatever a peer sends, the connection goes on
-            _log.error("a message of the wire was not recorded: %s", type(error).__name__)
+        self._taps.record(self._event(direction, line.rstrip(b"\r\n")))
 
     def _event(self, direction: WireDirection, line: bytes) -> WireMessage:
         message: JsonValue = None
