@@ -200,7 +200,7 @@ _COMPLETED: Final = "completed"
 
 
 @dataclass(slots=True)
-class _Out:
+class _Results:
     """Gathers the results of one step."""
 
     events: list[SessionEvent] = field(default_factory=list)
@@ -236,7 +236,7 @@ class Bridge:
         self._ledger = Ledger()
         self._state = SessionState(client=self._client, roots=tuple(roots))
         self._open: dict[Key, tuple[ServerRequest, Approval | Elicitation]] = {}
-        self._followed: dict[tuple[str, str], list[str]] = {}
+        self._calls_of_items: dict[tuple[str, str], list[str]] = {}
         """By thread and item: accepted tool calls that the item itself does not end."""
         self._cancelled: set[tuple[str, str]] = set()
         """Turns whose prompt was cancelled: nobody is asked of these any more."""
@@ -251,9 +251,9 @@ class Bridge:
         each notification counts as a second. Raises InvalidPayload if the params do not fit.
         """
         self._state.now = self._state.now + 1 if now is None else now
-        out = _Out()
+        out = _Results()
         if method not in SERVER_NOTIFICATIONS:
-            return self._told(out)
+            return self._as_told(out)
         if method in WITHOUT_SECRETS:
             params = WITHOUT_SECRETS[method](params)
         event = _read_notification(method, params)
@@ -263,7 +263,7 @@ class Bridge:
             self._show(event, out)
         match event:
             case ItemStartedEvent():
-                self._reached(event, out)
+                self._interrupt_reaching_turn(event, out)
             case ItemCompletedEvent():
                 item = event.params.item
                 well = getattr(item, "status", _COMPLETED) == _COMPLETED
@@ -273,7 +273,7 @@ class Bridge:
                 self._turn_ended(event.params.thread_id, event.params.turn.id, out)
             case ServerRequestResolvedEvent():
                 self._resolved(_key(event.params.request_id), out)
-        return self._told(out)
+        return self._as_told(out)
 
     def holds(self, params: JsonValue) -> bool:
         """Return whether a request is the session's: of its thread, or of a sub-agent's."""
@@ -288,27 +288,31 @@ class Bridge:
         except InvalidPayload as error:
             reason = str(error)
             reply = Reply(request_id, refusals.refusal(method, params, reason))
-            return Decline(request_id, reason, self._told(_Out(replies=[reply])))
+            return Decline(request_id, reason, self._as_told(_Results(replies=[reply])))
         key = _key(request_id)
         if key in self._open:
             before, known = self._open[key]
             if before == request:
                 return known
             return self._declined(request, "the request's id is open already", self._close(key))
-        looks = self._looks(request)
+        what = classify(request, self._items)
+        looks = self._look_at(what) if isinstance(what, ApprovalRequest) else {}
         context = routes.RoutingContext(self._items, self._client, {self.thread_id}, looks)
         routed = route(request, context)
         match routed:
-            case routes.Approval() | routes.Elicitation() if self._is_cancelled(routed):
+            case routes.Approval() | routes.Elicitation() if (
+                routed.thread_id,
+                routed.turn_id,
+            ) in self._cancelled:
                 reason = "the prompt was cancelled"
                 result = refusals.cancelled(method, request.params, reason)
-                return self._declined(request, reason, _Out(), result)
+                return self._declined(request, reason, _Results(), result)
             case routes.Approval():
                 return self._approval(key, routed)
             case routes.Elicitation():
                 return self._elicitation(key, routed, request)
             case routes.Decline():
-                out = _Out()
+                out = _Results()
                 self._fail_closed(self._ledger.declined(request), out)
                 is_told = routed.session_id is not None
                 return self._declined(request, routed.reason, out, is_told=is_told)
@@ -323,7 +327,7 @@ class Bridge:
         Whatever is not an answer to this very question, as it was offered, accepts nothing.
         """
         if _key(question.id) not in self._open or not self._is_open(question):
-            return self._told(_Out())
+            return self._as_told(_Results())
         said = plain(response)
         answer: Mapping[str, Any] = said if isinstance(said, dict) else {}
         if isinstance(question, Elicitation):
@@ -335,7 +339,7 @@ class Bridge:
     def failed(self, question: Approval | Elicitation, reason: str) -> Told:
         """Decline a question that the client did not answer: an error, a time-out, a disconnect."""
         if not self._is_open(question):
-            return self._told(_Out())
+            return self._as_told(_Results())
         if isinstance(question, Elicitation):
             declined = elicitations.declined(question._route.asked, reason)
             return self._settle_elicitation(question, declined)
@@ -343,7 +347,7 @@ class Bridge:
 
     def cancelled(self) -> Told:
         """Settle all that is open: the client cancelled the prompt. Interrupt the turn besides."""
-        out = _Out()
+        out = _Results()
         threads = [self.thread_id, *self._items.below(self.thread_id)]
         turns = [(thread, self._items.running_turn(thread)) for thread in threads]
         self._cancelled |= {(thread, turn) for thread, turn in turns if turn is not None}
@@ -351,7 +355,7 @@ class Bridge:
             self._carry_out(settlement, out, cancelled=True)
         for key in [*self._open]:
             self._withdraw(key, out)
-        return self._told(out)
+        return self._as_told(out)
 
     # How a request is shown.
 
@@ -359,7 +363,7 @@ class Bridge:
         request = routed.approval.request
         entry = self._ledger.open(key, routed)
         assert entry is not None, "no approval is open under a key that is not"
-        out = _Out()
+        out = _Results()
         if isinstance(entry, FailedClosed):
             self._fail_closed(entry, out)
             return self._declined(request, SHARED_ID, out)
@@ -374,16 +378,16 @@ class Bridge:
             command=command_of(routed.approval, routed.looks),
         )
         out.events += announce(self._state, routed.announcement)
-        self._waits(out)
-        approval = Approval(request.id, self._told(out), entry, question)
+        self._announce_waiting(out)
+        approval = Approval(request.id, self._as_told(out), entry, question)
         self._open[key] = (request, approval)
         return approval
 
     def _elicitation(self, key: Key, routed: routes.Elicitation, request: ServerRequest) -> Route:
         self._asked += 1
-        out = _Out()
-        self._waits(out)
-        asked = Elicitation(request.id, self._told(out), routed, f"e{self._asked}")
+        out = _Results()
+        self._announce_waiting(out)
+        asked = Elicitation(request.id, self._as_told(out), routed, f"e{self._asked}")
         self._open[key] = (request, asked)
         return asked
 
@@ -391,7 +395,7 @@ class Bridge:
         self,
         request: ServerRequest,
         reason: str,
-        out: _Out,
+        out: _Results,
         result: Any = None,
         *,
         is_told: bool = True,
@@ -401,28 +405,21 @@ class Bridge:
         out.replies.append(Reply(request.id, result))
         if is_told:
             out.events.append(said(f"Declined without asking: {reason}"))
-        return Decline(request.id, reason, self._told(out))
-
-    def _looks(self, request: ServerRequest) -> Mapping[str, PathLook]:
-        what = classify(request, self._items)
-        return self._look_at(what) if isinstance(what, ApprovalRequest) else {}
+        return Decline(request.id, reason, self._as_told(out))
 
     def _look_at(self, approval: ApprovalRequest) -> Mapping[str, PathLook]:
         paths = [path for path in named_paths(approval) if path not in self._state.roots]
         return self._look(paths) if self._look is not None and paths else {}
 
-    def _is_cancelled(self, routed: routes.Approval | routes.Elicitation) -> bool:
-        return (routed.thread_id, routed.turn_id) in self._cancelled
-
     # How a question ends.
 
     def _is_open(self, question: Approval | Elicitation) -> bool:
-        """Whether this very value waits: one that a later request took the id of does not."""
+        """Return whether this very value waits: one whose id a later request took does not."""
         found = self._open.get(_key(question.id))
         return found is not None and found[1] is question
 
     def _settle_approval(self, question: Approval, answer: Answer) -> Told:
-        entry, out = question._entry, _Out()
+        entry, out = question._entry, _Results()
         routed = entry.route
         settlement = self._ledger.answered(
             entry.key,
@@ -434,19 +431,19 @@ class Bridge:
         )
         assert settlement is not None, "an open question has a pending entry"
         self._carry_out(settlement, out)
-        return self._told(out)
+        return self._as_told(out)
 
     def _settle_elicitation(
         self, question: Elicitation, reply: elicitations.ElicitationReply
     ) -> Told:
         del self._open[_key(question.id)]
-        out = _Out(replies=[Reply(question.id, reply.result)])
+        out = _Results(replies=[Reply(question.id, reply.result)])
         if reply.problem is not None:
             out.events.append(said(f"An answer was not passed on: {reply.problem}."))
-        self._goes_on(out)
-        return self._told(out)
+        self._announce_running(out)
+        return self._as_told(out)
 
-    def _carry_out(self, settlement: Settlement, out: _Out, *, cancelled: bool = False) -> None:
+    def _carry_out(self, settlement: Settlement, out: _Results, *, cancelled: bool = False) -> None:
         entry = settlement.entry
         routed, accepted = entry.route, settlement.outcome == "accepted"
         self._open.pop(entry.key, None)
@@ -462,10 +459,10 @@ class Bridge:
             out.events += call_ended(self._state, routed.shown.id, ended_well=True)
         elif accepted and routed.shown.id != tool_call_id(routed.item_id):
             key = (routed.thread_id, routed.item_id)
-            self._followed.setdefault(key, []).append(routed.shown.id)
-        self._goes_on(out)
+            self._calls_of_items.setdefault(key, []).append(routed.shown.id)
+        self._announce_running(out)
 
-    def _fail_closed(self, failed: FailedClosed | None, out: _Out) -> None:
+    def _fail_closed(self, failed: FailedClosed | None, out: _Results) -> None:
         if failed is None:
             return
         for entry in failed.accepted:
@@ -474,18 +471,18 @@ class Bridge:
         for settlement in failed.settled:
             self._carry_out(settlement, out)
 
-    def _withdraw(self, key: Key, out: _Out) -> None:
+    def _withdraw(self, key: Key, out: _Results) -> None:
         """Settle an elicitation by something else than its answer; an approval the ledger does."""
         _, question = self._open[key]
         if isinstance(question, Elicitation):
             del self._open[key]
             out.replies.append(Reply(key.id, elicitations.cancelled(question._route.asked).result))
             out.settled.append(key.id)
-            self._goes_on(out)
+            self._announce_running(out)
 
-    def _close(self, key: Key) -> _Out:
+    def _close(self, key: Key) -> _Results:
         """Settle what is open under an id that Codex has used for another request."""
-        out = _Out()
+        out = _Results()
         abandoned = self._ledger.abandoned(key, "Codex used its id again", by="superseded")
         if abandoned is not None:
             self._carry_out(abandoned, out)
@@ -493,7 +490,7 @@ class Bridge:
             self._withdraw(key, out)
         return out
 
-    def _resolved(self, key: Key, out: _Out) -> None:
+    def _resolved(self, key: Key, out: _Results) -> None:
         settlement = self._ledger.resolved(key)
         if settlement is not None:
             self._carry_out(settlement, out)
@@ -502,7 +499,7 @@ class Bridge:
 
     # Turns and items.
 
-    def _show(self, event: ServerNotification, out: _Out) -> None:
+    def _show(self, event: ServerNotification, out: _Results) -> None:
         if isinstance(event, TurnStartedEvent):
             out.events.append(StateChanged("running"))
         row = cast("Mapping[str, Any]", NOTIFICATION_HANDLERS)[event.method]
@@ -514,8 +511,8 @@ class Bridge:
             turn = event.params.turn
             out.end = end_of_turn(turn, self._state.turn_errors.pop(turn.id, None))
 
-    def _reached(self, event: ItemStartedEvent, out: _Out) -> None:
-        """A session's model acts with its own session's rights (contract 3.9c)."""
+    def _interrupt_reaching_turn(self, event: ItemStartedEvent, out: _Results) -> None:
+        """Interrupt a turn whose model uses another session's rights (contract 3.9c)."""
         thread_id = event.params.thread_id
         if self._items.root_of(thread_id) != self.thread_id:
             return
@@ -525,14 +522,14 @@ class Bridge:
             why = "its model reached for another session, with rights not its own"
             out.events.append(said(f"The turn is interrupted: {why} ({', '.join(others)})."))
 
-    def _item_ended(self, key: tuple[str, str], out: _Out, *, ended_well: bool) -> None:
-        for call_id in self._followed.pop(key, ()):
+    def _item_ended(self, key: tuple[str, str], out: _Results, *, ended_well: bool) -> None:
+        for call_id in self._calls_of_items.pop(key, ()):
             out.events += call_ended(self._state, call_id, ended_well=ended_well)
 
-    def _turn_ended(self, thread_id: str, turn_id: str, out: _Out) -> None:
+    def _turn_ended(self, thread_id: str, turn_id: str, out: _Results) -> None:
         for settlement in self._ledger.turn_ended(thread_id, turn_id):
             self._carry_out(settlement, out)
-        for item in [item for item in self._followed if item[0] == thread_id]:
+        for item in [item for item in self._calls_of_items if item[0] == thread_id]:
             self._item_ended(item, out, ended_well=False)
         for key, (_, question) in [*self._open.items()]:
             if isinstance(question, Elicitation):
@@ -543,16 +540,16 @@ class Bridge:
         if thread_id == self.thread_id:
             out.events.append(StateChanged("idle", out.end))
 
-    def _waits(self, out: _Out) -> None:
-        """A person is asked: all waits for that from the first question on."""
+    def _announce_waiting(self, out: _Results) -> None:
+        """Tell the client that the session waits for a person, at the first open question."""
         if not self._open:
             out.events.append(StateChanged("requires_action"))
 
-    def _goes_on(self, out: _Out) -> None:
+    def _announce_running(self, out: _Results) -> None:
         if not self._open and self._items.running_turn(self.thread_id) is not None:
             out.events.append(StateChanged("running"))
 
-    def _told(self, out: _Out) -> Told:
+    def _as_told(self, out: _Results) -> Told:
         return Told(
             self.thread_id,
             tuple(out.replies),

@@ -80,7 +80,7 @@ class AdapterVariables(NamedTuple):
 
 
 def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) -> AdapterVariables:
-    """An empty one is as one that is not set. Raises MisuseError that names the variable.
+    """Read the variables; an empty one is as one that is not set. Raises MisuseError that names it.
 
     ``given`` are the ``-c`` of the command line, which go before all of them.
     """
@@ -162,7 +162,7 @@ def _leaves(path: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _names_private(value: Any) -> bool:
-    """Whether a table that stays one has such a key, at any depth."""
+    """Return whether a table that stays one has such a key, at any depth."""
     if isinstance(value, list):
         return any(map(_names_private, value))
     if not isinstance(value, dict):
@@ -178,7 +178,7 @@ def _secrets_under(key: str, value: Any) -> Iterator[str]:
 
 
 def _look_private(value: Any) -> Iterator[str]:
-    """The texts that look like secrets, or stand behind an option that names one."""
+    """Yield the texts that look like secrets, or stand behind an option that names one."""
     from codex_acp.transcript.secrets import scrub
 
     before = ""
@@ -251,7 +251,7 @@ def _log_file(directory: str | None) -> str | None:
 def overridden(
     settings: dict[str, JsonValue], whole: tuple[str, ...], arguments: Sequence[str]
 ) -> tuple[dict[str, JsonValue], list[str]]:
-    """``settings`` of a thread, by dotted keys, and those of the ``arguments`` that are left.
+    """Return ``settings`` of a thread, by dotted keys, and the ``arguments`` that are left.
 
     All settings whose key begins with one of ``whole`` go with the thread.
     """
@@ -283,7 +283,7 @@ def _any_of(settings: dict[str, JsonValue], prefix: str) -> bool:
 
 
 def _value(text: str) -> JsonValue:
-    """As Codex reads it: TOML, else the text itself; a date, which JSON lacks, is its text."""
+    """Read a value as Codex does: TOML, else the text itself; a date is its text, too."""
     try:
         read = tomllib.loads(f"x = {text}")["x"]
         value: JsonValue = json.loads(json.dumps(read, default=str, allow_nan=False))

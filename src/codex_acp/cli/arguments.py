@@ -15,18 +15,18 @@ from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_lev
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     from _typeshed import DataclassInstance, SupportsWrite
 
     from codex_acp.adapter.network.listen import NetworkOptions
     from codex_acp.adapter.network.tokens import Tokens
 
+    Options = TypeVar("Options", bound=DataclassInstance)
+
 
 PROGRAM: Final = "codex-acp-sdk"
-
 SHELLS: Final = ("bash", "zsh", "fish")
-
 COMPLETIONS_EPILOG: Final = f"""\
 bash, in ~/.bashrc:                    eval "$({PROGRAM} completions bash)"
 zsh, in ~/.zshrc, behind compinit:     eval "$({PROGRAM} completions zsh)"
@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
     """Says where help is to be had after each error."""
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        """Argparse's own hides that it cannot be written."""
+        """Write a message; argparse's own method hides that it cannot be written."""
         if message:
             (file or sys.stderr).write(message)
 
@@ -48,18 +48,18 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser_of(word: str, **settings: Any) -> Parser:
-    """A parser of what follows the word of a command, with these settings of argparse."""
+    """Return a parser of what follows the word of a command, with these settings of argparse."""
     return Parser(prog=f"{PROGRAM} {word}", allow_abbrev=False, **settings)
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Word → parser of what follows it, of a command that has commands of its own."""
+    """Map the words of commands below this one to their parsers."""
     below = (a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     return {word: each for choices in below for word, each in choices.items()}
 
 
 def serve_parser() -> argparse.ArgumentParser:
-    """The parser of the agent, whose word may be left out."""
+    """Return the parser of the agent, whose word may be left out."""
     parser = Parser(
         prog=PROGRAM,
         description="An Agent Client Protocol (ACP) agent, run by the Codex app-server.\n"
@@ -289,10 +289,6 @@ def _level(text: str) -> str:
         raise argparse.ArgumentTypeError(message) from None
 
 
-if TYPE_CHECKING:
-    Options = TypeVar("Options", bound=DataclassInstance)
-
-
 def parsed_as(kind: type[Options], parsed: argparse.Namespace) -> Options:
     """The options of a command, whose fields are named like its arguments. What was not given is
     as ``kind`` has it by default.
@@ -308,7 +304,7 @@ def parsed_as(kind: type[Options], parsed: argparse.Namespace) -> Options:
 
 
 def positive(text: str, of: str = "") -> int:
-    """A positive whole number; ``of`` says of what, in the message for one that is none."""
+    """Read a positive whole number; ``of`` says of what, in the message for one that is none."""
     try:
         number = int(text)
     except ValueError:
@@ -319,7 +315,7 @@ def positive(text: str, of: str = "") -> int:
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """``--trust DIR``, as often as needed; each is kept as Codex compares it."""
+    """Add ``--trust DIR``, as often as needed; each is kept as Codex compares it."""
     parser.add_argument(
         "--trust",
         metavar="DIR",
@@ -342,16 +338,13 @@ _NEEDS_LISTEN: Final = (
     "codex_per_connection", "max_connections", "max_sessions", "max_owner_connections",
     "max_owner_sessions", "owners", "keep",
 )  # fmt: skip
-
-
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
 MAX_KEEP: Final = 30 * 86400
 """Seconds: nobody remembers a question for longer."""
 
 
 def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything about clients of the network."""
+    """Add the arguments about clients of the network."""
     group = parser.add_argument_group("for clients of the network")
     group.add_argument(
         "--listen",
@@ -423,7 +416,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
 
 
 def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
-    """The parsed options; None if it is not to listen. Raises MisuseError."""
+    """Return the parsed options; None without ``--listen``. Raises MisuseError."""
     if parsed.listen is None:
         for name in _NEEDS_LISTEN:
             if getattr(parsed, name):

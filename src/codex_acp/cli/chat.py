@@ -102,7 +102,7 @@ class _Chat:
         """Whether a prompt runs, whose updates come by themselves."""
 
     async def converse(self) -> int:
-        """Until the person leaves."""
+        """Talk until the person leaves; return the exit code."""
         if self._options.list:
             return await self._list()
         wanted = self._options.resume
@@ -126,7 +126,7 @@ class _Chat:
             await session.aclose()
 
     async def _take(self, text: str, session: Session) -> Session:
-        """Do what the line says; gives the session, which may have had to be opened again."""
+        """Do what a line says; return the session, which may have had to be opened again."""
         try:
             if session.closed:
                 session = await self._open(session.session_id, or_new=True)
@@ -160,7 +160,7 @@ class _Chat:
         return session
 
     def _replay(self, session: Session) -> None:
-        """The last exchange, so that one knows where it was left."""
+        """Show the last exchange, so that one knows where it was left."""
         said: list[tuple[str, str]] = []
         for update in session.history:
             if not isinstance(
@@ -201,7 +201,7 @@ class _Chat:
         return 0
 
     async def _chosen(self) -> str | None:
-        """The session that is meant; None where there is none yet."""
+        """Return the id of the session that is meant; None where there is none yet."""
         found = await self._sessions()
         if not found:
             self._screen.note("there is no earlier session in this directory; this is a new one")
@@ -227,7 +227,7 @@ class _Chat:
 
 
 def _described(info: SessionInfo, stream: TextIO, before: str) -> str:
-    """One line, which on a terminal ends with as much of the title as fits."""
+    """Describe a session in one line, with as much of its title as a terminal has room for."""
     when = visible((info.updated_at or "")[:16].replace("T", " "))
     before += f"{when:16}  "
     title = visible(info.title or "(without a title)")
@@ -252,8 +252,6 @@ OURS: Final = {
 ALWAYS_OURS: Final = ("help", "exit", "quit")
 """Commands that no agent can take away."""
 ON_OFF: Final = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
-
-
 _NAME: Final = re.compile(r"[\w:-]+")
 
 
@@ -269,7 +267,7 @@ class ChatCommands:
         self._session = session
 
     async def took(self, text: str) -> bool:
-        """Whether it was a command of ours, which is done then. Raises Leave, and as options do."""
+        """Run a command of ours; return whether it was one. Raises Leave, and as options do."""
         words = text.split()
         if not words[0].startswith("/"):
             return False
@@ -292,7 +290,7 @@ class ChatCommands:
 
     @staticmethod
     def _must_not_be_meant(text: str, name: str, theirs: set[str]) -> None:
-        """A command that nobody has is no prompt, but a path may begin one."""
+        """Refuse a command that nobody has: it is no prompt, but a path may begin one."""
         if text.startswith("/") and theirs and _NAME.fullmatch(name):
             near = difflib.get_close_matches(name, [*OURS, *theirs], 1)
             hint = f"did you mean /{near[0]}?" if near else "/help lists them."
@@ -345,7 +343,7 @@ def _settings(session: Session) -> dict[str, Setting]:
 
 
 def _value(setting: Setting, word: str) -> str:
-    """The value with this id or name. Raises MisuseError that names the nearest."""
+    """Return the value with this id or name. Raises MisuseError that names the nearest."""
     for choice in setting.choices:
         if word.casefold() in (choice.value.casefold(), choice.name.casefold()):
             return choice.value
@@ -394,7 +392,7 @@ class ChatInput:
                     self._screen.ask("[Ctrl-C again leaves]\n")
 
     async def number(self, question: str, most: int) -> int:
-        """A number from 1 on; Enter is 1. Raises Leave."""
+        """Ask for a number from 1 on; Enter is 1. Raises Leave."""
         asking: PromptSession[str] = PromptSession(output=_output(), enable_suspend=True)
         with self._screen.held():
             while True:
@@ -422,14 +420,14 @@ class ChatInput:
 
 
 def history_path() -> Path:
-    """Where what was typed is kept."""
+    """Return the path of the file that keeps what was typed."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(state).expanduser() / "codex-acp-sdk" / "history"
 
 
 @asynccontextmanager
 async def alone() -> AsyncIterator[None]:
-    """A question comes while a line is typed: that is put aside until it is answered."""
+    """Put a line that is being typed aside until a question is answered."""
     async with in_terminal():
         yield
 
@@ -465,7 +463,7 @@ class _Commands(Completer):
 
 
 def _output() -> Output:
-    """That never asks the terminal where its cursor is: the menu has its room without.
+    """Return an output that never asks the terminal where its cursor is: the menu has room without.
 
     One that does not answer makes Ctrl-Z wait a second, in which what is typed is still read, and
     one that answers late types it into a question.

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 NOBODY_ASKED: Final = 6
 """The prompt ended as it should, but a permission was rejected because nobody could be asked."""
-
 EXIT_CODES: Final = {
     "end_turn": 0,
     "refusal": 3,
@@ -28,17 +27,14 @@ EXIT_CODES: Final = {
     "cancelled": 130,
 }
 """Stop reason → exit code."""
-
 KINDS: Final = (
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other",
 )  # fmt: skip
 """The kinds of tool calls that ACP has; a test compares them with the schema's."""
-
 RUN_DESCRIPTION: Final = """\
 Send one prompt to an ACP agent, and show what comes of it: the agent's text on
 standard output, everything else on standard error. Permission requests and
 forms are asked on the terminal; where there is none they are rejected."""
-
 RUN_EPILOG: Final = """\
 Ctrl-C cancels the prompt; a second one ends the agent at once.
 
@@ -80,11 +76,11 @@ class AgentOptions:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is the agent of this package."""
+        """Return whether it is the agent of this package."""
         return self.command is None and self.connect is None and self.agent == "codex"
 
     def spec(self) -> AgentSpec:
-        """How it is started. Raises MisuseError for what cannot be meant."""
+        """Return how the agent is started. Raises MisuseError for what cannot be meant."""
         from codex_acp.errors import MisuseError
         from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 
@@ -126,7 +122,7 @@ class RunOptions(AgentOptions):
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything that may follow ``run``."""
+    """Add all that may follow ``run``."""
     parser.description, parser.epilog = RUN_DESCRIPTION, RUN_EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
@@ -142,7 +138,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def prompt_text(argument: str) -> str:
-    """An argument as text, whatever this process takes for the encoding of its arguments."""
+    """Decode an argument, whatever this process takes for the encoding of its arguments."""
     try:
         return os.fsencode(argument).decode()
     except UnicodeDecodeError:
@@ -177,7 +173,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_allow(parser: argparse.ArgumentParser) -> None:
-    """``--allow KINDS``, as often as needed."""
+    """Add ``--allow KINDS``, as often as needed."""
     parser.add_argument(
         "--allow",
         metavar="KINDS",
@@ -201,7 +197,7 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def remote_token(file: str | None) -> str | None:
-    """The token of the file's first line, with or without a name; None if there is no token.
+    """Return the token of the file's first line, with or without a name; None if there is no token.
 
     Taken out of the environment, which agents and their commands inherit. Raises MisuseError.
     """
@@ -222,7 +218,7 @@ def remote_token(file: str | None) -> str | None:
 
 
 def _told(token: str) -> str:
-    """It is taken out of what the other side says of it."""
+    """Have ``token`` taken out of what the other side says of it; return it."""
     from codex_acp.transcript.secrets import remember_secrets
 
     remember_secrets([token])
@@ -232,7 +228,6 @@ def _told(token: str) -> str:
 CHAT_DESCRIPTION: Final = """\
 Talk with an ACP agent in the terminal, prompt by prompt. Its permission
 requests and forms are asked there, too."""
-
 CHAT_EPILOG: Final = """\
 Ctrl-C cancels what the agent does, a second one ends it at once. At the prompt
 Ctrl-C forgets the line, twice leaves; Ctrl-D leaves. Alt-Enter begins a new
@@ -243,7 +238,6 @@ that is not set).
 exit codes: 0 left by the person, 1 the agent failed, 2 usage,
 129 ended by SIGHUP, 130 ended by Ctrl-C, 143 ended by SIGTERM
 """
-
 CHOOSE: Final = ""
 """Value of ``--resume`` without an id."""
 
@@ -263,7 +257,7 @@ class ChatOptions(AgentOptions):
 
 
 def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything that may follow ``chat``."""
+    """Add all that may follow ``chat``."""
     parser.description, parser.epilog = CHAT_DESCRIPTION, CHAT_EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
@@ -288,10 +282,8 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
 
 LEFT: Final = 3
 """The fleet was stopped, by a budget: tasks are left for ``--resume``."""
-
 FLEET_DESCRIPTION: Final = """\
 Run many tasks, each by an agent of its own, and keep what comes of them."""
-
 FLEET_EPILOG: Final = """\
 A line of TASKS is an object: id, prompt (a text or a list), cwd or repository
 with revision, and what a task may have of its own: agent or command, model,
@@ -336,7 +328,7 @@ class FleetOptions:
 
 
 def add_fleet_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything that may follow ``fleet``."""
+    """Add all that may follow ``fleet``."""
     parser.description = FLEET_DESCRIPTION
     commands = parser.add_subparsers(
         dest="action", required=True, metavar="run|show", help="see their own help"
@@ -456,7 +448,6 @@ DOCTOR_DESCRIPTION: Final = (
     "configured are started, as each session starts them. Every check has a limit, and all "
     "together have a minute."
 )
-
 DOCTOR_EPILOG: Final = (
     "exit codes: 0 no problem (warnings are none), 1 at least one, 2 usage, 130 Ctrl-C"
 )
@@ -473,7 +464,7 @@ class DoctorOptions:
 
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything that may follow ``doctor`` but ``--codex``."""
+    """Add all that may follow ``doctor`` but ``--codex``."""
     parser.description, parser.epilog = DOCTOR_DESCRIPTION, DOCTOR_EPILOG
     parser.add_argument(
         "--turn",

@@ -52,7 +52,7 @@ class Command(NamedTuple):
 
 
 def run(argv: Sequence[str]) -> int:
-    """Parse and run; the exit code. Raises SystemExit for ``--help`` (0) and errors (2)."""
+    """Parse and run; return the exit code. Raises SystemExit for ``--help`` (0) and errors (2)."""
     first = argv[0] if argv else "serve"
     if first == "login":  # Codex itself reads what follows
         return _login(None, argv[1:])
@@ -217,7 +217,7 @@ def _run_completions(parsed: argparse.Namespace) -> int:
 
 
 def program_parser() -> argparse.ArgumentParser:
-    """The parser of the agent, whose word may be left out, with the help of the whole program."""
+    """Return the parser of the agent, with the help of the whole program."""
     parser = arguments.serve_parser()
     width = max(map(len, COMMANDS))
     parser.usage = "%(prog)s [serve] [options]\n       %(prog)s COMMAND [options]"

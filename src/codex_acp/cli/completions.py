@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = "Literal['files', 'directories', 'free'] | tuple[str, ...]"
 """Kind of an argument: a path, something that nobody can list, or one of some words."""
-
 _VALUES: Final[Mapping[str, Value]] = {
     "FILE": "files", "PATH": "files", "OUT": "files", "DIR": "directories", "LEVEL": LEVELS,
 }  # fmt: skip
 """Kinds of arguments by their placeholders; all others are free."""
-
 _HELP_LENGTH: Final = 70
 
 
@@ -63,11 +61,13 @@ def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[_Option]:
-    """Its options, and those of the commands below it."""
+    """Yield the options of a parser, and those of the commands below it."""
     for action in _shown(parser):
         if action.option_strings:
             names = tuple(action.option_strings)
-            yield _Option(names, _short(action.help or ""), _value(action), _repeats(action))
+            yield _Option(
+                names, _short(action.help or ""), _value(action), isinstance(action.default, list)
+            )
     for below in subcommands(parser).values():
         yield from _options(below)
 
@@ -81,12 +81,8 @@ def _value(action: argparse.Action) -> Value | None:
     return _VALUES.get(placeholder, "free")
 
 
-def _repeats(action: argparse.Action) -> bool:
-    return isinstance(action.default, list)
-
-
 def _short(text: str) -> str:
-    """The first clause of a help text, without what would have to be quoted."""
+    """Return the first clause of a help text, without what would have to be quoted."""
     clause = re.split(r"[;(\n]|:\s", text.replace("%%", "%"), maxsplit=1)[0].strip()
     if len(clause) <= _HELP_LENGTH:
         return clause
@@ -98,7 +94,7 @@ def _function(program: str) -> str:
 
 
 def bash(program: str, parsers: Parsers) -> str:
-    """For bash from 3.2 on."""
+    """Return the script for bash from 3.2 on."""
     commands = _commands(parsers)
     others = [command.name for command in commands[1:]]
     answers = []
@@ -150,7 +146,7 @@ def _bash_answer(value: Value | None) -> str:
 
 
 def zsh(program: str, parsers: Parsers) -> str:
-    """For zsh, either evaluated or as a file on ``fpath``."""
+    """Return the script for zsh, to be evaluated or to be a file on ``fpath``."""
     commands = _commands(parsers)
     others = "|".join(command.name for command in commands[1:])
     described = " ".join(shlex.quote(f"{c.name}:{c.summary}") for c in commands)
@@ -211,7 +207,7 @@ def _zsh_value(value: Value) -> str:
 
 
 def fish(program: str, parsers: Parsers) -> str:
-    """For fish from 3.0 on."""
+    """Return the script for fish from 3.0 on."""
     commands = _commands(parsers)
     others = " ".join(command.name for command in commands[1:])
     lines = [f"# Completes {program} in fish.", f"complete -c {program} -f"]

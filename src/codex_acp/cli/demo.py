@@ -125,7 +125,7 @@ def demo_agent(*, codex: str | None = None) -> int:
 
 @contextmanager
 def _surroundings(*, watched: bool) -> Iterator[tuple[CodexHome, ScriptedMcpServer]]:
-    """A model, an MCP server, and a home for Codex that is removed."""
+    """Start a model and an MCP server, and make a home for Codex that is removed."""
     with (
         TemporaryDirectory(prefix="codex-acp-demo-", ignore_cleanup_errors=True) as folder,
         ScriptedModel(SCRIPT if watched else at_once(SCRIPT)) as model,
@@ -137,7 +137,7 @@ def _surroundings(*, watched: bool) -> Iterator[tuple[CodexHome, ScriptedMcpServ
 
 
 def _environment(home: CodexHome) -> dict[str, str]:
-    """The home's own, and where Python finds us."""
+    """Return the home's variables, and the one by which Python finds us."""
     env = home.env
     search_path = os.environ.get("PYTHONPATH")
     if search_path:
@@ -211,7 +211,7 @@ TOOLS: Final = (
 
 
 def _say(text: str) -> Text:
-    """The text, a word at a time."""
+    """Return a text that is streamed word by word."""
     return Text(*re.findall(r"\S+\s*|\n+", text), pause=PAUSE)
 
 
@@ -280,14 +280,14 @@ _TOPICS: Final[tuple[tuple[str, tuple[tuple[Step, ...], ...]], ...]] = (
 
 
 def _topic(request: ModelRequest) -> int:
-    """The number of the prompt's topic."""
+    """Return the number of the prompt's topic."""
     text = request.last_user_text.lower()
     found = (n for n, (words, _) in enumerate(_TOPICS) if re.search(rf"\b(?:{words})\b", text))
     return next(found, len(_TOPICS) - 1)
 
 
 def _stage(request: ModelRequest) -> int:
-    """How many calls have been answered since the prompt."""
+    """Count the calls that have been answered since the prompt."""
     count = 0
     for item in request.items:
         if item.get("role") == "user":
@@ -316,7 +316,7 @@ SCRIPT: Final = ModelScript(
 
 
 def at_once(script: ModelScript) -> ModelScript:
-    """The same without pauses, where nobody watches."""
+    """Return the script without its pauses, where nobody watches."""
     return ModelScript(
         *(
             ModelResponse(
@@ -359,7 +359,7 @@ class Tour:
     wire: bool = False
 
     def run(self) -> int:
-        """The exit code: 0 if all went as it must."""
+        """Run the tour; return its exit code, 0 if all went as it must."""
         return run_loop(self._main())
 
     async def _main(self) -> int:
@@ -427,22 +427,22 @@ class _Screen(TextOutput):
         super().ask(text)
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
-        """With the wire, of which one line says it already, no pieces of text."""
+        """Show an update; with the wire, of which one line says it already, no pieces of text."""
         if not (self._wire and isinstance(update, AgentMessageChunkSessionUpdate)):
             super().update(update, calls)
 
     def wire(self, arrow: str, line: bytes) -> None:
-        """A line of the connection, as it is."""
+        """Show a line of the connection, as it is."""
         text = visible(line.decode(errors="backslashreplace"))
         with suppress(BrokenPipeError):  # whoever writes next says that nobody reads any more
             self.say(self._styled(f"{arrow} {text}", "dim"))
 
     def mark(self, ok: bool) -> str:
-        """Before something that was checked."""
+        """Return the mark before something that was checked."""
         return self._styled("+", "green") if ok else self._styled("!", "red")
 
     def verdict(self, ok: bool, text: str) -> None:
-        """How it went."""
+        """Say how it went."""
         word = self._styled("OK", "green") if ok else self._styled("FAILED", "red")
         self.say(f"\n{word}: {text}")
 
@@ -466,7 +466,7 @@ class _Typist(LineReader):
         return typed
 
     def drop(self) -> None:
-        """There is nothing."""
+        """Drop nothing: nobody types ahead."""
 
 
 # ``codex-acp-sdk demo --wire``: a link that shows each line that passes over it.

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
 LOGIN_SECONDS: Final = 20.0
-
 MARKS: Final = {"ok": "ok", "warning": "warning", "problem": "PROBLEM"}
 STYLES: Final = {"ok": "32", "warning": "33", "problem": "1;31"}
 _WIDTH: Final = max(map(len, MARKS.values()))
@@ -127,7 +126,7 @@ def _findings(options: DoctorOptions) -> Iterator[Finding]:
         return
     yield from seen.by("start", lambda: _ask_codex(codex, seen))
     if options.turn:
-        yield from seen.by("turn", lambda: _try_turn(codex, seen))
+        yield from seen.by("turn", lambda: [asyncio.run(look_at_turn(codex, seen.deadline))])
 
 
 def _find_codex(named: str | None, seen: _Seen) -> Iterator[Finding]:
@@ -164,10 +163,6 @@ def _look_at_open_sessions(seen: _Seen) -> Iterator[Finding]:
             yield Finding(check, "ok", text)
 
 
-def _try_turn(codex: str, seen: _Seen) -> Iterator[Finding]:
-    yield asyncio.run(look_at_turn(codex, seen.deadline))
-
-
 def _ask_codex(codex: str, seen: _Seen) -> Iterator[Finding]:
     home, deadline = seen.home, seen.deadline
     values = values_in(home.config)
@@ -187,7 +182,7 @@ def _ask_codex(codex: str, seen: _Seen) -> Iterator[Finding]:
 
 
 def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -> list[Finding]:
-    """Ask Codex of a copy of the login, in which it cannot be renewed."""
+    """Ask Codex about a copy of the login, in which it cannot be renewed."""
     if home.broken:
         text = "it was not looked at: Codex's home cannot be used"
         return [warning("login", text, "mend what is above first")]
@@ -231,7 +226,7 @@ def _look_at_command() -> Iterator[Finding]:
 
 
 def _command(program: str) -> list[str]:
-    """How this program is started from anywhere: by its full path."""
+    """Return how this program is started from anywhere: by its full path."""
     beside = Path(sys.executable).with_name(program)
     if beside.is_file():
         return [str(beside)]

@@ -69,7 +69,6 @@ Level: TypeAlias = Literal["ok", "warning", "problem"]
 
 REPORT_VERSION: Final = 1
 """Of the JSON; raised when a member gets another meaning or goes. New checks do not raise it."""
-
 MAX_TEXT: Final = 500
 """Characters of what others say."""
 
@@ -84,12 +83,12 @@ class Finding(NamedTuple):
 
 
 def problem(check: str, text: str, advice: str) -> Finding:
-    """Something does not work."""
+    """Report that something does not work."""
     return Finding(check, "problem", text, advice)
 
 
 def warning(check: str, text: str, advice: str) -> Finding:
-    """Something works, and somebody should know about it; or it could not be looked at."""
+    """Report what works and somebody should know about, or what could not be looked at."""
     return Finding(check, "warning", text, advice)
 
 
@@ -100,7 +99,7 @@ def said(text: str) -> str:
 
 
 def as_json(findings: Iterable[Finding], editor: dict[str, JsonValue] | None) -> JsonValue:
-    """The report; ``editor`` is null if none was named."""
+    """Return the report; ``editor`` is null if none was named."""
     listed = list(findings)
     checks: list[JsonValue] = [
         {
@@ -121,15 +120,13 @@ def as_json(findings: Iterable[Finding], editor: dict[str, JsonValue] | None) ->
 
 
 NO_LOOPBACK: Final = "this machine has no loopback network, and the scripted model is at 127.0.0.1"
-
 BRING_IT_UP: Final = "bring it up with `ip link set lo up`"
-
 _LOOPBACK_SECONDS: Final = 5.0
 """It takes a millisecond, where a firewall drops nothing."""
 
 
 def has_loopback() -> bool:
-    """Try it."""
+    """Return whether this machine can talk to itself, having tried."""
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as server,
@@ -161,7 +158,7 @@ class Home(NamedTuple):
 
 
 def look_at_python() -> Iterator[Finding]:
-    """The interpreter and the packages."""
+    """Check the interpreter and the packages."""
     version = platform.python_version()
     yield Finding("python", "ok", f"Python {version} at {sys.executable}")
     acp = f"{ACP_PACKAGE.removeprefix('npm:')} {ACP_VERSION}"
@@ -177,7 +174,7 @@ def look_at_python() -> Iterator[Finding]:
 
 
 def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, CodexBinary | None]:
-    """The binary and its version; the binary if it can be used."""
+    """Check the binary and its version; return the binary if it can be used."""
     try:
         binary = find_codex(codex)
     except LaunchError as error:
@@ -210,7 +207,7 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
 
 
 def look_at_home() -> tuple[list[Finding], Home]:
-    """``CODEX_HOME``, its configuration and the file of its login."""
+    """Check ``CODEX_HOME``, its configuration and the file of its login."""
     given = os.environ.get("CODEX_HOME")
     name = "CODEX_HOME"
     try:
@@ -292,7 +289,7 @@ def _look_at_config(findings: list[Finding], path: Path) -> bytes | None:
 
 
 def look_at_syntax(content: bytes | None) -> Iterator[Finding]:
-    """Whether the configuration is TOML, where there is no Codex to say so."""
+    """Check that the configuration is TOML, where there is no Codex to say so."""
     try:
         tomllib.loads((content or b"").decode())
     except UnicodeDecodeError:
@@ -338,8 +335,6 @@ CHECK_SECONDS: Final = 10.0
 """For looking at files: a local disk takes none, a network disk that has stopped all of it."""
 MAX_OUTPUT: Final = 64 * 1024
 _T = TypeVar("_T")
-
-
 WHOLE_SECONDS: Final = 60.0
 """For all checks together but that of a turn; a healthy machine takes three."""
 
@@ -456,7 +451,7 @@ def without_values(text: str, values: Iterable[str]) -> str:
 def codex_findings(
     answers: Answers, values: list[str], environ: Mapping[str, str], login: list[Finding]
 ) -> Iterator[Finding]:
-    """Everything that was asked, in the order of the report; ``login`` stands among it."""
+    """Yield all that was asked, in the order of the report; ``login`` stands among it."""
     if answers.failed is not None:
         advice = "see what `codex app-server` says in a terminal; reinstall or update Codex"
         yield problem("start", f"Codex does not start: {answers.failed}", advice)
@@ -775,7 +770,7 @@ def _policies() -> dict[str, dict[str, JsonValue]]:
 
 
 def _servers_of(answers: Answers) -> list[str]:
-    """The MCP servers that are to start."""
+    """Return the MCP servers that are to start."""
     return [
         name
         for name, server in object_at(answers.results, "config", "config", "mcp_servers").items()
@@ -828,20 +823,20 @@ class HomeCopy(HomeDirectories):
 
     @property
     def env(self) -> dict[str, str]:
-        """This process's environment, with the copy for Codex's home."""
+        """Return this process's environment, with the copy for Codex's home."""
         home = str(self.codex_home)
         own = {"CODEX_HOME": home, "CODEX_SQLITE_HOME": home, "TMPDIR": str(self.temporary)}
         return {**os.environ, **own}
 
     @property
     def offline(self) -> dict[str, str]:
-        """`env`, in which no login can be renewed: what is copied must not use up what is not."""
+        """Return `env` without a network: renewing a copied login would use up the real one."""
         proxies = ("http_proxy", "https_proxy", "all_proxy")
         nowhere = dict.fromkeys((*proxies, *map(str.upper, proxies)), NOWHERE)
         return {**self.env, **nowhere, "CODEX_REFRESH_TOKEN_URL_OVERRIDE": NOWHERE}
 
     def real(self, text: str) -> str:
-        """``text`` of Codex, with the path of the home in place of its copy's."""
+        """Return ``text`` of Codex, with the path of the home in place of its copy's."""
         return text.replace(str(self.codex_home), str(self._source or self.codex_home))
 
 

@@ -31,14 +31,6 @@ def _json(command: Sequence[str], **more: str) -> str:
     return json.dumps({"agent_servers": {NAME: agent}}, indent=2)
 
 
-def _zed(command: Sequence[str]) -> str:
-    return _json(command, type="custom")
-
-
-def _jetbrains(command: Sequence[str]) -> str:
-    return _json(command)
-
-
 def _lua(words: Sequence[str]) -> str:
     return "{ " + ", ".join(json.dumps(word, ensure_ascii=False) for word in words) + " }"
 
@@ -75,28 +67,28 @@ def _emacs(command: Sequence[str]) -> str:
     return f"(setq agent-shell-openai-codex-acp-command '({words}))"
 
 
-def _toad(command: Sequence[str]) -> str:
-    return f"toad acp {shlex.quote(shlex.join(command))}"
-
-
-def _acpx(command: Sequence[str]) -> str:
-    return f"acpx --agent {shlex.quote(shlex.join(command))} 'What is in this directory?'"
-
-
 EDITORS: Final[Mapping[str, Editor]] = {
-    "zed": Editor("Zed", "settings.json", _zed),
-    "jetbrains": Editor("JetBrains IDEs", "~/.jetbrains/acp.json", _jetbrains),
+    "zed": Editor("Zed", "settings.json", lambda command: _json(command, type="custom")),
+    "jetbrains": Editor("JetBrains IDEs", "~/.jetbrains/acp.json", _json),
     "avante": Editor("Neovim with avante.nvim", "init.lua", _avante),
     "codecompanion": Editor("Neovim with CodeCompanion", "init.lua", _codecompanion),
     "emacs": Editor("Emacs with agent-shell", "init.el", _emacs),
-    "toad": Editor("Toad", "a terminal", _toad),
-    "acpx": Editor("acpx", "a terminal", _acpx),
+    "toad": Editor(
+        "Toad", "a terminal", lambda command: f"toad acp {shlex.quote(shlex.join(command))}"
+    ),
+    "acpx": Editor(
+        "acpx",
+        "a terminal",
+        lambda command: (
+            f"acpx --agent {shlex.quote(shlex.join(command))} 'What is in this directory?'"
+        ),
+    ),
 }
 """By the name that is given on the command line."""
 
 
 def settings_for(name: str, command: Sequence[str]) -> dict[str, JsonValue]:
-    """The settings of the editor ``name``, as the report has them."""
+    """Return the settings of the editor ``name``, as the report has them."""
     editor = EDITORS[name]
     return {
         "name": name, "title": editor.title, "place": editor.place,

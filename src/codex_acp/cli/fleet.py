@@ -56,7 +56,7 @@ TABLE_SECONDS: Final = 0.5
 
 
 def run(options: FleetOptions) -> int:
-    """Run the tasks; the exit code."""
+    """Run the tasks; return the exit code."""
     try:
         level = log_level()
         asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
@@ -90,7 +90,7 @@ class _Run:
         self._running: FleetRun | None = None
 
     async def main(self) -> int:
-        """The exit code."""
+        """Run the tasks; return the exit code."""
         options, loop = self._options, asyncio.get_running_loop()
         questions = FleetQuestions(self._screen, LineReader()) if self._asks else None
         tasks = self._tasks(questions)
@@ -116,7 +116,7 @@ class _Run:
         return self._code(self._running)
 
     def _tasks(self, questions: FleetQuestions | None) -> list[Task]:
-        """Raises TaskFileError."""
+        """Read the tasks. Raises TaskFileError."""
         path = self._options.tasks
         ask = None if questions is None else questions.permission
         self._asked_for = False
@@ -130,15 +130,12 @@ class _Run:
                 raise TaskFileError(path, (why,)) from error
         tasks, problems = parse_tasks(text, ask=ask)
         if problems and not (self._options.skip_broken and tasks):
-            raise TaskFileError(path, (*shown(problems), *self._advice(tasks)))
+            advice = ("--skip-broken runs the rest",) if tasks else ()
+            raise TaskFileError(path, (*shown(problems), *advice))
         for problem in problems:
             self._note(f"left out: {visible(problem)}")
         self._asked_for = any(task.policy not in (None, deny_all) for task in tasks)
         return tasks
-
-    @staticmethod
-    def _advice(tasks: list[Task]) -> tuple[str, ...]:
-        return ("--skip-broken runs the rest",) if tasks else ()
 
     def _may_ask(self, questions: FleetQuestions | None) -> bool:
         return questions is not None and (self._options.policy == "ask" or self._asked_for)
@@ -166,11 +163,11 @@ class _Run:
             max_tokens=options.max_tokens,
             time_limit=options.time_limit,
             retries=Retries(options.attempts),
-            on_event=self._happened,
+            on_event=self._on_event,
             **more,
         )
 
-    def _happened(self, task_id: str, event: Any) -> None:
+    def _on_event(self, task_id: str, event: Any) -> None:
         if not self._options.json:
             self._progress.take(task_id, event)
 
@@ -204,7 +201,7 @@ class _Run:
         return FAILED if self._progress.failed else 0
 
     def _signalled(self, number: int) -> None:
-        """The first ends all tasks in good order; the second at once."""
+        """End all tasks in good order at the first signal, at once at the second."""
         if self._signal is not None:
             os._exit(SIGNALLED + number)
         self._signal = number
@@ -227,7 +224,7 @@ def _engine(options: FleetOptions) -> LocalEngine | RayEngine:
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """The line of ``--json``."""
+    """Return the line of ``--json`` for an outcome."""
     output: Any = outcome.output  # of a task file it is plain JSON
     members = outcome.to_json(output)
     path = None if outcome.path is None else str(outcome.path)
@@ -235,7 +232,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def show(out: str, *, as_json: bool) -> int:
-    """Print it; the exit code is that of the run that would have ended so."""
+    """Print the outcomes in a directory; return the exit code of a run that would have ended so."""
     folder = Path(out).absolute()
     try:
         outcomes = {outcome.id: outcome for outcome in read_outcomes(folder)}
@@ -251,7 +248,7 @@ def show(out: str, *, as_json: bool) -> int:
             attempts = 0 if history is None else len(history.attempts)
             print(json.dumps({"type": "left", "id": task_id, "attempts": attempts}))
         else:
-            print(f"{visible(task_id)}: {_of_left(history)}")
+            print(f"{visible(task_id)}: {_left_state(history)}")
     lost = sum(not outcome.ok for outcome in outcomes.values())
     if not as_json:
         completed = len(outcomes) - lost
@@ -261,7 +258,7 @@ def show(out: str, *, as_json: bool) -> int:
     return LEFT if left else FAILED if lost else 0
 
 
-def _of_left(history: History | None) -> str:
+def _left_state(history: History | None) -> str:
     if history is None:
         return "not begun"
     count = len(history.attempts)
@@ -299,20 +296,20 @@ class Progress:
     tokens: int = 0
 
     def take(self, task_id: str, event: Mapping[str, Any]) -> None:
-        """Something happened to a task."""
+        """Update the row of a task from an event."""
         kind = event.get("type")
         if kind == "worker":
             row = self.rows[task_id] = _Row(self.clock(), worker=visible(str(event["worker"])))
-            self._is(task_id, f"started on {row.worker}")
+            self._set_state(task_id, f"started on {row.worker}")
             return
         found = self.rows.get(task_id)
         if found is None:
             return
         match kind:
             case "opened" if event.get("how") != "new":
-                self._is(task_id, "goes on with its session")
+                self._set_state(task_id, "goes on with its session")
             case "opened" if event.get("reason"):
-                self._is(task_id, f"a new session, since {visible(str(event['reason']))}")
+                self._set_state(task_id, f"a new session, since {visible(str(event['reason']))}")
             case "prompt":
                 found.state = f"prompt {int(event['number']) + 1}"
             case "tool":
@@ -320,15 +317,15 @@ class Progress:
             case "usage":
                 found.tokens = int(event["tokens"])
             case "question":
-                self._is(task_id, f"asks ({visible(str(event['kind']))})")
+                self._set_state(task_id, f"asks ({visible(str(event['kind']))})")
             case "answered":
                 found.state = "goes on"
             case "retry":
                 why = f"{event['reason']}; again in {float(event['seconds']):.0f} s"
-                self._is(task_id, why)
+                self._set_state(task_id, why)
 
     def ended(self, outcome: Outcome) -> None:
-        """It has its outcome."""
+        """Count an outcome."""
         self.rows.pop(outcome.id, None)
         self.earlier += outcome.earlier
         self.completed += outcome.ok
@@ -336,7 +333,7 @@ class Progress:
         self.tokens += outcome.usage.total
 
     def summary(self) -> str:
-        """All in one line."""
+        """Return all counts in one line."""
         left = self.total - self.completed - self.failed
         running = len(self.rows)
         tokens = self.tokens + sum(row.tokens for row in self.rows.values())
@@ -344,13 +341,13 @@ class Progress:
         parts += [f"{running} running", f"{left - running} to come", f"{tokens} tokens"]
         return ", ".join(parts) + (f" ({self.earlier} before)" if self.earlier else "")
 
-    def _is(self, task_id: str, state: str) -> None:
+    def _set_state(self, task_id: str, state: str) -> None:
         self.rows[task_id].state = state
         self.say(task_id, state)
 
 
 def outcome_line(outcome: Outcome) -> str:
-    """An outcome for a person."""
+    """Tell an outcome to a person in one line."""
     seconds = sum(attempt.seconds for attempt in outcome.attempts)
     told = [f"{seconds:.1f} s", f"{outcome.usage.total} tokens"]
     if len(outcome.attempts) > 1:

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 NAME_LIMIT: Final = 40
 """Characters of the name that an agent gives itself."""
-
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -86,7 +85,7 @@ class Host:
         self.runtime: AgentRuntime = self._new_runtime()
 
     async def main(self, converse: Callable[[], Awaitable[int]]) -> int:
-        """The exit code of ``converse``, or that of what ended it."""
+        """Return the exit code of ``converse``, or that of what ended it."""
         self._task = asyncio.current_task()
         self.take_signals()
         adopt_orphans(asyncio.get_running_loop())
@@ -105,13 +104,13 @@ class Host:
             return USAGE if isinstance(error, MisuseError) else FAILED
 
     def take_signals(self) -> None:
-        """The first Ctrl-C is for the prompt; anything else ends the agent at once."""
+        """Give the first Ctrl-C to the prompt; have any other signal end the agent at once."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
 
     async def open(self, session_id: str | None = None, *, or_new: bool = True) -> Session:
-        """A session with the settings that were asked for. Offers a login where it is needed."""
+        """Open a session with the settings that were asked for; offer a login if needed."""
         try:
             session = await self._open(session_id, or_new=or_new)
         except AuthenticationRequired:
@@ -168,7 +167,7 @@ class Host:
             self._questions.agent = self._who
 
     async def _logged_in(self) -> bool:
-        """Whether the person logged in just now, having been asked whether they want to."""
+        """Offer a login to the person; return whether they logged in just now."""
         if self._questions is None or not self._options.is_ours:
             return False
         if not await self._questions.agreed(f"Codex is not logged in. Run `{LOG_IN}` now?"):
@@ -194,7 +193,7 @@ class Host:
         reject_all(permission)
 
     def _told(self, policy: PermissionPolicy) -> PermissionPolicy:
-        """The policy, whose answers are shown where nobody was asked."""
+        """Wrap the policy so that its answers are shown where nobody was asked."""
 
         async def decide(permission: Permission) -> str | None:
             call_id = permission.tool_call.tool_call_id
@@ -241,7 +240,7 @@ async def _set(name: str, setting: Setting, value: str | None, session: Session)
 
 
 def run(options: RunOptions) -> int:
-    """Run the prompt; the exit code."""
+    """Run the prompt; return the exit code."""
     try:
         text = options.prompt
         if text == "-":
@@ -270,7 +269,7 @@ def run(options: RunOptions) -> int:
 
 
 def log_level() -> str:
-    """A failing agent is told of anyway; whoever wants more asks for it."""
+    """Return the log level: a failing agent is told of anyway; whoever wants more asks for it."""
     return chosen_level(None if os.environ.get(LEVEL_VARIABLE) else "ERROR")
 
 

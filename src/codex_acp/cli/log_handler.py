@@ -23,19 +23,14 @@ if TYPE_CHECKING:
 
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-
 MAX_RECORD: Final = 32 * 1024
 """Characters of one record: a long traceback, not a whole message of 64 MiB."""
-
 REPEAT_SECONDS: Final = 60.0
 """For so long a record that was written is only counted when it comes again."""
-
 MAX_REMEMBERED: Final = 64
 """Records that are told from others; a fault that repeats itself alternates between a few."""
-
 CLOSE_SECONDS: Final = 0.25
 """For what still waits when the process ends."""
-
 _CONTROLS: Final = {
     **{code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)},
     ord("\n"): "\n  ",  # a line that a peer wrote must not look like one of the log's own
@@ -123,7 +118,7 @@ class LogHandler(logging.Handler):
         return f" [{known.again} more since the last]" if known is not None and known.again else ""
 
     def _tell_older(self, now: float) -> None:
-        """Those that have not come again for long, or are too many to remember."""
+        """Forget records that have not come again for long, or are too many; log their counts."""
         while self._written:
             oldest = next(iter(self._written.values()))
             if len(self._written) < MAX_REMEMBERED and now - oldest.at < REPEAT_SECONDS:

@@ -16,16 +16,14 @@ if TYPE_CHECKING:
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 """From the most to the least that is logged."""
-
 DEFAULT_LEVEL = "WARNING"
 """An editor keeps the agent's stderr: only what somebody should look at belongs there."""
-
 LEVEL_VARIABLE = "CODEX_ACP_LOG"
 """Environment variable for the level; the option ``--log-level`` goes before it."""
 
 
 def chosen_level(option: str | None) -> str:
-    """The level that the option, else the environment, names. Raises ValueError for no level."""
+    """Return the level of the option, else of the environment. Raises ValueError for no level."""
     source, text = "--log-level", option
     if text is None:
         source, text = LEVEL_VARIABLE, os.environ.get(LEVEL_VARIABLE) or DEFAULT_LEVEL

@@ -12,13 +12,10 @@ import sys
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
-
 _NOT_TAKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """Errors of writing to a file that takes no more."""
-
 BAD_DIRECTORY = 2
 """Exit code where a path is given from a directory that is not there any more."""
-
 OUTPUT_LOST = 1
 """Exit code when the reader of stdout went away, as in ``codex-acp-sdk demo --yes | head``."""
 
@@ -70,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _flushed(code: int) -> int:
-    """Here, where a reader that is gone, or a full disk, can still change the code."""
+    """Flush stdout: a reader that is gone, or a full disk, can still change the exit code here."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -92,7 +89,7 @@ def _told_as_lost() -> bool:
 
 
 def _not_written(error: OSError) -> int:
-    """A full disk, say: one sentence in place of a traceback."""
+    """Say that the output cannot be written, as on a full disk; return the exit code."""
     print(f"codex-acp-sdk: error: the output cannot be written: {error.strerror}", file=sys.stderr)
     _drop_output()
     return OUTPUT_LOST

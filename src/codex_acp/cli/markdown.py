@@ -28,19 +28,15 @@ if TYPE_CHECKING:
 
 BLOCK_LIMIT: Final = 8 * 1024
 """Characters of one block; what is longer is shown as it was written, and so is what follows it."""
-
 TAIL: Final = 60
 """Characters of a block that a live line shows while it is written."""
-
 LEAST_COLUMNS: Final = 20
-
 _PARSER: Final = (
     MarkdownIt("commonmark", {"html": False})
     .enable(["strikethrough", "table"])
     .disable(["entity", "image", "reference"])
 )
 """Hides nothing that was written: no HTML, no definition of a link, no address of a picture."""
-
 _ENDS_WITH_A_BLANK_LINE: Final = ("paragraph_open", "heading_open", "hr")
 
 
@@ -54,7 +50,7 @@ class MarkdownText:
 
     @property
     def tail(self) -> str:
-        """The end of what is not shown yet, on one line."""
+        """Return the end of what is not shown yet, on one line."""
         return " ".join(self._pending[-TAIL:].split())
 
     def add(self, text: str, columns: int, *, coloured: bool) -> str:

@@ -18,7 +18,7 @@ COMPLAINT_MILLISECONDS = 200
 
 
 def complain(message: str) -> None:
-    """One line on stderr, if somebody reads it: the end of the process must not wait for that."""
+    """Write one line on stderr, if somebody reads it: the process must not wait at its end."""
     from select import POLLOUT, poll
 
     room = poll()
@@ -31,7 +31,7 @@ def complain(message: str) -> None:
 
 
 def stderr() -> int:
-    """Not ``sys.stderr``: whoever is stuck in a write to that holds a lock of the interpreter.
+    """Return its descriptor: whoever is stuck in a write to ``sys.stderr`` holds a lock of Python.
 
     A descriptor of nothing if this process was started without one: 2 may be anything then.
     """
@@ -48,7 +48,7 @@ writes there learns that it cannot be written."""
 
 
 def put_in_place() -> None:
-    """Have all three."""
+    """Open the standard streams that are missing."""
     for descriptor, mode in enumerate(_MODES):
         try:
             os.fstat(descriptor)
@@ -65,7 +65,7 @@ def put_in_place() -> None:
 
 
 def cannot_be_written(stream: TextIO | None) -> bool:
-    """Whether it is the output that this process was started without."""
+    """Return whether it is the output that this process was started without."""
     if stream is None:
         return True
     import fcntl

@@ -117,7 +117,7 @@ class Questions:
         """Questions behind the one that is open."""
 
     async def permission(self, permission: Permission) -> types.PermissionOption | None:
-        """The option that the person chose; None rejects."""
+        """Ask for a permission; return the option that the person chose, None to reject."""
         options, call = permission.options, permission.tool_call
         first = Line(f"{self.agent} asks for permission: {asked_to(call)}".rstrip())
         choices = [
@@ -155,7 +155,7 @@ class Questions:
         return "cancel" if sent is None else content
 
     async def url(self, request: UrlRequest) -> UrlAnswer:
-        """Whether the person agrees to open it; nothing is opened from here."""
+        """Ask whether the person agrees to open a page; nothing is opened from here."""
         page = allowed_url(request.url)
         if isinstance(page, RefusedUrl):  # the runtime has declined it already
             return "decline"
@@ -172,7 +172,7 @@ class Questions:
         return "cancel" if answer is None else ("accept", "decline")[answer]
 
     async def agreed(self, question: str) -> bool:
-        """Whether the person agrees to a question of ours; Enter does."""
+        """Ask a question of ours; return whether the person agrees, as Enter does."""
         async with self._open():
             while True:
                 try:
@@ -201,7 +201,7 @@ class Questions:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """When those before it are answered."""
+        """Wait until the questions before this one are answered."""
         self._waiting += 1
         try:
             await self._one_at_a_time.acquire()
@@ -213,7 +213,7 @@ class Questions:
             self._one_at_a_time.release()
 
     def _behind(self) -> Iterator[Line]:
-        """How many wait, of which nothing else is seen until this one is answered."""
+        """Tell how many questions wait: nothing else is seen of them until this one is answered."""
         if self._waiting:
             more = "question waits" if self._waiting == 1 else "questions wait"
             yield Line(f"({self._waiting} more {more})", "  ", "dim")
@@ -221,7 +221,7 @@ class Questions:
     async def _choose(
         self, lines: Callable[[], Iterable[Line]], choices: Sequence[_Choice], otherwise: str
     ) -> int | None:
-        """Which of ``choices`` the person chose; None if they rejected, or have not seen all.
+        """Return the number of the choice; None if the person rejected, or has not seen all.
 
         Of what is too long to be seen whole only the choices that reject are offered.
         """
@@ -270,7 +270,7 @@ class Questions:
     async def _shown(
         self, lines: Iterable[Line], last: Iterable[Line], prompt: str = ""
     ) -> Literal["whole", "in part", "left"]:
-        """How much of it was on the screen: page by page, as far as the person goes on."""
+        """Show lines page by page, as far as the person goes on; return how much was seen."""
         await self._room()
         frame = self._screen.frame
         cut = frame.pages(lines, last, [_MORE.format(MAX_ROWS, MAX_ROWS), prompt])
@@ -292,7 +292,7 @@ class Questions:
             self._screen.ask(self._screen.frame.drawn([_AGAIN.prefix + _AGAIN.text]))
 
     async def _ask(self, prompt: str) -> str | None:
-        """A line typed after what stands above was drawn; None for Ctrl-D. Raises Redraw."""
+        """Read a line typed below what was drawn; None for Ctrl-D. Raises Redraw."""
         if not await self._room():
             raise Redraw
         self._reader.drop()
@@ -303,7 +303,7 @@ class Questions:
         return answer
 
     def _overview(self, form: Form) -> Iterator[Line]:
-        """All that a form asks, before it is answered."""
+        """Yield all that a form asks, before it is answered."""
         schema = form.requested_schema
         yield Line(f"{self.agent} asks:")
         yield from quoted(form.message)
@@ -317,7 +317,7 @@ class Questions:
     async def _field(
         self, name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
     ) -> types.ElicitationContentValue:
-        """A value that fits. Raises Skipped, and Left for Ctrl-D or a page not wanted."""
+        """Ask for a value that fits. Raises Skipped, and Left for Ctrl-D or a page not wanted."""
         if isinstance(field, types.UnknownVariant):
             raise Skipped
         while True:
@@ -352,7 +352,7 @@ class Questions:
 
 
 def _words_of(option: types.PermissionOption) -> str:
-    """The agent's name for it, and what it really is where that does not say so."""
+    """Return the agent's name of an option, and its kind where the name does not say that."""
     kind = KIND_WORDS[option.kind]
     said = option.name.casefold().startswith(kind)
     return option.name if said else f"{option.name} ({kind})"
@@ -425,7 +425,7 @@ def value_of(field: types.ElicitationPropertySchema, text: str) -> types.Elicita
 def shown_value(
     schema: types.ElicitationSchema, name: str, value: types.ElicitationContentValue
 ) -> list[str]:
-    """A value as a person reads it, on a line or on several."""
+    """Return a value as a person reads it, on a line or on several."""
     titles = dict(choices_of(written(schema.properties[name])))
     if isinstance(value, list):
         return [titles.get(each, each) for each in value] or ["nothing"]
@@ -435,7 +435,7 @@ def shown_value(
 
 
 def _choice(text: str, values: tuple[str, ...]) -> str:
-    """By its number; whatever else was typed is left as it is, to be refused."""
+    """Return the value with the typed number; other text is left as it is, to be refused."""
     number = text.strip()
     if number.isascii() and number.isdigit() and 1 <= int(number) <= len(values):
         return values[int(number) - 1]

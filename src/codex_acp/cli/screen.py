@@ -101,7 +101,7 @@ class TextOutput:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """A question is open: nothing but `ask` writes meanwhile, and what would have follows."""
+        """Hold back all output but `ask`'s while a question is open; write it afterwards."""
         self._end_text()
         with self._lock:
             self._live.hide()
@@ -117,7 +117,7 @@ class TextOutput:
 
     @contextmanager
     def working(self, words: str) -> Iterator[None]:
-        """Something of ours takes its time, which a terminal says in one live line."""
+        """Show in a live line that something of ours takes its time."""
         self._working = words
         if self._has_live:
             self._live.start()
@@ -155,15 +155,15 @@ class TextOutput:
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
     def permission(self, question: str, chosen: str | None) -> None:
-        """A permission request was answered without asking the person."""
+        """Show a permission request that was answered without asking the person."""
         self.note(f"{question}: {chosen or 'rejected, since nobody can be asked'}")
 
     def cancelling(self) -> None:
-        """Wait with what has ended until the prompt has: only then it is known what runs on."""
+        """Hold back ended calls until the prompt has ended: only then it is known what runs on."""
         self._cancelling = True
 
     def rejected(self, call_id: str) -> None:
-        """A tool call was not permitted: it has no outcome but that."""
+        """Note that a tool call was not permitted: it has no outcome but that."""
         self._rejected.add(call_id)
 
     def result(self, session: Session, result: PromptResult) -> None:
@@ -193,18 +193,18 @@ class TextOutput:
         self.say("\n".join(rows))
 
     def note(self, text: str, style: Style = "dim") -> None:
-        """A line of ours; ``text`` is safe already. On a terminal it is broken between words."""
+        """Write a line of ours, which a terminal breaks between words; ``text`` is safe already."""
         for row in rows_of(f"[{text}]", self._err):
             self.say(self._styled(row, style))
 
     def described(self, name: str, words: str) -> None:
-        """A line of a list, of which both are safe already."""
+        """Write a line of a list, of which both are safe already."""
         before = f"  {name:20} "
         for row in rows_of(before + words, self._err, indent=LISTED_INDENT):
             self.say(row)
 
     def line(self, line: Line, mark: Style = "") -> None:
-        """A line with words of others, which may be several; its prefix is in the style ``mark``.
+        """Write lines with words of others, behind a prefix in the style ``mark``.
 
         On a terminal it is broken between words.
         """
@@ -219,12 +219,12 @@ class TextOutput:
                 before = " " * len(line.prefix) if on_terminal else before
 
     def say(self, text: str) -> None:
-        """A line of ours, styles included; ``text`` is safe already."""
+        """Write a line of ours, styles included; ``text`` is safe already."""
         self._end_text()
         self._write(self._err, f"{text}\n")
 
     def logged(self, text: str) -> None:
-        """Lines of the log; they may quote anything."""
+        """Write lines of the log; they may quote anything."""
         self._end_text()
         with self._lock:
             if not self.free.is_set():
@@ -246,7 +246,7 @@ class TextOutput:
             await self.free.wait()
 
     def ask(self, text: str) -> None:
-        """Text of a question, as its frame has drawn it."""
+        """Write text of a question, as its frame has drawn it."""
         put(self._err, text)
 
     def _release(self) -> None:
@@ -288,7 +288,7 @@ class TextOutput:
             self._write(self._out, shown)
 
     def _tool_call(self, call: ToolCall) -> None:
-        """Once when it begins, if no live line says so, and once when it has ended."""
+        """Show a call when it begins, if no live line says so, and when it has ended."""
         call_id, ended = call.tool_call_id, call.status in ENDED
         if not ended:
             if call_id not in self._running and call_id not in self._ended:
@@ -484,7 +484,7 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
 
 
 def _with_detail(message: str, data: object) -> str:
-    """Some agents say nothing but "internal error" in the message; others say all of it twice."""
+    """Add the detail of an error, unless message and detail say the same."""
     detail = _text_of(data)
     if not detail or detail in message:
         return message
@@ -511,26 +511,26 @@ One that does not read shows nothing either."""
 
 
 def opened(stream: TextIO | None) -> TextIO:
-    """``stream``, or one that goes nowhere where this process was started without it."""
+    """Return ``stream``, or one that goes nowhere where this process was started without it."""
     if stream is None or cannot_be_written(stream):
         return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
     return stream
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person sits at it."""
+    """Return whether a person sits at it."""
     with suppress(AttributeError, ValueError):  # there is none, or it is closed
         return stream is not None and stream.isatty()
     return False
 
 
 def is_file(stream: TextIO) -> bool:
-    """Whether what is written goes to a file: no screen shows it beside the questions."""
+    """Return whether text goes to a file: no screen shows it beside the questions."""
     return stat.S_ISREG(_mode(stream))
 
 
 def is_pipe(stream: TextIO) -> bool:
-    """Whether another program gets what is written, and may show it when it likes."""
+    """Return whether another program gets the text, and may show it when it likes."""
     return stat.S_ISFIFO(_mode(stream)) or stat.S_ISSOCK(_mode(stream))
 
 

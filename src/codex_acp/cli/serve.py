@@ -28,16 +28,12 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
 
 PROGRAM = "codex-acp-sdk"
-
 FAILED = 1
 """Exit code when standard input or output cannot be used."""
-
 BAD_ARGUMENTS = 2
 """Exit code for options that make no sense; the same as the parser's."""
-
 PROTOCOLS: dict[str, tuple[int, ...]] = {"auto": (1, 2), "v1": (1,), "v2": (2,)}
 """``--protocol`` → the versions of ACP that a client is offered."""
-
 ADAPTER_VARIABLES = frozenset(
     {
         "APP_SERVER_LOGS",
@@ -48,10 +44,8 @@ ADAPTER_VARIABLES = frozenset(
     }
 )
 """Variables of `codex_acp.cli.adapter_variables`, which is loaded if one of them is set."""
-
 TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
 """Variable of `transcript_path`, looked for here: without it nothing of a transcript is loaded."""
-
 TERMINAL_HINT = (
     "codex-acp-sdk: this is an ACP agent, which an editor starts and speaks with.\n"
     "Try `codex-acp-sdk demo`, `chat` or `help`; Ctrl-D ends it."
@@ -156,7 +150,7 @@ def _stdio(
 
 
 def _load_asyncio_without_tls() -> None:
-    """As on a Python without OpenSSL, which takes a sixth of asyncio's time: pipes need none.
+    """Load asyncio as without OpenSSL, which saves a sixth of its time: pipes need none.
 
     Whoever imports ``ssl`` later gets it; a loop of this process opens no TLS.
     """
@@ -195,7 +189,7 @@ def _recorded(
     record_wire: bool,
     record: str | None,
 ) -> int:
-    """``run`` with the transcript that was asked for, and with its events in the log."""
+    """Run with the transcript that was asked for, and with its events in the log."""
     from logging import DEBUG, INFO, getLogger
 
     from codex_acp.transcript.log import Transcript
@@ -254,7 +248,7 @@ def _harmless_start(options: LaunchOptions) -> LaunchOptions:
 
 
 def _may_run_programs() -> bool:
-    """Whether the git configuration here has to be read well, which takes loading what does."""
+    """Return whether the git configuration here has to be read well, which loads much."""
     path = os.getcwd()  # noqa: PTH109 - no pathlib before Codex is spawned, as all below
     while not any(os.path.lexists(os.path.join(path, name)) for name in (".git", "HEAD")):  # noqa: PTH118
         parent = os.path.dirname(path)  # noqa: PTH120

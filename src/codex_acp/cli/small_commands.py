@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 UNUSABLE = 1
 """Exit code for a binary that is no Codex, or too old, or named and missing."""
-
 _SOURCES = {
     "argument": "named by --codex",
     "CODEX_PATH": "named by CODEX_PATH",
@@ -33,7 +32,7 @@ _SOURCES = {
 
 
 def version_text(codex: str | None = None) -> tuple[str, int]:
-    """Four lines and the exit code; ``codex`` is the option of that name.
+    """Return four lines and the exit code; ``codex`` is the option of that name.
 
     That none is installed is no error here; one that is named and missing, or that is there and
     cannot be used, is.
@@ -91,7 +90,6 @@ def login(codex: str | None, arguments: Sequence[str]) -> int:
 
 DIFFERENT = 1
 """Exit code where today's effects differ."""
-
 UNREADABLE = 2
 """Exit code for a file that cannot be played."""
 

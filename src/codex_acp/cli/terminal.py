@@ -24,17 +24,13 @@ from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
     from types import FrameType
     from typing import Self, TextIO
 
 
 READ_SIZE: Final = 4096
-
 USUAL_SIZE: Final = os.terminal_size((80, 24))
 """Of a terminal that does not say how large it is."""
-
-
 REDRAW_SECONDS: Final = 0.2
 """After the terminal has changed: while a window is made larger it changes all the time."""
 
@@ -53,7 +49,7 @@ class LineReader:
         self._changed = False
 
     async def line(self) -> str | None:
-        """The next line, without its end; None for the end of input (Ctrl-D). Raises Redraw.
+        """Read the next line, without its end; None for Ctrl-D. Raises Redraw.
 
         Several that were pasted at once are one, which answers nothing.
         """
@@ -88,13 +84,10 @@ class LineReader:
             self._ready = None
             self._changed = False
 
-    def noticing_changes(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def noticing_changes(self) -> Iterator[None]:
         """`line` raises Redraw when the window changes its size, or this program is continued, and
         `change` returns."""
-        return self._noticing()
-
-    @contextmanager
-    def _noticing(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         numbers: tuple[signal.Signals, ...] = (signal.SIGWINCH, signal.SIGCONT)
         try:
@@ -123,7 +116,7 @@ class LineReader:
 
 
 def size_of(stream: TextIO) -> os.terminal_size:
-    """Columns and rows of the terminal that ``stream`` writes to."""
+    """Return columns and rows of the terminal that ``stream`` writes to."""
     with suppress(OSError, ValueError, AttributeError):
         size = os.get_terminal_size(stream.fileno())
         if size.columns > 0 and size.lines > 0:
@@ -146,7 +139,7 @@ def rows_of(text: str, stream: TextIO, *, indent: int = 0) -> list[str]:
 
 
 def wants_colours(out: TextIO) -> bool:
-    """On a terminal that knows them, unless the person said otherwise (https://no-color.org)."""
+    """Return whether ``out`` is to have colours (https://no-color.org)."""
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -250,20 +243,20 @@ class Frame:
         self._gutter = f"\x1b[7m{self._mark}\x1b[0m " if self.coloured else f"{self._mark} "
 
     def encodable(self, text: str) -> str:
-        """``text`` in characters that the stream has."""
+        """Return ``text`` in characters that the stream has."""
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def without_mark(self, text: str) -> str:
-        """``text`` of others, in which our mark is written out."""
+        """Return ``text`` of others, in which our mark is written out."""
         return text.translate(self._hidden)
 
     def has_room(self) -> bool:
-        """Whether the window is large enough for a question."""
+        """Return whether the window is large enough for a question."""
         size = size_of(self._stream)
         return size.columns >= LEAST_COLUMNS and size.lines >= LEAST_ROWS
 
     def pages(self, lines: Iterable[Line], last: Iterable[Line], prompts: Sequence[str]) -> Pages:
-        """``lines``, then those of ``last`` on one page if they fit one, cut into pages.
+        """Cut ``lines`` into pages, then those of ``last``, on one page if they fit one.
 
         The longest of ``prompts`` fits below each.
         """
@@ -283,11 +276,11 @@ class Frame:
         return Pages(pages, len(body) + len(end), whole=len(end) <= MAX_ROWS)
 
     def drawn(self, rows: Iterable[str]) -> str:
-        """Rows as they are written, each with the mark."""
+        """Return rows as they are written, each with the mark."""
         return "".join(f"{self._gutter}{row}\n" for row in rows)
 
     def prompt(self, text: str) -> str:
-        """A line of ours that the person's answer follows."""
+        """Return a line of ours that the person's answer follows."""
         return f"{self._gutter}{text}"
 
     def _rows(self, lines: Iterable[Line], columns: int) -> Iterator[str]:
@@ -301,12 +294,12 @@ class Frame:
 
 
 def styled(text: str, style: Style) -> str:
-    """``text``, which is visible already, in a style of ours."""
+    """Return ``text``, which is visible already, in a style of ours."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and text else text
 
 
 def wrapped(text: str, columns: int) -> Iterator[str]:
-    """``text`` in rows of at most so many columns, whatever the terminal makes of a character.
+    """Cut ``text`` into rows of at most so many columns, whatever a terminal makes of a character.
 
     Between words where that leaves at least half of a row; all of the text is there.
     """
@@ -327,7 +320,7 @@ def wrapped(text: str, columns: int) -> Iterator[str]:
 
 
 def columns_of(char: str) -> int:
-    """The most that a character can take on any terminal; one that combines counts, too.
+    """Return the most columns a character can take on any terminal; one that combines counts, too.
 
     A character of ambiguous width has two columns on some.
     """
@@ -365,23 +358,23 @@ class LiveLine:
 
     @staticmethod
     def possible(stream: TextIO) -> bool:
-        """Whether ``stream`` is a terminal on which a line can be taken back."""
+        """Return whether ``stream`` is a terminal on which a line can be taken back."""
         return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def start(self) -> None:
-        """From now on, until `stop`."""
+        """Draw the line from now on, until `stop`."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def stop(self) -> None:
-        """Take it away for good."""
+        """Take the line away for good."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.hide()
 
     def hide(self) -> None:
-        """Take it away: something else is about to be written."""
+        """Take the line away: something else is about to be written."""
         if self._drawn:
             self._drawn = False
             self._write(ERASED)
@@ -405,7 +398,7 @@ class LiveLine:
 
 
 def clipped(text: str, columns: int) -> str:
-    """As much of one line as fits."""
+    """Return as much of one line as fits."""
     used = 0
     for at, char in enumerate(text):
         used += columns_of(char)

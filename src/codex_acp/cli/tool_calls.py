@@ -91,7 +91,7 @@ def title_of(call: ToolCall) -> str:
 
 
 def _uncoded(text: str) -> str:
-    """Without the backticks around it, if all of it is one piece of code."""
+    """Return a text without the backticks around it, if all of it is one piece of code."""
     fence = text[: len(text) - len(text.lstrip("`"))]
     inner = text[len(fence) : len(text) - len(fence)]
     one = inner and fence and text.endswith(fence) and fence not in inner
@@ -99,12 +99,12 @@ def _uncoded(text: str) -> str:
 
 
 def quoted(text: str) -> Iterator[Line]:
-    """Somebody's words."""
+    """Yield somebody's words, line by line."""
     return (Line(line, THEIRS) for line in _unfenced(text))
 
 
 def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
-    """All that a person has to see of a tool call before permitting it."""
+    """Yield all that a person has to see of a tool call before permitting it."""
     raw, (named, command) = call.raw_input, _command_of(call)
     said = [call.title or ""]
     if command is not None:
@@ -171,7 +171,7 @@ def exit_code_of(call: ToolCall) -> int | None:
 
 
 def _script(script: str) -> Iterator[Line]:
-    """Line by line; many empty ones, which would push the rest from the screen, are counted."""
+    """Yield a script line by line; many empty ones, which would push the rest away, are counted."""
     prefix = "  $ "
     for is_empty, lines in groupby(script.split("\n"), lambda line: not line.strip()):
         found = list(lines)
@@ -184,7 +184,7 @@ def _script(script: str) -> Iterator[Line]:
 
 
 def _cut(lines: list[str], first: int, last: int) -> list[str]:
-    """The first and the last; what is left out is counted."""
+    """Return the first and the last lines; what is left out is counted."""
     left_out = len(lines) - first - last
     if left_out <= 1:
         return lines
@@ -199,7 +199,7 @@ def _diff(content: types.DiffToolCallContent) -> Iterator[Line]:
 
 
 def _command_of(call: ToolCall) -> tuple[str, str | None]:
-    """The name under which the input has a command, and the command."""
+    """Return the name under which the input has a command, and the command."""
     raw = call.raw_input if isinstance(call.raw_input, dict) else {}
     for name in ("command", "cmd"):
         found = raw.get(name)
@@ -234,7 +234,7 @@ def _beside(title: str, command: str) -> str:
 
 
 def _beside_title(call: ToolCall) -> str:
-    """The command of a terminal, unless the title is just that."""
+    """Return the command of a terminal, unless the title is just that."""
     script = _script_of(_command_of(call)[1] or "")
     return "" if script in title_of(call) else script
 
@@ -253,7 +253,7 @@ def _text_of(content: types.ToolCallContent) -> str:
 
 
 def _unfenced(text: str) -> Iterator[str]:
-    """The lines of Markdown without the fences of its code."""
+    """Yield the lines of Markdown without the fences of its code."""
     fence = ""
     for line in text.removesuffix("\n").split("\n"):
         opens = None if fence else _FENCE.fullmatch(line)
@@ -266,7 +266,7 @@ def _unfenced(text: str) -> Iterator[str]:
 
 
 def _input(raw: object, said: str, known: tuple[str, ...]) -> Iterator[Line]:
-    """The values of the input that nothing else has said, by their names."""
+    """Yield the values of the input that nothing else has said, by their names."""
     leaves = []
     for count, (path, value) in enumerate(_leaves(raw, "")):
         if count == MAX_LEAVES:
@@ -306,7 +306,7 @@ def _is_said(path: str, value: object, said: str) -> bool:
 
 
 def _stands_in(said: str, form: str) -> bool:
-    """Whether it does as a whole: a path that only begins like one that is shown is another."""
+    """Return whether ``form`` stands there whole, and not as the beginning of a longer path."""
     at = said.find(form)
     while at >= 0:
         end = at + len(form)
@@ -324,7 +324,7 @@ COMPARED: Final = 400
 
 
 def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
-    """The lines that were removed and added, with some around them."""
+    """Yield the lines that were removed and added, with some around them."""
     before, after = _lines(old or "", new)
     start, end = _common(before, after)
     if len(before) + len(after) - 2 * (start + end) > COMPARED:
@@ -348,13 +348,13 @@ def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
 
 
 def counted(old: str | None, new: str) -> tuple[int, int]:
-    """How many lines were added, and removed."""
+    """Count the lines that were added, and removed."""
     signs = [text[0] for text, _ in diff_lines(old, new)]
     return signs.count("+"), signs.count("-")
 
 
 def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
-    """For each file that was changed: its path, lines added and removed, ``new`` or ``deleted``.
+    """Yield the path of each changed file, lines added and removed, ``new`` or ``deleted``.
 
     Several changes of a file are one: from what it was first to what it became last.
     """
@@ -372,7 +372,7 @@ def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
 
 
 def _lines(old: str, new: str) -> tuple[list[str], list[str]]:
-    """A last line that both end, or that the one which is not empty ends, counts as ended."""
+    """Split both texts; a last line counts as ended if no text says otherwise."""
     before, after = (text.split("\n") if text else [] for text in (old, new))
     if all(not lines or lines[-1] == "" for lines in (before, after)):
         before, after = before[:-1], after[:-1]
@@ -380,7 +380,7 @@ def _lines(old: str, new: str) -> tuple[list[str], list[str]]:
 
 
 def _common(before: list[str], after: list[str]) -> tuple[int, int]:
-    """How many lines are alike at the beginning, and how many of the rest at the end."""
+    """Count the lines that are alike at the beginning, and of the rest those at the end."""
     most = min(len(before), len(after))
     start = 0
     while start < most and before[start] == after[start]:

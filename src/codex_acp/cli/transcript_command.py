@@ -55,13 +55,10 @@ Show a transcript: what was asked, how it was decided and by whom, and what was
 declined. An agent writes one with `codex-acp-sdk --transcript FILE`; with
 --transcript-wire it holds every message of both protocols too. Filters of one
 kind add up (any of them), of different kinds all must fit."""
-
 TYPES: Final = tuple(event.type for event in get_args(TranscriptEvent))
-
 DECIDED_LISTED: Final = fill(
     ", ".join(DECIDED), width=79, initial_indent="decided:  ", subsequent_indent=" " * 10
 )
-
 EPILOG: Final = f"""\
 kinds:    {", ".join(KINDS)};
           or one type, for example approval.refused
@@ -89,7 +86,7 @@ class TranscriptOptions:
 
 
 def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
-    """Everything that may follow ``transcript``."""
+    """Add all that may follow ``transcript``."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="the transcript; - for standard input")
@@ -125,7 +122,7 @@ def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def transcript_options(parsed: argparse.Namespace) -> TranscriptOptions:
-    """The parsed arguments."""
+    """Return the parsed arguments."""
     selection = Selection(
         sessions=tuple(parsed.session),
         kinds=tuple(parsed.kind),
@@ -177,7 +174,7 @@ class PageData:
 
 
 def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
-    """The page of ``lines``; the wire stays behind what was chosen, and what cannot be read."""
+    """Return the page of ``lines``; the wire stays behind what was chosen or cannot be read."""
     data = PageData()
     links = _Links()
     for line in lines:
@@ -231,7 +228,7 @@ def _milliseconds(time: str) -> int | None:
 
 
 def _title(event: events.TranscriptEvent) -> str | None:
-    """Of a message of the wire: what is asked for, or the kind of what is told."""
+    """Return the title of a wire message: what is asked for, or the kind of what is told."""
     if not isinstance(event, events.WireMessage) or event.message is None:
         return None
     params = event.message.get("params")
@@ -309,7 +306,7 @@ class _Links:
                 _join(rows, started, index)
 
     def _behind(self, index: int, event: events.TranscriptEvent) -> Iterable[int | None]:
-        """The requests of the wire that an event comes of."""
+        """Yield the requests of the wire that an event comes of."""
         ref = event.ref
         if isinstance(ref, events.RequestRef):
             yield self._nearest(("codex", ref.method, _typed(ref.codex_request_id)), index)
@@ -337,7 +334,7 @@ def _join(rows: list[Row], first: int, last: int) -> None:
 
 
 def _typed(given: object) -> Hashable:
-    """0 is not "0"."""
+    """Return an id with its type: 0 is not "0"."""
     return (type(given).__name__, given) if isinstance(given, str | int) else None
 
 
@@ -346,7 +343,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _detail(value: JsonValue, size: int) -> str:
-    """One line of JSON in ASCII, of a size that a page can show; it was ``size`` characters."""
+    """Return JSON in one line of ASCII that a page can show; it was ``size`` characters."""
     if size <= MAX_TEXT:
         with suppress(ValueError, RecursionError):  # a number that is none; the other way does it
             return json.dumps(value, separators=(",", ":"), allow_nan=False)
@@ -380,7 +377,7 @@ STANDARD_OUTPUT: Final = "-"
 
 
 def page_text(name: str, data: PageData) -> str:
-    """The whole page; ``name`` is the transcript's."""
+    """Return the whole page; ``name`` is the transcript's."""
     style = _part("page.css")
     script = "(() => {\n'use strict';\n" + "\n".join(_part(one) for one in SCRIPTS) + "})();\n"
     return Template(_part("page.html")).substitute(
@@ -434,12 +431,12 @@ def _hash(text: str) -> str:
 
 
 def _inert(text: str) -> str:
-    """JSON as it may stand in an element of script: it means the same, and has no markup."""
+    """Escape JSON for an element of script: it means the same, and has no markup."""
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def transcript(options: TranscriptOptions) -> int:
-    """Show the transcript, or write its page; the exit code."""
+    """Show the transcript, or write its page; return the exit code."""
     try:
         if options.html is not None:
             return _write_page(options, options.html)

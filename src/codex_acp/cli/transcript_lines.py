@@ -71,7 +71,7 @@ class Rows:
         """Lines that could not be read."""
 
     def event(self, entry: Entry, told: Told) -> None:
-        """One row; before the first of a day, the day."""
+        """Write one row; before the first of a day, the day."""
         date, _, clock = entry.time.removesuffix("Z").partition("T")
         if date != self._date:
             self._date = date
@@ -82,9 +82,9 @@ class Rows:
         kind = f"{self._encodable(_MARKS[told.kind])} {name:{_WIDTH}}"
         start = clock
         if self._columns() >= WIDE:
-            owner = _short(entry.event.ref.session_id or entry.event.ref.thread_id)
+            owner = entry.event.ref.session_id or entry.event.ref.thread_id or "-"
             way = f"{_PARTIES[told.start]} > {_PARTIES[told.end]}"
-            start = f"{clock}  {owner}  {way:16}"
+            start = f"{clock}  {visible(owner[-8:]):8}  {way:16}"  # ids of one day begin alike
         text = " ".join(part for part in (told.about, told.detail) if part)
         room = self._room(len(start) + 2 + len(kind) + 2 + 16)
         shown = self._cut(visible(text[:MAX_RAW]), room)
@@ -95,19 +95,19 @@ class Rows:
         )
 
     def unreadable(self, line: Line) -> None:
-        """A line that is no event."""
+        """Write a row for a line that is no event."""
         self.unread += 1
         text = f"? a line that cannot be read: {line.problem}: {line.text[:MAX_RAW]}"
         self._put(self._style(self._encodable(self._cut(visible(text), self._room(0))), "31"))
 
     def summary(self) -> str:
-        """How many there were of each."""
+        """Count the events of each kind, in words."""
         counts = ", ".join(f"{count} {what}" for what, count in sorted(self._counts.items()))
         unread = f"; {self.unread} lines could not be read" if self.unread else ""
         return f"{sum(self._counts.values())} events: {counts or 'none'}{unread}"
 
     def _room(self, taken: int) -> int:
-        """Columns for the text; a row of a terminal is one row."""
+        """Return the columns for the text; a row of a terminal is one row."""
         return max(20, self._columns() - taken - 1)
 
     def _columns(self) -> int:
@@ -124,11 +124,6 @@ class Rows:
 
     def _put(self, row: str) -> None:
         self._out.write(row.rstrip() + "\n")
-
-
-def _short(owner: str | None) -> str:
-    """The end of a session's id: ids of one day begin alike."""
-    return f"{visible((owner or '-')[-8:]):8}"
 
 
 # PURE: what an event of the transcript says, in words, and between whom.
@@ -178,7 +173,7 @@ class Told(NamedTuple):
 
 
 def tell(event: events.TranscriptEvent) -> Told:
-    """``event`` in words."""
+    """Return ``event`` in words."""
     match event:
         case events.ApprovalRequested() | events.ApprovalDecided() | events.ApprovalRefused():
             return _tell_approval(event)
@@ -285,7 +280,7 @@ def _tell_wire(event: events.WireMessage) -> Told:
 
 
 def _settled(by: events.ApprovalSettler | events.ElicitationSettler) -> tuple[Party, Party]:
-    """From whom the decision came, and to whom it went."""
+    """Return from whom the decision came, and to whom it went."""
     match by:
         case "client" | "person":
             return "client", "codex"
@@ -323,7 +318,7 @@ class Selection:
     until: str | None = None
 
     def fits(self, entry: Entry, told: Told, *, wire: bool = False) -> bool:
-        """Whether it is shown. Of the wire only what is asked for as a kind, or all by ``wire``."""
+        """Return whether it is shown; of the wire if asked for as a kind, or by ``wire``."""
         ref = entry.event.ref
         if self.sessions and not any(
             owner is not None and owner.startswith(self.sessions)
@@ -346,7 +341,7 @@ class Selection:
 
 
 def moment(text: str, now: datetime) -> str:
-    """A time as the transcript writes it: from one in ISO 8601, or from ``10m`` (ago; s, m, h, d).
+    """Return a time as the transcript has it: from ISO 8601, or from ``10m`` (ago; s, m, h, d).
 
     Without a zone it is UTC, as in the transcript. Raises ValueError for anything else.
     """
@@ -365,18 +360,13 @@ def moment(text: str, now: datetime) -> str:
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a line that is read at all."""
-
 VALUE_LIMIT: Final = 300_000
 """Values of a line that is read at all: an empty list is two bytes there, and 56 in the memory."""
-
 _VALUES: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{,])')
 """A text, or what begins a value or comes before one."""
-
 CHUNK: Final = 256 * 1024
-
 LOOK_SECONDS: Final = 0.2
 """How often a file that is followed is looked at."""
-
 STANDARD_INPUT: Final = "-"
 
 
@@ -390,7 +380,7 @@ class Line(NamedTuple):
 
 
 def read_line(data: bytes | TooLong) -> Line:
-    """One line without its end. Never raises."""
+    """Read one line without its end. Never raises."""
     if isinstance(data, TooLong):
         head = data.head.decode(errors="replace")
         return Line(None, head, f"it is longer than {data.limit} bytes")
@@ -419,7 +409,7 @@ def _has_too_many_values(text: str) -> bool:
 
 
 def read(name: str) -> Iterator[Line]:
-    """All lines; an unfinished last one is one that cannot be read, if it cannot.
+    """Yield all lines; an unfinished last one is one that cannot be read, if it cannot.
 
     Raises MisuseError if the file cannot be read.
     """
@@ -434,7 +424,7 @@ def read(name: str) -> Iterator[Line]:
 
 
 def follow(name: str) -> Iterator[Line | None]:
-    """All lines, and those that are appended; None when all that is there was given.
+    """Yield all lines, and those that are appended; None when all that is there was given.
 
     Does not end by itself, but for standard input and pipes. A file that was replaced or cut is
     read from its beginning.
@@ -487,7 +477,7 @@ def _is_regular(file: FileIO) -> bool:
 
 
 def _was_replaced(name: str, file: FileIO, read_bytes: int) -> bool:
-    """Whether the name stands for another file by now, or the file has lost what was read."""
+    """Return whether the name stands for another file now, or the file has lost what was read."""
     if name == STANDARD_INPUT or not _is_regular(file):
         return False
     here = os.fstat(file.fileno())

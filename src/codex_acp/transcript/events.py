@@ -43,7 +43,6 @@ class Pattern:
 
 Sha256: TypeAlias = Annotated[str, Pattern("[0-9a-f]{64}")]
 """A SHA-256 digest in lower-case hexadecimal."""
-
 _TIME: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{3}Z"
 Timestamp: TypeAlias = Annotated[str, Pattern(_TIME)]
 """UTC in ISO 8601 with milliseconds: ``2026-01-31T12:00:00.000Z``."""
@@ -384,7 +383,7 @@ _T = TypeVar("_T")
 
 
 def to_json(event: TranscriptEvent, time: Timestamp) -> dict[str, JsonValue]:
-    """The object of one line. Every key is always there, in one order; what is None is null."""
+    """Return the object of one line. Every key is always there, in one order; None is null."""
     members: dict[str, JsonValue] = {
         "schema_version": _VERSIONS[event.type],
         "time": time,
@@ -444,7 +443,7 @@ class _Mismatch(Exception):
 
 
 def _hints(cls: type) -> Mapping[str, object]:
-    """The fields of a dataclass in order, with their types."""
+    """Return the fields of a dataclass in order, with their types."""
     known = _HINTS.get(cls)
     if known is None:
         hints = get_type_hints(cls, include_extras=True)
@@ -467,7 +466,7 @@ def _plain(value: object) -> JsonValue:
 
 
 def _read(hint: object, value: JsonValue) -> object:
-    """``value`` as what ``hint`` says. Knows the types that the events use, and no others."""
+    """Return ``value`` as what ``hint`` says, which is one of the types that the events use."""
     origin, args = _parts(hint)
     if origin is Annotated:
         return _read_text(args[1], value)

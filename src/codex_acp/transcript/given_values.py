@@ -48,7 +48,7 @@ _REFERS: Final = re.compile(r"(?:^|_)env_(?:key|vars?|http_headers)$|_(?:method|
 
 
 def secrets_in(value: object, name: str = "", *, given: bool = False) -> Iterator[str]:
-    """Of settings: what is below a table or a name of secrets, arguments, addresses.
+    """Yield secrets of settings: below a table or a name of secrets, in arguments, in addresses.
 
     ``given``: ``value`` is below such a table.
     """
@@ -70,7 +70,7 @@ def secrets_in(value: object, name: str = "", *, given: bool = False) -> Iterato
 
 
 def secrets_of(name: str, value: str) -> Iterator[str]:
-    """``value``, if it may be a secret; of an address only what in it may be one."""
+    """Yield ``value``, if it may be a secret; of an address only what in it may be one."""
     if says_secret(name) and not (_OF_A_FILE.search(name) and is_path(value)):
         yield from _with_its_scheme(value)
     elif (url := _URL.fullmatch(value)) is not None:
@@ -82,7 +82,7 @@ def secrets_of(name: str, value: str) -> Iterator[str]:
 
 
 def says_secret(name: str) -> bool:
-    """Whether a name says that its value is a secret: of a variable, a header, an option."""
+    """Return whether a name of a variable, header or option says that its value is a secret."""
     if name in _DIRECTORY_NAMES:
         return False
     if _surely(name):
@@ -91,7 +91,7 @@ def says_secret(name: str) -> bool:
 
 
 def secrets_of_environment(environment: Mapping[str, str]) -> Iterator[str]:
-    """Of all variables of a process, most of which nobody chose for this: by their names alone."""
+    """Yield secrets of all variables of a process, by their names alone: most hold none."""
     for name, value in environment.items():
         if says_secret(name) and not is_path(value) and (_surely(name) or not is_plain(value)):
             yield from _with_its_scheme(value)
@@ -102,7 +102,7 @@ def _surely(name: str) -> bool:
 
 
 def secrets_of_arguments(arguments: Sequence[str]) -> Iterator[str]:
-    """Of a command line: behind options that say so, in variables and headers that are set."""
+    """Yield secrets of a command line: behind options that say so, in variables and headers."""
     for before, argument in pairwise(("", *arguments)):
         assigned = _ASSIGNED.fullmatch(argument)
         if before.startswith("-") and "=" not in before and says_secret(before):
@@ -114,12 +114,12 @@ def secrets_of_arguments(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _is_package(argument: str) -> bool:
-    """As in ``@scope/name@1.2``, which is on half of all command lines."""
+    """Return whether it is like ``@scope/name@1.2``, which is on half of all command lines."""
     return "://" not in argument and is_anchor(argument.lstrip("@").replace("@", "/"))
 
 
 def _with_its_scheme(value: str) -> Iterator[str]:
-    """As in ``Bearer abc``, of which ``abc`` is one, too."""
+    """Yield a value, and of one like ``Bearer abc`` also ``abc``."""
     yield value
     if (scheme := _SCHEME.fullmatch(value)) is not None:
         yield scheme[1]

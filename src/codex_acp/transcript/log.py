@@ -58,7 +58,7 @@ class Transcript:
 
     @property
     def active(self) -> bool:
-        """Whether anybody listens, for callers that would build an event for nothing."""
+        """Return whether anybody listens, for callers that would build an event for nothing."""
         return bool(self._subscribers or self._streams)
 
     def record(self, event: TranscriptEvent) -> None:
@@ -120,7 +120,7 @@ class Transcript:
         return unsubscribe
 
     def events(self, limit: int | None = None) -> EntryStream:
-        """An async iterator over all entries from now on.
+        """Return an async iterator over all entries from now on.
 
         At most ``limit`` entries wait for a slow reader (1024 if not given); then the oldest are
         dropped, and a `Dropped` with their number comes in their place. Raises MisuseError for a

@@ -54,17 +54,17 @@ _MAX_ANCHOR: Final = 100
 
 
 def is_plain(text: str) -> bool:
-    """Whether a value, or each of a list, is a word or up to three, a figure, a host or a path."""
+    """Return whether a value, or each of a list, is a few words, a figure, a host or a path."""
     return len(text) <= _MAX_VALUE and all(map(_is_plain_item, _ITEMS.split(text.strip())))
 
 
 def is_path(text: str) -> bool:
-    """Whether it is a path, or several, of which no part looks made by a machine."""
+    """Return whether it is a path, or several, of which no part looks made by a machine."""
     return _PATH.fullmatch(text) is not None and not any(map(looks_made, re.split(r"[/\\:]", text)))
 
 
 def is_anchor(text: str) -> bool:
-    """Whether it names a place of a page, as ``#fragment`` of its address: any number of words."""
+    """Return whether it names a place of a page, as ``#fragment`` does: any number of words."""
     if len(text) > _MAX_ANCHOR or _ANCHOR.fullmatch(text) is None:
         return False
     parts = re.split(r"[-_./:]+", text)
@@ -76,7 +76,7 @@ def is_anchor(text: str) -> bool:
 
 
 def looks_made(text: str) -> bool:
-    """Whether letters and digits change too often, or go on for too long, for a name."""
+    """Return whether letters and digits change too often, or go on for too long, for a name."""
     return any(
         len(_CHANGE.findall(run)) > len(run) // 5
         or (run.isdigit() and len(run) > _MAX_DIGITS)
@@ -117,7 +117,7 @@ def _are_words(text: str) -> bool:
 
 
 def _is_word(text: str) -> bool:
-    """One way of writing, and of it each two letters stand together in words."""
+    """Return whether it is written in one way, and each two letters stand together in words."""
     if not (text.islower() or text.isupper() or text.istitle()):
         return False
     return len(text) <= _SHORT or (len(text) <= _MAX_WORD and _is_likely(text.lower()))

@@ -46,7 +46,7 @@ _LONG_ANSWER: Final = 4
 
 
 def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEvent:
-    """``event`` without secrets; ``content`` keeps what was typed into forms."""
+    """Return ``event`` without secrets; ``content`` keeps what was typed into forms."""
     if isinstance(event, ElicitationAnswered):
         event = _without_answer(event, keep=content)
     elif isinstance(event, ElicitationRequested) and event.url is not None:
@@ -72,7 +72,7 @@ def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAns
 
 
 def _quotes(value: JsonValue) -> Iterator[str]:
-    """How a value, or any value inside it, may be quoted in a text."""
+    """Yield how a value, or any value inside it, may be quoted in a text."""
     if isinstance(value, dict):
         for key, one in value.items():
             yield from _quotes(key)
@@ -85,7 +85,7 @@ def _quotes(value: JsonValue) -> Iterator[str]:
 
 
 def _scrub_object(value: _T) -> _T:
-    """A copy of a dataclass with all texts scrubbed: a field has to be exempted, not remembered."""
+    """Copy a dataclass with all texts scrubbed: a field has to be exempted, not remembered."""
     make: Callable[..., _T] = type(value)
     assert is_dataclass(value)
     names = [one.name for one in fields(value)]
@@ -122,7 +122,7 @@ class Pieces:
         self._ends: LastOnes[str, str] = LastOnes(MAX_TEXTS)
 
     def without_secrets(self, method: str | None, params: JsonValue) -> JsonValue:
-        """The params of a notification, whose piece of a text has no part of a secret."""
+        """Return the params of a notification, whose piece of a text has no part of a secret."""
         if not isinstance(params, dict):
             return params
         delta = params.get("delta")
@@ -159,31 +159,23 @@ def _end(text: str, begun: int | None) -> str:
 
 MAX_BODY: Final = 256 * 1024
 """Bytes of a message that is recorded whole; of a larger one its method and size are recorded."""
-
 MAX_OPEN: Final = 10_000
 """Requests remembered until their answer; the answer to a forgotten one has no method."""
-
 MAX_TYPED: Final = 500
 """Spellings of values typed into forms, which are also removed from later messages."""
-
 MIN_TYPED: Final = 6
 """Characters of a typed value that is removed later; a shorter one would occur in any text."""
-
 NOT_RECORDED: Final = "[not recorded]"
 """Written in place of a value that is left out."""
-
 _BLANK: Final[JsonValue] = NOT_RECORDED
-
 _TYPED: Final = {
     "elicitation/create": "content",
     "mcpServer/elicitation/request": "content",
     "item/tool/requestUserInput": "answers",
 }
 """Request → the member of its answer that holds what a person typed, by field."""
-
 _SETTINGS: Final = re.compile(r"(?i)env|headers|(env_)?http_?headers|env_?vars|query_?params")
 """Members that hold settings: all values in them may be secrets."""
-
 _METHOD: Final = re.compile(rb'"method"\s*:\s*"([^"\\]{1,100})"')
 _HEAD: Final = 2048
 """Bytes at the start of a large message that are searched for its method."""

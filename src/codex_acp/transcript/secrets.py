@@ -147,8 +147,6 @@ _TOOLS: Final = (
     ),
     ("openssl", r"openssl", rf"([\s\"']-\w{{0,12}}pass(?:in|out)?{_GAP}[\"']?pass:)[^\s\"']+"),
 )
-
-
 _SHAPES: Final = (
     # The pattern is looked for where one of the words before it stands, in whatever case.
     # None: always.
@@ -209,7 +207,7 @@ def matches(text: str) -> Iterator[re.Match[str]]:
 
 
 def fragments(text: str) -> Iterator[tuple[int, int]]:
-    """Where the fragments of addresses stand, but for those that name a place of their page."""
+    """Yield where fragments of addresses stand, but for those that name a place of their page."""
     for found in _FRAGMENT.finditer(text):
         from codex_acp.transcript.plain_values import is_anchor  # few texts have one
 
@@ -260,14 +258,14 @@ _known: Final = _Known(_MAX_KNOWN)
 
 
 def remember_secrets(values: Iterable[str]) -> None:
-    """From now on `scrub` takes these out, however they look: a client gave them as secrets."""
+    """Have `scrub` take these out from now on, however they look: a client gave them as secrets."""
     for value in values:
         if len(value) >= _MIN_SECRET:
             _known.tell(spellings(value))
 
 
 def spellings(value: str) -> Iterator[str]:
-    """How a value may stand in a text: as it is, quoted, escaped, in a URL, and line by line."""
+    """Yield how a value may stand in a text: as it is, quoted, escaped, in a URL, by lines."""
     from urllib.parse import quote, quote_plus  # most programs are told none
 
     for text in (value, *(line for line in value.splitlines() if len(line) >= _MIN_LINE)):
@@ -279,22 +277,22 @@ def spellings(value: str) -> Iterator[str]:
 
 
 def scrub(text: str, limit: int = _MAX_TEXT) -> str:
-    """``text`` with every token, key and query string replaced by `REDACTED`.
+    """Return ``text`` with every token, key and query string replaced by `REDACTED`.
 
     Of one that is longer than ``limit`` the beginning, and how much was left out.
     """
     head = text if len(text) <= limit else cut(text, limit)
-    made = without(head, (*_told(head), *_looking(head)))
+    made = without(head, (*_remembered_spans(head), *_suspected_spans(head)))
     return made if head is text else f"{made} [{len(text) - len(head)} more characters]"
 
 
 def cut(text: str, limit: int) -> str:
-    """At most the first ``limit`` characters, to the end of a word.
+    """Return at most the first ``limit`` characters, to the end of a word.
 
     Half a token is not known for one, nor is half of what was told, which may have spaces.
     """
     seen = text[: limit + max(map(len, _known.ordered[:1]), default=0)]
-    spans = tuple(_told(seen))
+    spans = tuple(_remembered_spans(seen))
     end = text.rfind(" ", 0, limit)
     while begun := [start for start, stop in spans if start < end < stop]:
         end = text.rfind(" ", 0, min(begun))
@@ -302,7 +300,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def without(text: str, spans: Iterable[tuple[int, int]], begin: int = 0) -> str:
-    """``text`` from ``begin`` on, with `REDACTED` for each of ``spans``, which may overlap."""
+    """Return ``text`` from ``begin`` on, with `REDACTED` for all ``spans``; they may overlap."""
     made, at = "", begin
     for start, end in sorted(spans):
         if end > at:
@@ -312,27 +310,20 @@ def without(text: str, spans: Iterable[tuple[int, int]], begin: int = 0) -> str:
     return made + text[at:]
 
 
-def _without_told(text: str) -> str:
+def _remembered_spans(text: str) -> Iterator[tuple[int, int]]:
     for secret in _known.ordered:
-        text = text.replace(secret, REDACTED)
-    return text
+        yield from _occurrences(secret, text)
 
 
-def _told(text: str) -> Iterator[tuple[int, int]]:
-    for secret in _known.ordered:
-        yield from _places(secret, text)
-
-
-def _places(secret: str, text: str) -> Iterator[tuple[int, int]]:
+def _occurrences(secret: str, text: str) -> Iterator[tuple[int, int]]:
     at = text.find(secret)
     while at >= 0:
         yield at, at + len(secret)
         at = text.find(secret, at + 1)
 
 
-def _looking(text: str) -> Iterator[tuple[int, int]]:
+def _suspected_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans that look like a secret: rather too many than too few."""
-
     for found in matches(text):
         # What stays, the name before a value, is its groups.
         yield (found.end(found.lastindex) if found.lastindex else found.start()), found.end()
@@ -340,21 +331,21 @@ def _looking(text: str) -> Iterator[tuple[int, int]]:
 
 
 @cache
-def _begun_login() -> re.Pattern[str]:
-    """The password of a URL that has not come to its ``@``; a port has digits alone."""
+def _unfinished_login() -> re.Pattern[str]:
+    """Find the password of a URL that has not come to its ``@``; a port has digits alone."""
     return re.compile(r"(://[^\s/@?#:]*:)(?=\d*[^\s/@?#\d])[^\s/@?#]+\Z")
 
 
 def secret_spans(text: str, typed: Iterable[str] = ()) -> Iterator[tuple[int, int]]:
-    """Where in ``text`` a secret stands, or at its end begins: for one that comes in pieces.
+    """Yield where a secret stands in ``text``, or begins at its end: for one that comes in pieces.
 
     What a person has ``typed`` is one, too.
     """
-    yield from _looking(text)
-    for found in _begun_login().finditer(text):
+    yield from _suspected_spans(text)
+    for found in _unfinished_login().finditer(text):
         yield found.end(1), found.end()
     for secret in (*_known, *typed):
-        yield from _places(secret, text)
+        yield from _occurrences(secret, text)
         first = secret[:_MIN_BEGUN]
         at = text.find(first, max(0, len(text) - len(secret) + 1))
         while at >= 0 and not secret.startswith(text[at:]):
@@ -364,9 +355,11 @@ def secret_spans(text: str, typed: Iterable[str] = ()) -> Iterator[tuple[int, in
 
 
 def without_told(value: JsonValue) -> JsonValue:
-    """``value`` without what was told as a secret: the rest, such as a link, is for the person."""
+    """Return ``value`` without remembered secrets: the rest, such as a link, is for the person."""
     if isinstance(value, str):
-        return _without_told(value)
+        for secret in _known.ordered:
+            value = value.replace(secret, REDACTED)
+        return value
     if isinstance(value, list):
         return [without_told(one) for one in value]
     if isinstance(value, dict):
@@ -375,24 +368,24 @@ def without_told(value: JsonValue) -> JsonValue:
 
 
 def scrub_fields(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The fields of a form, by name, scrubbed."""
+    """Return the fields of a form, by name, scrubbed."""
     return {
         scrub(name): REDACTED
-        if re.search(_SECRET_FIELD, name) and not _counts(name, value)
+        if re.search(_SECRET_FIELD, name) and not _counts_tokens(name, value)
         else scrub_json(value)
         for name, value in content.items()
     }
 
 
-def _counts(name: str, value: JsonValue) -> bool:
-    """Whether it is the tokens of a model that are counted there, and no secret."""
+def _counts_tokens(name: str, value: JsonValue) -> bool:
+    """Return whether the tokens of a model are counted there, which is no secret."""
     if re.fullmatch(r"(?i)token_?usage", name):
         return isinstance(value, dict)
     return isinstance(value, int) and re.fullmatch(r"(?i)[a-z_]*tokens", name) is not None
 
 
 def scrub_json(value: JsonValue) -> JsonValue:
-    """``value`` with all of its texts scrubbed, and what stands under a secret's name left out."""
+    """Scrub all texts of ``value``, and leave out what stands under a secret's name."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, list):

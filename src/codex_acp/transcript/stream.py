@@ -50,7 +50,7 @@ class EntryStream:
         return f"EntryStream(waiting={len(self._waiting)}, dropped={self._dropped})"
 
     async def __aenter__(self) -> Self:
-        """The stream itself."""
+        """Return the stream itself."""
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -58,7 +58,7 @@ class EntryStream:
         await self.aclose()
 
     def __aiter__(self) -> Self:
-        """The stream itself."""
+        """Return the stream itself."""
         return self
 
     async def __anext__(self) -> Entry | Dropped:

@@ -90,7 +90,7 @@ class LineWriter:
         self._tell("nobody takes them")
 
     def wait(self, seconds: float) -> bool:
-        """Whether all that was handed over is written, or lost, by then."""
+        """Wait until all that was handed over is written, or lost; return whether it is by then."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._busy and not self._waiting, seconds)
 
@@ -109,7 +109,7 @@ class LineWriter:
         return done
 
     def _runs(self) -> bool:
-        """Whether the thread runs now; after a fork it does not, nor can one start at the end."""
+        """Start the thread if it does not run, as after a fork; at the end none can start."""
         if self._thread is not None and self._thread.is_alive():
             return True
         self._busy = False
@@ -156,7 +156,7 @@ class LineWriter:
             return waiting
 
     def _append(self, line: bytes) -> None:
-        """One system call in all but the worst case, so that lines of two processes do not mix."""
+        """Write in one system call if possible: lines of two processes do not mix then."""
         data = b"\n" + line if self._torn else line
         while data:
             try:
@@ -185,7 +185,7 @@ CLOSE_SECONDS: Final = 0.25
 
 
 def transcript_path(argument: str | None, environ: Mapping[str, str]) -> Path | None:
-    """Where to write the transcript: ``--transcript`` wins over ``CODEX_ACP_TRANSCRIPT``.
+    """Return where to write: ``--transcript`` wins over ``CODEX_ACP_TRANSCRIPT``.
 
     None if neither is set; an empty variable counts as not set.
     """
@@ -226,7 +226,7 @@ class TranscriptWriter:
         return f"TranscriptWriter({str(self._path)!r})"
 
     def __enter__(self) -> Self:
-        """The writer itself."""
+        """Return the writer itself."""
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -235,7 +235,7 @@ class TranscriptWriter:
 
     @property
     def lost(self) -> int:
-        """How many entries could not be written."""
+        """Return how many entries could not be written."""
         return self._unwritable + self._lines.lost
 
     def write(self, entry: Entry) -> None:
@@ -280,7 +280,7 @@ class TranscriptWriter:
 
 
 def _ends_inside_a_line(path: Path) -> bool:
-    """Whether an earlier process died while it wrote; the next line must not join its rest."""
+    """Return whether a process died while it wrote: the next line must not join its rest."""
     try:
         if not stat.S_ISREG(path.stat().st_mode) or path.stat().st_size == 0:
             return False
