@@ -80,7 +80,6 @@ def test_the_tour_shows_each_thing_and_leaves_nothing_behind(
             "| > to note the time\n",
             ") Allow once\n",
             f"  $ {REFUSED}\n",
-            f"! {REFUSED} (rejected)\n",
             "+# A change\n",
             "How would you like it?",
             "Editor: Zed\n",
@@ -93,6 +92,9 @@ def test_the_tour_shows_each_thing_and_leaves_nothing_behind(
         )
     ]
     assert places == sorted(places)
+    # Codex ends what was refused beside the model's next request: the next question may come first.
+    rejected = out.index(f"! {REFUSED} (rejected)\n")
+    assert out.index(f"  $ {REFUSED}\n") < rejected < out.index("What came of it:")
     assert "\x1b" not in out
     assert codex.living() == []
     assert list(temporary.iterdir()) == []
