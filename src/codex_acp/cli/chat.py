@@ -96,7 +96,7 @@ class _Chat:
         self._spec = spec
         self._screen = screen
         self._host = host
-        self._between: deque[Update] = deque(maxlen=BETWEEN)
+        self._kept_updates: deque[Update] = deque(maxlen=BETWEEN)
         self._notices: set[str] = set()
         self._asked = False
         """Whether a prompt runs, whose updates come by themselves."""
@@ -117,7 +117,7 @@ class _Chat:
                     text = await self._input.line(session)
                     self._host.take_signals()
                 if text.strip():
-                    session = await self._take(text, session)
+                    session = await self._handle_line(text, session)
                 text = None
         except Leave:
             self._screen.say(f"Go on with it: codex-acp-sdk chat {self._way_back(session)}")
@@ -125,15 +125,15 @@ class _Chat:
         finally:
             await session.aclose()
 
-    async def _take(self, text: str, session: Session) -> Session:
+    async def _handle_line(self, text: str, session: Session) -> Session:
         """Do what a line says; return the session, which may have had to be opened again."""
         try:
             if session.closed:
                 session = await self._open(session.session_id, or_new=True)
-            if await ChatCommands(self._screen, session).took(text):
-                self._show_between()
+            if await ChatCommands(self._screen, session).run_if_ours(text):
+                self._show_kept_updates()
                 return session
-            self._show_between()
+            self._show_kept_updates()
             self._asked = True
             await self._host.send(session, text)
         except TransportError as error:
@@ -179,11 +179,11 @@ class _Chat:
         if not self._asked and isinstance(
             update, AgentMessageChunkSessionUpdate | NoticeSessionUpdate
         ):
-            self._between.append(update)
+            self._kept_updates.append(update)
 
-    def _show_between(self) -> None:
-        while self._between:
-            update = self._between.popleft()
+    def _show_kept_updates(self) -> None:
+        while self._kept_updates:
+            update = self._kept_updates.popleft()
             if isinstance(update, NoticeSessionUpdate):
                 if update.title in self._notices:
                     continue  # each session of one Codex is told what is wrong with the machine
@@ -266,7 +266,7 @@ class ChatCommands:
         self._screen = screen
         self._session = session
 
-    async def took(self, text: str) -> bool:
+    async def run_if_ours(self, text: str) -> bool:
         """Run a command of ours; return whether it was one. Raises Leave, and as options do."""
         words = text.split()
         if not words[0].startswith("/"):
@@ -276,7 +276,7 @@ class ChatCommands:
         if name in theirs and name not in ALWAYS_OURS:
             return False
         if name not in OURS:
-            self._must_not_be_meant(text, name, theirs)
+            self._refuse_unknown(text, name, theirs)
             return False
         if name in ("exit", "quit"):
             raise Leave
@@ -289,7 +289,7 @@ class ChatCommands:
         return True
 
     @staticmethod
-    def _must_not_be_meant(text: str, name: str, theirs: set[str]) -> None:
+    def _refuse_unknown(text: str, name: str, theirs: set[str]) -> None:
         """Refuse a command that nobody has: it is no prompt, but a path may begin one."""
         if text.startswith("/") and theirs and _NAME.fullmatch(name):
             near = difflib.get_close_matches(name, [*OURS, *theirs], 1)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.arguments import add_trust, positive
-from codex_acp.cli.editors import EDITORS
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -205,7 +204,7 @@ def remote_token(file: str | None) -> str | None:
 
     found = take_token()
     if file is None:
-        return _told(found) if found else None
+        return _remembered(found) if found else None
     try:
         lines = Path(file).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -214,10 +213,10 @@ def remote_token(file: str | None) -> str | None:
     words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
     if not words:
         raise MisuseError(f"the token file {file!r} has no token")
-    return _told(words[0] if len(words) == 1 else words[1])
+    return _remembered(words[0] if len(words) == 1 else words[1])
 
 
-def _told(token: str) -> str:
+def _remembered(token: str) -> str:
     """Have ``token`` taken out of what the other side says of it; return it."""
     from codex_acp.transcript.secrets import remember_secrets
 
@@ -465,6 +464,8 @@ class DoctorOptions:
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
     """Add all that may follow ``doctor`` but ``--codex``."""
+    from codex_acp.cli.editors import EDITORS
+
     parser.description, parser.epilog = DOCTOR_DESCRIPTION, DOCTOR_EPILOG
     parser.add_argument(
         "--turn",

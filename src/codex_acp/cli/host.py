@@ -155,10 +155,10 @@ class Host:
             session = await self.runtime.open(
                 self._spec, cwd=self._options.cwd, session_id=session_id, or_new=or_new
             )
-        self._meet(session.agent_info)
+        self._name_agent(session.agent_info)
         return session
 
-    def _meet(self, info: Implementation | None) -> None:
+    def _name_agent(self, info: Implementation | None) -> None:
         """Name an agent that was given as a command as it names itself, not its interpreter."""
         if self._options.command is None or info is None:
             return
@@ -185,14 +185,14 @@ class Host:
             callbacks = {"on_form": self._questions.form, "on_url": self._questions.url}
         kinds: Any = self._options.allow
         return AgentRuntime(
-            permissions=self._told(allow_kinds(*kinds, otherwise=policy)), **callbacks
+            permissions=self._with_answers_shown(allow_kinds(*kinds, otherwise=policy)), **callbacks
         )
 
     def _refuse(self, permission: Permission) -> None:
         self.refused += 1
         reject_all(permission)
 
-    def _told(self, policy: PermissionPolicy) -> PermissionPolicy:
+    def _with_answers_shown(self, policy: PermissionPolicy) -> PermissionPolicy:
         """Wrap the policy so that its answers are shown where nobody was asked."""
 
         async def decide(permission: Permission) -> str | None:

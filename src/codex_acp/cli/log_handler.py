@@ -40,12 +40,12 @@ _CONTROLS: Final = {
 class _Written:
     """A record that was written, and how often it has come since."""
 
-    __slots__ = ("again", "at", "head")
+    __slots__ = ("at", "head", "repeats")
 
     def __init__(self, at: float, head: str) -> None:
         self.at = at
         self.head = head
-        self.again = 0
+        self.repeats = 0
 
 
 class _Shown:
@@ -98,37 +98,39 @@ class LogHandler(logging.Handler):
         key = hash((record.name, record.levelno, text.partition(record.name)[2]))
         known = self._written.get(key)
         if known is not None and 0 <= record.created - known.at < REPEAT_SECONDS:
-            known.again += 1
+            known.repeats += 1
             return
-        again = self._tell_again(key)
-        self._tell_older(record.created)
+        note = self._repeats_note(key)
+        self._forget_older(record.created)
         self._written[key] = _Written(record.created, text.partition("\n")[0])
-        self._lines.put(f"{text}{again}\n")
+        self._lines.put(f"{text}{note}\n")
 
     def close(self) -> None:
         """Write what waits, as far as somebody takes it now; later records are dropped."""
         for written in self._written.values():
-            self._tell(written)
+            self._log_repeats(written)
         self._written.clear()
         self._lines.close(CLOSE_SECONDS)
         super().close()
 
-    def _tell_again(self, key: int) -> str:
+    def _repeats_note(self, key: int) -> str:
         known = self._written.pop(key, None)
-        return f" [{known.again} more since the last]" if known is not None and known.again else ""
+        return (
+            f" [{known.repeats} more since the last]" if known is not None and known.repeats else ""
+        )
 
-    def _tell_older(self, now: float) -> None:
+    def _forget_older(self, now: float) -> None:
         """Forget records that have not come again for long, or are too many; log their counts."""
         while self._written:
             oldest = next(iter(self._written.values()))
             if len(self._written) < MAX_REMEMBERED and now - oldest.at < REPEAT_SECONDS:
                 return
             self._written.popitem(last=False)
-            self._tell(oldest)
+            self._log_repeats(oldest)
 
-    def _tell(self, written: _Written) -> None:
-        if written.again:
-            self._lines.put(f"{written.head} [{written.again} more of it]\n")
+    def _log_repeats(self, written: _Written) -> None:
+        if written.repeats:
+            self._lines.put(f"{written.head} [{written.repeats} more of it]\n")
 
     def _lost(self, reason: str) -> None:
         if self._path is not None:

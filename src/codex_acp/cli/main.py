@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
             return BAD_DIRECTORY
         if error.errno not in _NOT_TAKEN or error.filename is not None:
             raise
-        return _not_written(error)
+        return _report_loss(error)
 
 
 def _flushed(code: int) -> int:
@@ -75,20 +75,20 @@ def _flushed(code: int) -> int:
         _drop_output()
         return code or OUTPUT_LOST
     except OSError as error:
-        if not _told_as_lost():
-            lost = _not_written(error)  # of a command that has failed, too
+        if not _loss_was_reported():
+            lost = _report_loss(error)  # of a command that has failed, too
             return code or lost
         _drop_output()
     return code
 
 
-def _told_as_lost() -> bool:
+def _loss_was_reported() -> bool:
     """Return whether the command has said itself that its output cannot be written."""
     output = sys.modules.get("codex_acp.cli.screen")
     return output is not None and bool(output.lost)
 
 
-def _not_written(error: OSError) -> int:
+def _report_loss(error: OSError) -> int:
     """Say that the output cannot be written, as on a full disk; return the exit code."""
     print(f"codex-acp-sdk: error: the output cannot be written: {error.strerror}", file=sys.stderr)
     _drop_output()

@@ -212,7 +212,7 @@ class Questions:
         finally:
             self._one_at_a_time.release()
 
-    def _behind(self) -> Iterator[Line]:
+    def _waiting_note(self) -> Iterator[Line]:
         """Tell how many questions wait: nothing else is seen of them until this one is answered."""
         if self._waiting:
             more = "question waits" if self._waiting == 1 else "questions wait"
@@ -235,7 +235,9 @@ class Questions:
         ]
         while True:
             try:
-                seen = await self._shown(chain(lines(), self._behind()), [Line(""), *rows], prompt)
+                seen = await self._shown(
+                    chain(lines(), self._waiting_note()), [Line(""), *rows], prompt
+                )
                 if seen == "left":
                     return None
                 offered = list(range(len(choices)))

@@ -83,13 +83,13 @@ class TextOutput:
         self._lock = threading.RLock()  # the log may be written by another thread
         # What another program passes on to this terminal could stand in the same line.
         self._has_live = live and LiveLine.possible(err) and not is_pipe(out)
-        self._live = LiveLine(err, self._busy, self._put_live)
+        self._live = LiveLine(err, self._live_text, self._put_live)
         self._working = ""
         self._running: dict[str, ToolCall] = {}
         self._has_markdown = markdown and self._has_live
         self._markdown: MarkdownText | None = None
         self._cancelling = False
-        self._late: dict[str, ToolCall] = {}
+        self._ended_after_cancel: dict[str, ToolCall] = {}
         """Calls that have ended since the prompt was cancelled: Codex may say more of them."""
         self._message_id: str | None = None
         self._in_text = False
@@ -125,7 +125,7 @@ class TextOutput:
             yield
         finally:
             self._working, self._cancelling = "", False
-            late, self._late = self._late, {}
+            late, self._ended_after_cancel = self._ended_after_cancel, {}
             for call in late.values():
                 self._show_ended(call, cancelled=True)
             with self._lock:
@@ -299,13 +299,13 @@ class TextOutput:
             self._running[call_id] = call
             return
         self._running.pop(call_id, None)
-        if call_id in self._late:
-            self._late[call_id] = call
+        if call_id in self._ended_after_cancel:
+            self._ended_after_cancel[call_id] = call
         if call_id in self._ended:
             return
         self._ended.add(call_id)
         if self._cancelling:
-            self._late[call_id] = call
+            self._ended_after_cancel[call_id] = call
         else:
             self._show_ended(call)
 
@@ -326,7 +326,7 @@ class TextOutput:
         for line in outcome(call, verbose=self.verbose):
             self.line(line)
 
-    def _busy(self) -> str | None:
+    def _live_text(self) -> str | None:
         """Return the text of the live line; None while there is a question, or a line of text is
         open."""
         if (

@@ -114,7 +114,7 @@ def play_file(path: str, session: int | None = None) -> int:
         return 0
     played = play(steps)
     for difference in played.differences:
-        sys.stdout.writelines(f"{line}\n" for line in _told(difference))
+        sys.stdout.writelines(f"{line}\n" for line in _difference_lines(difference))
     found = len(played.differences)
     end = f"; of {played.missing} a part is missing" if played.missing else ""
     sys.stdout.write(
@@ -124,7 +124,7 @@ def play_file(path: str, session: int | None = None) -> int:
     return DIFFERENT if found else 0
 
 
-def _told(difference: Difference) -> list[str]:
+def _difference_lines(difference: Difference) -> list[str]:
     step = difference.step
     lines = [f"line {step.line}, session {step.session}: {step.event}"]
     lines += [f"  then:  {effect}" for effect in step.effects or ()] or ["  then:  nothing"]

@@ -276,7 +276,9 @@ class _Links:
         asked: dict[Hashable, int] = {}
         for index, event in self._events:
             self._pair(rows, asked, index, event)
-            requests = [request for request in self._behind(index, event) if request is not None]
+            requests = [
+                request for request in self._wire_requests_of(index, event) if request is not None
+            ]
             wire: list[int] = []
             for request in requests:
                 wire += [n for n in (request, self._answers.get(request)) if n is not None]
@@ -305,7 +307,7 @@ class _Links:
             if started is not None:
                 _join(rows, started, index)
 
-    def _behind(self, index: int, event: events.TranscriptEvent) -> Iterable[int | None]:
+    def _wire_requests_of(self, index: int, event: events.TranscriptEvent) -> Iterable[int | None]:
         """Yield the requests of the wire that an event comes of."""
         ref = event.ref
         if isinstance(ref, events.RequestRef):
