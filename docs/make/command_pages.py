@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from codex_acp.cli import arguments
+from codex_acp.cli.commands import COMMANDS
 
 HEAD = """\
 # The command's options
@@ -16,7 +17,8 @@ around them: environment variables, exit codes, where the Codex binary is looked
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
     """How a command is called → its parser; the agent first."""
-    made = [getattr(arguments, name)() for name in vars(arguments) if name.endswith("_parser")]
+    made = [arguments.serve_parser()]
+    made += [each.parser() for word, each in COMMANDS.items() if word not in ("serve", "help")]
     made += [below for parser in made for below in arguments.subcommands(parser).values()]
     made.sort(key=lambda parser: (" " in parser.prog, parser.prog))
     return {parser.prog: parser for parser in made}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.cli.arguments import parsed_as, run_parser, serve_parser
-from codex_acp.cli.command_arguments import RunOptions
+from codex_acp.cli.arguments import parsed_as, serve_parser
+from codex_acp.cli.command_arguments import RunOptions, run_parser
 from codex_acp.cli.host import run
 from codex_acp.cli.terminal import USAGE
 from codex_acp.errors import MisuseError

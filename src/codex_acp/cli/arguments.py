@@ -1,7 +1,7 @@
 """The arguments of ``codex-acp-sdk``: what may be written behind each command's word.
 
-`run_parser` makes the parser of what follows ``run``, and so on. Those of commands that have many
-are in `codex_acp.cli.command_arguments`. Not loaded when the agent starts without options.
+`serve_parser` makes the parser of the agent, and so on. Commands whose options are a dataclass have
+theirs in `codex_acp.cli.command_arguments`. Not loaded when the agent starts without options.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def serve_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("command", nargs="?", default="serve", help=argparse.SUPPRESS)
     parser.add_argument("--version", action="store_true", help="print all versions, and exit")
-    _add_codex(parser)
+    add_codex(parser)
     parser.add_argument(
         "-c",
         "--config",
@@ -138,32 +138,6 @@ def routes_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run_parser() -> argparse.ArgumentParser:
-    from codex_acp.cli.command_arguments import add_run_arguments
-
-    parser = parser_of("run")
-    add_run_arguments(parser)
-    _add_codex(parser)
-    return parser
-
-
-def fleet_parser() -> argparse.ArgumentParser:
-    from codex_acp.cli.command_arguments import add_fleet_arguments
-
-    parser = parser_of("fleet")
-    add_fleet_arguments(parser)
-    return parser
-
-
-def doctor_parser() -> argparse.ArgumentParser:
-    from codex_acp.cli.command_arguments import add_doctor_arguments
-
-    parser = parser_of("doctor")
-    add_doctor_arguments(parser)
-    _add_codex(parser)
-    return parser
-
-
 def transcript_parser() -> argparse.ArgumentParser:
     from codex_acp.cli.transcript_command import add_transcript_arguments
 
@@ -189,15 +163,6 @@ def play_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def chat_parser() -> argparse.ArgumentParser:
-    from codex_acp.cli.command_arguments import add_chat_arguments
-
-    parser = parser_of("chat")
-    add_chat_arguments(parser)
-    _add_codex(parser)
-    return parser
-
-
 def demo_parser() -> argparse.ArgumentParser:
     parser = parser_of(
         "demo",
@@ -217,7 +182,7 @@ def demo_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--wire", action="store_true", help="show each ACP line as it is sent and received"
     )
-    _add_codex(parser)
+    add_codex(parser)
     return parser
 
 
@@ -240,7 +205,7 @@ def version_parser() -> argparse.ArgumentParser:
         description="Print this package's version, the schemas' and the Codex binary's. Exit code "
         "1 if there is a Codex that cannot be used.",
     )
-    _add_codex(parser)
+    add_codex(parser)
     return parser
 
 
@@ -255,7 +220,8 @@ def completions_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_codex(parser: argparse.ArgumentParser) -> None:
+def add_codex(parser: argparse.ArgumentParser) -> None:
+    """Add ``--codex PATH``."""
     parser.add_argument(
         "--codex",
         metavar="PATH",

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.arguments import add_trust, positive
+from codex_acp.cli.arguments import add_codex, add_trust, parser_of, positive
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from codex_acp.runtime import AgentSpec
 
 
@@ -120,10 +122,14 @@ class RunOptions(AgentOptions):
     json: bool = False
 
 
-def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add all that may follow ``run``."""
-    parser.description, parser.epilog = RUN_DESCRIPTION, RUN_EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+def run_parser() -> argparse.ArgumentParser:
+    """Return the parser of what follows ``run``."""
+    parser = parser_of(
+        "run",
+        description=RUN_DESCRIPTION,
+        epilog=RUN_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
         "prompt", type=prompt_text, help="the text of the prompt; - reads it from standard input"
     )
@@ -134,6 +140,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object a line, and no questions"
     )
+    add_codex(parser)
+    return parser
 
 
 def prompt_text(argument: str) -> str:
@@ -255,10 +263,14 @@ class ChatOptions(AgentOptions):
     """Only list the sessions."""
 
 
-def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add all that may follow ``chat``."""
-    parser.description, parser.epilog = CHAT_DESCRIPTION, CHAT_EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+def chat_parser() -> argparse.ArgumentParser:
+    """Return the parser of what follows ``chat``."""
+    parser = parser_of(
+        "chat",
+        description=CHAT_DESCRIPTION,
+        epilog=CHAT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
         "prompt", nargs="?", type=prompt_text, help="the first prompt; more are asked for"
     )
@@ -277,6 +289,8 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--list", action="store_true", help="list the sessions of this directory, and exit"
     )
+    add_codex(parser)
+    return parser
 
 
 LEFT: Final = 3
@@ -326,9 +340,9 @@ class FleetOptions:
     resources: tuple[tuple[str, float], ...] = ()
 
 
-def add_fleet_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add all that may follow ``fleet``."""
-    parser.description = FLEET_DESCRIPTION
+def fleet_parser() -> argparse.ArgumentParser:
+    """Return the parser of what follows ``fleet``."""
+    parser = parser_of("fleet", description=FLEET_DESCRIPTION)
     commands = parser.add_subparsers(
         dest="action", required=True, metavar="run|show", help="see their own help"
     )
@@ -360,6 +374,7 @@ def add_fleet_arguments(parser: argparse.ArgumentParser) -> None:
     )
     show.add_argument("out", metavar="DIR", help="an output directory")
     show.add_argument("--json", action="store_true", help="one JSON object a line")
+    return parser
 
 
 def _add_limits(run: argparse.ArgumentParser) -> None:
@@ -462,11 +477,11 @@ class DoctorOptions:
     editor: str | None = None
 
 
-def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add all that may follow ``doctor`` but ``--codex``."""
+def doctor_parser() -> argparse.ArgumentParser:
+    """Return the parser of what follows ``doctor``."""
     from codex_acp.cli.editors import EDITORS
 
-    parser.description, parser.epilog = DOCTOR_DESCRIPTION, DOCTOR_EPILOG
+    parser = parser_of("doctor", description=DOCTOR_DESCRIPTION, epilog=DOCTOR_EPILOG)
     parser.add_argument(
         "--turn",
         action="store_true",
@@ -481,3 +496,11 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         f"--json is given: {', '.join(EDITORS)}",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, for other programs")
+    add_codex(parser)
+    return parser
+
+
+PARSERS: Final[Mapping[str, Callable[[], argparse.ArgumentParser]]] = {
+    "run": run_parser, "chat": chat_parser, "fleet": fleet_parser, "doctor": doctor_parser,
+}  # fmt: skip
+"""Command → what makes its parser."""

@@ -244,6 +244,17 @@ def help_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _parser_of_options(word: str) -> Callable[[], argparse.ArgumentParser]:
+    """Return what makes the parser of a command whose options take time to load."""
+
+    def load() -> argparse.ArgumentParser:
+        from codex_acp.cli.command_arguments import PARSERS
+
+        return PARSERS[word]()
+
+    return load
+
+
 COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command(
         "the ACP agent on standard input and output; the default",
@@ -255,11 +266,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "run": Command(
         "send one prompt to any ACP agent, from the terminal or a script",
-        "[options] PROMPT", arguments.run_parser, _run_run,
+        "[options] PROMPT", _parser_of_options("run"), _run_run,
     ),
     "chat": Command(
         "talk with any ACP agent in the terminal",
-        "[options] [PROMPT]", arguments.chat_parser, _run_chat,
+        "[options] [PROMPT]", _parser_of_options("chat"), _run_chat,
     ),
     "login": Command(
         "log in to OpenAI with Codex's own login",
@@ -267,7 +278,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "doctor": Command(
         "say what is wrong here, and what to do; settings for editors",
-        "[--turn] [--editor NAME]", arguments.doctor_parser, _run_doctor,
+        "[--turn] [--editor NAME]", _parser_of_options("doctor"), _run_doctor,
     ),
     "transcript": Command(
         "show a transcript, or make a page of it",
@@ -279,7 +290,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "fleet": Command(
         "run many tasks from a file, and keep what comes of each",
-        "run|show [options]", arguments.fleet_parser, _run_fleet,
+        "run|show [options]", _parser_of_options("fleet"), _run_fleet,
     ),
     "routes": Command(
         "print what becomes of every request that Codex can make",
