@@ -141,7 +141,7 @@ async def test_bodies_that_are_too_large_or_too_slow(
             named = {**JSON, "acp-connection-id": client.connection}
             assert (await client.bare("POST", named, large)).status_code == 413
             assert (await client.bare("POST", named, json.dumps(NOTE))).status_code == 202
-        monkeypatch.setattr("codex_acp.adapter.network.http_exchange.BODY_SECONDS", 0.2)
+        monkeypatch.setattr("codex_acp.adapter.network.http_app.BODY_SECONDS", 0.2)
         async with Raw(server.port) as slow:
             headers = {"Content_Type": "application/json", "Acp_Connection_Id": alice.connection}
             await slow.send(head("POST", server, Content_Length="1000", **headers) + "{")
@@ -177,7 +177,7 @@ async def test_bodies_of_one_owner_at_once(tmp_path: Path) -> None:
 
 
 async def test_heads_that_never_end(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codex_acp.adapter.network.pending_connections.HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr("codex_acp.adapter.network.access_control.HANDSHAKE_SECONDS", 0.3)
     monkeypatch.setattr("codex_acp.adapter.network.http_sockets.STRANGER_SECONDS", 0.3)
     for begun in (
         "GET /acp HTTP/1.1\r\nHost:",

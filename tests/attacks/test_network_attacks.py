@@ -285,7 +285,7 @@ async def test_fragments_without_end(server: Served, monkeypatch: pytest.MonkeyP
 async def test_small_frames_without_end(
     server: Served, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("codex_acp.adapter.network.websocket_frames.FRAMES_AT_ONCE", 200)
+    monkeypatch.setattr("codex_acp.adapter.network.limits.SMALL_FRAMES_AT_ONCE", 200)
     async with server.connect(BOB) as bob, server.connect(ALICE) as client:
         send: dict[str, Callable[[], Awaitable[object]]] = {
             "ping": client.socket.ping,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from codex_acp.adapter.network import listen as listen_module
+from codex_acp.adapter.network.access_control import fixed_token
 from codex_acp.adapter.network.listen import Address, NetworkOptions
-from codex_acp.adapter.network.tokens import fixed_token
 from codex_acp.cli import serve as serve_module
 from codex_acp.cli.main import main
 from codex_acp.codex import LaunchOptions

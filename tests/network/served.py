@@ -10,9 +10,9 @@ from typing import Any
 
 import anyio
 
+from codex_acp.adapter.network.access_control import TokenFile, Tokens
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.listen import Address, NetworkOptions, listen
-from codex_acp.adapter.network.tokens import TokenFile, Tokens
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.transcript.log import Transcript

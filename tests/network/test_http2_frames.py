@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.adapter.network import http2_frames as module
-from codex_acp.adapter.network.http2_frames import PREFACE, FrameMeter
+from codex_acp.adapter.network import limits as module
+from codex_acp.adapter.network.limits import PREFACE, FrameMeter
 
 
 def frame(kind: int, payload: bytes = b"") -> bytes:

@@ -10,8 +10,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from codex_acp.adapter.network.http_link import HIGH_WATER_BYTES, WAITING_BYTES, AcceptedHttpLink
-from codex_acp.adapter.network.outgoing_stream import OutgoingStream
+from codex_acp.adapter.network.http_link import (
+    HIGH_WATER_BYTES,
+    WAITING_BYTES,
+    AcceptedHttpLink,
+    OutgoingStream,
+)
 from codex_acp.errors import ConnectionClosed, TransportError
 from codex_acp.jsonrpc.message import Request, Response
 from codex_acp.transport.streamable_http import KEEP_ALIVE, as_event

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codex_acp.adapter.network.journal import Journal
+from codex_acp.adapter.network.network_session import Journal
 from codex_acp.mapping.events import (
     Notice,
     TextChunk,

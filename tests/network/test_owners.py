@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from codex_acp.adapter.network.access_control import Token, Tokens, no_token
 from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.network_session import NetworkSession
-from codex_acp.adapter.network.owners import Owners
-from codex_acp.adapter.network.registry import Registry
-from codex_acp.adapter.network.tokens import Token, Tokens, no_token
+from codex_acp.adapter.network.registry import Owners, Registry
 from codex_acp.errors import MisuseError, RpcError
 from tests.network.served import ALICE, BOB, served, several_tokens
 

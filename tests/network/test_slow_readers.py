@@ -12,11 +12,10 @@ import pytest
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.adapter.agent_v1 import AgentInV1
+from codex_acp.adapter.network.access_control import Token, no_token
 from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.limits import Limits
-from codex_acp.adapter.network.owners import Owners
-from codex_acp.adapter.network.registry import Registry
-from codex_acp.adapter.network.tokens import Token, no_token
+from codex_acp.adapter.network.registry import Owners, Registry
 from codex_acp.mapping.events import Notice, ToolCallAnnounced
 from codex_acp.transport.memory import memory_pair
 from tests.network.listening_adapter import WAIT

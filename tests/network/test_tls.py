@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from codex_acp.adapter.network.access_control import no_token
 from codex_acp.adapter.network.listen import Address, NetworkOptions
-from codex_acp.adapter.network.tokens import no_token
 from codex_acp.errors import MisuseError
 from codex_acp.runtime import AgentRuntime
 from tests.network.listening_adapter import TOKEN

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance, SupportsWrite
 
+    from codex_acp.adapter.network.access_control import Tokens
     from codex_acp.adapter.network.listen import NetworkOptions
-    from codex_acp.adapter.network.tokens import Tokens
 
     Options = TypeVar("Options", bound=DataclassInstance)
 
@@ -417,8 +417,13 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
 
 
 def _tokens(file: str | None, *, no_token: bool) -> Tokens:
-    from codex_acp.adapter.network.tokens import TOKEN_VARIABLE, TokenFile, Tokens, fixed_token
-    from codex_acp.adapter.network.tokens import no_token as nobody_needs_one
+    from codex_acp.adapter.network.access_control import (
+        TOKEN_VARIABLE,
+        TokenFile,
+        Tokens,
+        fixed_token,
+    )
+    from codex_acp.adapter.network.access_control import no_token as nobody_needs_one
     from codex_acp.cli.process import take_token
 
     token = take_token()

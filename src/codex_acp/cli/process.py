@@ -105,14 +105,14 @@ def take_variables(*names: str) -> list[str]:
 
 def hide_token() -> None:
     """Take the token of clients out of the environment, and keep it for `take_token`."""
-    from codex_acp.adapter.network.tokens import TOKEN_VARIABLE
+    from codex_acp.adapter.network.access_control import TOKEN_VARIABLE
 
     _taken[:] = take_variables(TOKEN_VARIABLE)
 
 
 def take_token() -> str | None:
     """Return the token of clients that the environment had, the first time; None without one."""
-    from codex_acp.adapter.network.tokens import TOKEN_VARIABLE
+    from codex_acp.adapter.network.access_control import TOKEN_VARIABLE
 
     if TOKEN_VARIABLE in os.environ:
         hide_token()

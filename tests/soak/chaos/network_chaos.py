@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from codex_acp.adapter.network.hub import Hub
+from codex_acp.adapter.network.access_control import Token, Tokens
+from codex_acp.adapter.network.connection import Hub
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.network_session import TAKEN_OVER
-from codex_acp.adapter.network.owners import Owners
-from codex_acp.adapter.network.tokens import Token, Tokens
+from codex_acp.adapter.network.registry import Owners
 from codex_acp.adapter.side_tasks import SideTasks
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.transcript.log import Transcript

@@ -16,9 +16,8 @@ from codex_acp.adapter.network.http_app import HttpApp
 from codex_acp.adapter.network.http_sockets import HttpSocket, HttpSockets
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.network.access_control import AccessControl
-    from codex_acp.adapter.network.hub import Hub
-    from codex_acp.adapter.network.pending_connections import PendingConnections
+    from codex_acp.adapter.network.access_control import AccessControl, PendingConnections
+    from codex_acp.adapter.network.connection import Hub
 
 logger = logging.getLogger(__name__)
 

@@ -12,12 +12,10 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.network.http2_frames import FrameMeter
-from codex_acp.adapter.network.limits import Rate
+from codex_acp.adapter.network.limits import FrameMeter, Rate
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.network.access_control import AccessControl
-    from codex_acp.adapter.network.pending_connections import PendingConnections
+    from codex_acp.adapter.network.access_control import AccessControl, PendingConnections
 
 logger = logging.getLogger(__name__)
 

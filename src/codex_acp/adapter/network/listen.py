@@ -16,9 +16,9 @@ import anyio
 
 from codex_acp._urls import bare_url
 from codex_acp.adapter.network.access_control import AccessControl
-from codex_acp.adapter.network.hub import Hub
+from codex_acp.adapter.network.connection import Hub
 from codex_acp.adapter.network.limits import Limits
-from codex_acp.adapter.network.owners import Owners
+from codex_acp.adapter.network.registry import Owners
 from codex_acp.adapter.serve import (
     ADOPT_SECONDS,
     END_SIGNALS,
@@ -34,7 +34,7 @@ from codex_acp.transport.orphans import adopt_orphans
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from codex_acp.adapter.network.tokens import Tokens
+    from codex_acp.adapter.network.access_control import Tokens
     from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.transcript.log import Transcript

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anyio import CancelScope
 
-from codex_acp.adapter.network.access_control import AccessControl, Refusal
-from codex_acp.adapter.network.pending_connections import (
+from codex_acp.adapter.network.access_control import (
     HANDSHAKE_SECONDS,
     AcceptedConnection,
+    AccessControl,
     PendingConnections,
+    Refusal,
 )
-from codex_acp.adapter.network.websocket_frames import WebSocketFrames
+from codex_acp.adapter.network.limits import WebSocketFrames
 from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket import WebSocketMessages
 
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection
     from websockets.http11 import Request, Response
 
+    from codex_acp.adapter.network.access_control import Token
+    from codex_acp.adapter.network.connection import Hub
     from codex_acp.adapter.network.http_server import HttpServer
-    from codex_acp.adapter.network.hub import Hub
-    from codex_acp.adapter.network.tokens import Token
 
 
 class AcceptedLink(WebSocketMessages):
