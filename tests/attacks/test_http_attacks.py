@@ -178,7 +178,7 @@ async def test_bodies_of_one_owner_at_once(tmp_path: Path) -> None:
 
 async def test_heads_that_never_end(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codex_acp.adapter.network.access_control.HANDSHAKE_SECONDS", 0.3)
-    monkeypatch.setattr("codex_acp.adapter.network.http_sockets.STRANGER_SECONDS", 0.3)
+    monkeypatch.setattr("codex_acp.adapter.network.http_sockets.PENDING_SECONDS", 0.3)
     for begun in (
         "GET /acp HTTP/1.1\r\nHost:",
         "G",

@@ -43,7 +43,7 @@ async def test_who_lost_a_session_often_hears_of_its_end_once(
     agent = SimpleNamespace(parts=(SimpleNamespace(open_session=lambda _: None),))
     session = NetworkSession("me", cast("Any", agent), cast("Any", one), kept=False)
     for client in (other, one) * 3:
-        session.taken_by(cast("Any", client))
+        session.detach_for(cast("Any", client))
         session.client = cast("Any", client)
     session.send("", StateChanged("idle", background=()))
     assert (len(one.heard), len(other.heard)) == (1, 1)
@@ -62,9 +62,9 @@ def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(
     announced = ToolCallAnnounced(id="call", title="Run: ls", status="in_progress")
     session.send("", announced)
     mark = session.mark()
-    session.taken_by(cast("Any", other))
-    session.show_to(cast("Any", other), mark)
+    session.detach_for(cast("Any", other))
+    session.attach(cast("Any", other), mark)
     assert other.shown == [announced]
-    session.taken_by(cast("Any", one))
-    session.show_to(cast("Any", one), None)
+    session.detach_for(cast("Any", one))
+    session.attach(cast("Any", one), None)
     assert one.shown.count(announced) == 2

@@ -54,7 +54,7 @@ class Linked:
         self.link.start(self.receiver)
 
     def read(self, session: str | None = None) -> OutgoingStream:
-        stream = self.link.open(session)
+        stream = self.link.open_stream(session)
         assert stream is not None
         return stream
 
@@ -73,7 +73,7 @@ def question(number: int, session: str) -> Json:
 async def heard(stream: OutgoingStream) -> list[Json]:
     """What is handed over next."""
     with anyio.fail_after(WAIT):
-        events = await stream.next(600)
+        events = await stream.next_bytes(600)
     assert events is not None
     lines = [line for line in events.decode().split("\n\n") if line]
     return [json.loads(line.removeprefix("data: ")) for line in lines]
@@ -86,14 +86,14 @@ async def test_what_names_a_session_goes_to_its_stream() -> None:
     assert await heard(one) == [update("one")]
     assert await heard(everything) == [{"method": "x"}, {"id": 7, "result": {}}]
     assert await heard(linked.read("two")) == [update("two")]
-    assert linked.link.is_full
+    assert linked.link.has_max_streams
 
 
 async def test_the_answer_to_a_load_comes_behind_what_the_session_is_told() -> None:
     linked = Linked()
     everything, one = linked.read(), linked.read("one")
-    await linked.link.take(Request(1, "session/load", {}), b"{}", "one")
-    await linked.link.take(Request(2, "session/prompt", {}), b"{}", "one")
+    await linked.link.post(Request(1, "session/load", {}), b"{}", "one")
+    await linked.link.post(Request(2, "session/prompt", {}), b"{}", "one")
     answers: list[Json] = [{"id": 1, "result": {}}, {"id": 2, "result": {}}]
     linked.write(update("one"), *answers)
     waiting = asyncio.ensure_future(heard(everything))
@@ -104,9 +104,9 @@ async def test_the_answer_to_a_load_comes_behind_what_the_session_is_told() -> N
     assert await waiting == [answers[0]]
 
     # Its reader goes: nobody waits for what cannot arrive.
-    await linked.link.take(Request(3, "session/load", {}), b"{}", "one")
+    await linked.link.post(Request(3, "session/load", {}), b"{}", "one")
     linked.write(update("one"), {"id": 3, "result": {}})
-    linked.link.leave("one", one)
+    linked.link.release("one", one)
     assert await heard(everything) == [{"id": 3, "result": {}}]
 
 
@@ -116,16 +116,16 @@ async def test_the_stream_of_a_session_that_is_closed_ends_and_can_be_opened_aga
     for number in range(5):  # more than it may have at once
         one = linked.read("one")
         for method, answer in (("session/close", "error"), ("session/delete", "result")):
-            await linked.link.take(Request(number, method, {}), b"{}", "one")
+            await linked.link.post(Request(number, method, {}), b"{}", "one")
             error = {"code": -1, "message": "no"}
             linked.write({"id": number, answer: error})
             assert await heard(one) == [{"id": number, answer: error}]
-        assert await one.next(600) is None
+        assert await one.next_bytes(600) is None
         linked.write(update("one"))
         again = linked.read("one")
-        linked.link.leave("one", one)
+        linked.link.release("one", one)
         assert await heard(again) == [update("one")]
-        linked.link.leave("one", again)
+        linked.link.release("one", again)
 
 
 async def test_questions_that_were_not_answered_are_asked_again() -> None:
@@ -133,8 +133,8 @@ async def test_questions_that_were_not_answered_are_asked_again() -> None:
     one = linked.read("one")
     linked.write(*(question(number, "one") for number in range(4)))
     assert len(await heard(one)) == 4
-    linked.link.leave("one", one)
-    await linked.link.take(Response(1, {}), b"{}", "one")
+    linked.link.release("one", one)
+    await linked.link.post(Response(1, {}), b"{}", "one")
     linked.write({"method": "$/cancel_request", "params": {"requestId": 2}}, question(4, "one"))
     again = await heard(linked.read("one"))
     assert [each.get("id") for each in again] == [0, 3, None, 4]
@@ -168,16 +168,16 @@ async def test_a_reader_who_does_not_keep_up_pauses_the_writer() -> None:
 async def test_a_connection_that_nobody_reads_ends() -> None:
     linked = Linked(idle_seconds=0.01)
     stream = linked.read()
-    assert await stream.next(0.05) == KEEP_ALIVE
+    assert await stream.next_bytes(0.05) == KEEP_ALIVE
     assert linked.receiver.ended == []
-    linked.link.leave(None, stream)
+    linked.link.release(None, stream)
     with anyio.fail_after(WAIT):
         while not linked.receiver.ended:  # noqa: ASYNC110 - a receiver is told, no test
             await anyio.sleep(0.01)
     assert "read no stream" in str(linked.receiver.ended[0])
-    assert linked.link.open(None) is None
+    assert linked.link.open_stream(None) is None
     with pytest.raises(ConnectionClosed):
-        await linked.link.take(Request(1, "x", None), b"{}", None)
+        await linked.link.post(Request(1, "x", None), b"{}", None)
 
 
 async def test_what_is_unsent_at_the_end_goes_first() -> None:
@@ -187,10 +187,10 @@ async def test_what_is_unsent_at_the_end_goes_first() -> None:
     linked.link.say_at_end(1001, "the server\nends")
     closing = asyncio.ensure_future(linked.link.aclose())
     await anyio.lowlevel.checkpoint()
-    assert await stream.next(600) == b'data: {"method": "x"}\n\n: the server ends\n\n'
-    assert await stream.next(600) is None
+    assert await stream.next_bytes(600) == b'data: {"method": "x"}\n\n: the server ends\n\n'
+    assert await stream.next_bytes(600) is None
     assert not closing.done()
-    linked.link.leave(None, stream)
+    linked.link.release(None, stream)
     await closing
     assert linked.receiver.ended == [None]
 

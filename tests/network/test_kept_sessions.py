@@ -165,8 +165,8 @@ async def test_a_form_waits_too_and_a_client_without_forms_declines_it(server: S
 @pytest.mark.parametrize("text", ["ask", "form"])
 async def test_the_record_names_the_question_that_was_answered(tmp_path: Path, text: str) -> None:
     transcript = Transcript()
-    noted: list[Any] = []
-    transcript.subscribe(lambda entry: noted.append(entry.event))
+    journaled_turns: list[Any] = []
+    transcript.subscribe(lambda entry: journaled_turns.append(entry.event))
     limits = Limits(keep_seconds=600)
     running = served(tmp_path, tokens=several_tokens(), limits=limits, transcript=transcript)
     async with running as server:
@@ -183,8 +183,12 @@ async def test_the_record_names_the_question_that_was_answered(tmp_path: Path, t
             else:
                 await other.reply(again, {"action": "cancel"})
             await until(server.decisions)
-        settled = [e for e in noted if isinstance(e, ApprovalDecided | ElicitationAnswered)]
-        asked = [e for e in noted if isinstance(e, ApprovalRequested | ElicitationRequested)]
+        settled = [
+            e for e in journaled_turns if isinstance(e, ApprovalDecided | ElicitationAnswered)
+        ]
+        asked = [
+            e for e in journaled_turns if isinstance(e, ApprovalRequested | ElicitationRequested)
+        ]
         assert asked[0].ref.acp_request_id == first["id"]
         assert settled[0].ref.acp_request_id == again["id"]
         assert settled[0].ref.codex_request_id == asked[0].ref.codex_request_id

@@ -30,7 +30,7 @@ TWO = Tokens(lambda: (Token("alice", b"a"), Token("bob", b"b")))
 def test_with_one_owner_all_is_theirs_and_nothing_is_written(tmp_path: Path) -> None:
     file = tmp_path / "owners"
     owners = Owners(no_token(), str(file))
-    owners.made("everybody", "one")
+    owners.record("everybody", "one")
     assert owners.owns("everybody", "another")
     assert not file.exists()
 
@@ -39,7 +39,7 @@ def test_it_is_remembered_for_the_user_alone(tmp_path: Path) -> None:
     file = tmp_path / "owners"
     owners = Owners(TWO, str(file))
     for owner, session in (("alice", "one"), ("bob", "two"), ("alice", "one")):
-        owners.made(owner, session)
+        owners.record(owner, session)
     assert file.stat().st_mode & 0o777 == 0o600
     assert len(file.read_text().splitlines()) == 2
     again = Owners(TWO, str(file))
@@ -64,11 +64,11 @@ def test_whose_a_session_is_stays_so_when_the_other_token_is_taken_away(tmp_path
     alice, bob = Token("alice", b"a"), Token("bob", b"b")
     known = [alice, bob]
     owners = Owners(Tokens(lambda: tuple(known)), str(tmp_path / "owners"))
-    owners.made("bob", "his")
+    owners.record("bob", "his")
     known.remove(bob)  # or the file is just being rewritten
     assert not owners.owns("alice", "his")
     assert not owners.owns("alice", "one of which nobody knows whose it is")
-    owners.made("alice", "hers")
+    owners.record("alice", "hers")
     assert owners.owns("alice", "hers")
     again = Owners(Tokens(lambda: (alice,)), str(tmp_path / "owners"))
     assert not again.owns("alice", "his")
@@ -82,7 +82,7 @@ def test_whose_a_session_is_does_not_depend_on_how_its_id_is_spelled(tmp_path: P
     owners = Owners(Tokens(lambda: (Token("alice", b"a"),)), str(file))
     registry = Registry(lambda _: None, owners, Limits())
     for spelled in (his, his.upper(), his.replace("-", ""), f"urn:uuid:{his}", f"{{{his}}}"):
-        assert not registry.owned("alice", spelled), spelled
+        assert not registry.owns("alice", spelled), spelled
 
 
 class _Above:
@@ -92,7 +92,7 @@ class _Above:
         self.owner = owner
         self._started = started
 
-    def has_below(self, session_id: str) -> bool:
+    def has_sub_agent(self, session_id: str) -> bool:
         return bool(session_id)
 
     def has_started(self, session_id: str) -> bool:
@@ -108,22 +108,22 @@ def _with_open(owners: Owners, *sessions: _Above) -> Registry:
 
 def test_a_stored_session_that_a_model_only_names_stays_its_owners(tmp_path: Path) -> None:
     registry = _with_open(Owners(no_token()), _Above("everybody"))
-    assert registry.owned("everybody", "stored")
+    assert registry.owns("everybody", "stored")
     file = tmp_path / "owners"
     file.write_text('{"sessionId": "stored", "owner": "bob"}\n')
     registry = _with_open(Owners(TWO, str(file)), _Above("alice"))
-    assert registry.owned("bob", "stored")
+    assert registry.owns("bob", "stored")
     for session in ("stored", "one of which nobody knows whose it is"):
-        assert not registry.owned("alice", session)
+        assert not registry.owns("alice", session)
 
 
 def test_a_sub_agent_is_below_the_session_that_started_it_whoever_names_it() -> None:
     names, started = _Above("bob"), _Above("alice", "child")
     registry = _with_open(Owners(TWO), names, started)
-    above: object = registry.above("child")
+    above: object = registry.parent_of("child")
     assert above is started
-    assert registry.owned("alice", "child")
-    assert not registry.owned("bob", "child")
+    assert registry.owns("alice", "child")
+    assert not registry.owns("bob", "child")
 
 
 class _AtRest:
@@ -149,13 +149,13 @@ class _Ending(Registry):
 async def test_only_an_owners_own_sessions_at_rest_make_room_for_one_that_has_its_share() -> None:
     bobs, alices = _AtRest("bob"), _AtRest("alice")
     registry = _Ending(Limits(sessions=4), b1=bobs, b2=bobs, a1=alices, a2=_AtRest("alice"))
-    async with registry.room("alice"):
+    async with registry.reserve("alice"):
         assert sorted(registry.sessions) == ["a2", "b1", "b2"]
     busy = _AtRest("alice", busy=True)
     shown = _AtRest("alice", shown=True)
     registry = _Ending(Limits(sessions=4), b1=bobs, a1=busy, a2=shown)
     with pytest.raises(RpcError, match="2 sessions of yours are open"):
-        async with registry.room("alice"):
+        async with registry.reserve("alice"):
             pass
     assert sorted(registry.sessions) == ["a1", "a2", "b1"]
 
@@ -163,12 +163,12 @@ async def test_only_an_owners_own_sessions_at_rest_make_room_for_one_that_has_it
 async def test_who_has_more_than_a_share_makes_room_for_who_has_less_and_nobody_else_does() -> None:
     bobs = {f"b{number}": _AtRest("bob") for number in range(3)}
     registry = _Ending(Limits(sessions=4), a1=_AtRest("alice"), **bobs)
-    async with registry.room("alice"):
+    async with registry.reserve("alice"):
         assert sorted(registry.sessions) == ["a1", "b1", "b2"]
     registry = _Ending(Limits(sessions=4), a1=_AtRest("alice"), c1=_AtRest("carol"), **bobs)
     registry.sessions.pop("b2")
     with pytest.raises(RpcError, match="4 sessions are open on this server"):
-        async with registry.room("alice"):
+        async with registry.reserve("alice"):
             pass
     assert len(registry.sessions) == 4
 
@@ -176,7 +176,7 @@ async def test_who_has_more_than_a_share_makes_room_for_who_has_less_and_nobody_
 async def test_only_an_owners_own_sessions_are_listed(tmp_path: Path) -> None:
     owners = Owners(TWO, str(tmp_path / "owners"))
     for owner, session in (("alice", "hers"), ("bob", "his")):
-        owners.made(owner, session)
+        owners.record(owner, session)
 
     async def stored(_request: object) -> dict[str, object]:
         return {"sessions": [{"sessionId": each} for each in ("hers", "his", "nobody's")]}
@@ -227,11 +227,11 @@ def test_a_line_that_a_full_disk_cut_off_takes_no_other_owners_with_it(
     file = tmp_path / "owners"
     disk, owners = _FullDisk(file, monkeypatch), Owners(TWO, str(file))
     with pytest.raises(RpcError, match="No space left on device"):
-        owners.made("alice", "cut-off")
+        owners.record("alice", "cut-off")
     assert not owners.knows("cut-off")
     disk.full = False
-    owners.made("bob", "his")
-    owners.made("alice", "hers")
+    owners.record("bob", "his")
+    owners.record("alice", "hers")
     again = Owners(TWO, str(file))
     assert [again.owns("bob", "his"), again.owns("alice", "hers")] == [True, True]
     assert not again.knows("cut-off")
@@ -240,7 +240,7 @@ def test_a_line_that_a_full_disk_cut_off_takes_no_other_owners_with_it(
 def test_a_line_that_a_crash_cut_off_takes_no_other_owners_with_it(tmp_path: Path) -> None:
     file = tmp_path / "owners"
     file.write_text('{"sessionId": "one", "owner": "alice"}\n{"sess')
-    Owners(TWO, str(file)).made("bob", "his")
+    Owners(TWO, str(file)).record("bob", "his")
     again = Owners(TWO, str(file))
     assert [again.owns("alice", "one"), again.owns("bob", "his")] == [True, True]
 

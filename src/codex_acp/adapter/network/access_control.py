@@ -1,8 +1,8 @@
-"""Check each HTTP request before anything of it is believed, and let it in or refuse it.
+"""Decide who may connect: tokens, the check of each HTTP request, and pending connections.
 
-The same for a websocket's handshake and for every request of streamable HTTP. A page in a browser
-cannot come in: it tells its origin, and one whose name was bound to this machine (DNS rebinding)
-tells that name as the host.
+`AccessControl` checks a websocket's handshake and every request of streamable HTTP alike. A page in
+a browser is refused: its request names the page's origin, and if the page has bound its name to
+this machine (DNS rebinding), the request names that name as the host.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from codex_acp.adapter.network.limits import Limits, Rate
+from codex_acp.adapter.network.limits import Limits, RateLimit
 from codex_acp.errors import MisuseError
 from codex_acp.transcript.secrets import remember_secrets
 
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_SHOWN: Final = 100
-"""Characters of what a stranger sent that are logged."""
+"""Characters of a client's address that are logged."""
 
 LOGGED_AT_ONCE: Final = 20
-"""Refusals that are logged, and then `LOGGED_PER_SECOND`: a stranger must not fill the disk."""
+"""Refusals that are logged at once, and then `LOGGED_PER_SECOND`: requests without a token must not
+fill the disk."""
 
 LOGGED_PER_SECOND: Final = 0.2
 
@@ -45,7 +46,7 @@ class Headers(Protocol):
     """The headers of a request; names are found in any case."""
 
     def get_all(self, key: str, /) -> Sequence[str]:
-        """All values of one name."""
+        """Return all values of one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Refusal:
 
     status: HTTPStatus
     reason: str
-    """For the log and for whoever sent it: it has nothing secret in it."""
+    """Logged, and sent to the client: contains nothing secret."""
 
     @property
     def headers(self) -> list[tuple[str, str]]:
@@ -89,16 +90,16 @@ class AccessControl:
         self._origins = frozenset(origins)
         self._hosts = frozenset(host.lower() for host in hosts)
         self._clock = clock
-        self._rates: dict[str, Rate] = {}
+        self._rates: dict[str, RateLimit] = {}
         self._open: Counter[str] = Counter()
         """Connections, by owner."""
-        self._log_rate = Rate(LOGGED_AT_ONCE, LOGGED_PER_SECOND, clock)
+        self._log_rate = RateLimit(LOGGED_AT_ONCE, LOGGED_PER_SECOND, clock)
         self._unlogged = 0
 
     def check(self, path: str, headers: Headers) -> Token | Refusal:
-        """The token that lets a request in, or why it is refused."""
+        """Return the token that a request has shown, or the refusal of the request."""
         host = only_value(headers, "Host")
-        if host is None or not self._may_be(host):
+        if host is None or not self._host_allowed(host):
             return Refusal(HTTPStatus.FORBIDDEN, "the host is not allowed")
         origins = headers.get_all("Origin")
         if any(origin not in self._origins for origin in origins):
@@ -112,45 +113,45 @@ class AccessControl:
         return found
 
     def allowed_origin(self, headers: Headers) -> str | None:
-        """The origin of a page that may come in, if a request is one's."""
+        """Return the origin of a page that is allowed; None if the request comes from none."""
         host, origin = only_value(headers, "Host"), only_value(headers, "Origin")
-        allowed = host is not None and self._may_be(host) and origin in self._origins
+        allowed = host is not None and self._host_allowed(host) and origin in self._origins
         return origin if allowed else None
 
     def share(self, limit: int, own: int | None = None) -> int:
-        """How much of a limit for all one owner may have: ``own`` if that was said."""
+        """Return how much of a common limit one owner may use: ``own`` if that is set."""
         return self.limits.share(limit, self._tokens.owners, own)
 
     def enter(self, owner: str) -> Refusal | None:
-        """Count one more connection of an owner, or say why there is no room for it."""
-        most, limits = self._open.total(), self.limits
+        """Count one more connection of an owner; return a refusal if there is no room for it."""
+        limits = self.limits
         share = self.share(limits.connections, limits.owner_connections)
-        if most >= limits.connections or self._open[owner] >= share:
+        if self._open.total() >= limits.connections or self._open[owner] >= share:
             return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open")
         rate = self._rates.get(owner)
         if rate is None:
-            rate = self._rates[owner] = Rate(limits.burst, limits.new_connections, self._clock)
-        if not rate.take():
+            rate = self._rates[owner] = RateLimit(limits.burst, limits.new_connections, self._clock)
+        if not rate.try_acquire():
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many connections are made")
         self._open[owner] += 1
         return None
 
-    def left(self, owner: str) -> None:
-        """A connection that has entered has ended."""
+    def leave(self, owner: str) -> None:
+        """Count a connection no longer that `enter` has counted: it has ended."""
         self._open[owner] -= 1
 
-    def log(self, refusal: Refusal, who: str) -> None:
-        """Note that somebody was refused; of very many only how many."""
-        if not self._log_rate.take():
+    def log(self, refusal: Refusal, peer: str) -> None:
+        """Log a refusal; of very many log only their number."""
+        if not self._log_rate.try_acquire():
             self._unlogged += 1
             return
         more, self._unlogged = self._unlogged, 0
         besides = f" ({more} more were not logged)" if more else ""
         logger.warning(
-            "refused %s: %d, %s%s", who[:MAX_SHOWN], refusal.status, refusal.reason, besides
+            "refused %s: %d, %s%s", peer[:MAX_SHOWN], refusal.status, refusal.reason, besides
         )
 
-    def _may_be(self, host: str) -> bool:
+    def _host_allowed(self, host: str) -> bool:
         name = _host_name(host)
         if name in self._hosts or name == "localhost":
             return True
@@ -158,17 +159,17 @@ class AccessControl:
             ipaddress.ip_address(name)
         except ValueError:
             return False
-        return True  # no name, so nobody can have bound it to this machine
+        return True  # an address, which needs no DNS: no page can have bound it to this machine
 
 
 def only_value(headers: Headers, name: str) -> str | None:
-    """The value of a header that may be there once."""
+    """Return the value of a header; None where it is missing or comes more than once."""
     values = headers.get_all(name)
     return values[0] if len(values) == 1 else None
 
 
 def _host_name(host: str) -> str:
-    """Without the port, and without the brackets of an IPv6 address."""
+    """Return a host without its port and without the brackets of an IPv6 address."""
     host = host.strip().lower()
     if host.startswith("["):
         name, _, behind = host[1:].partition("]")
@@ -177,7 +178,7 @@ def _host_name(host: str) -> str:
 
 
 TOKEN_VARIABLE: Final = "CODEX_ACP_TOKEN"
-"""A token in place of a file."""
+"""Environment variable with one token, in place of a file of tokens."""
 
 EVERYBODY: Final = "everybody"
 """The owner of all sessions where there is one token, or none."""
@@ -198,12 +199,12 @@ class Token(NamedTuple):
     """Seconds since 1970."""
 
     def valid(self, now: float) -> bool:
-        """Whether it is good at this time."""
+        """Return whether the token has not expired."""
         return self.expires is None or now < self.expires
 
 
 class Tokens:
-    """``current`` gives the tokens as they are now, None where none is needed."""
+    """The tokens of a server. ``current`` returns those listed now, None if none is needed."""
 
     def __init__(
         self, current: Callable[[], Sequence[Token] | None], clock: Callable[[], float] = time.time
@@ -213,13 +214,13 @@ class Tokens:
 
     @property
     def needed(self) -> bool:
-        """Whether a client has to show one."""
+        """Whether a client has to show a token."""
         return self._current() is not None
 
     def find(self, authorization: str | None) -> Token | str:
-        """The token of an ``Authorization`` header, or why there is none that counts.
+        """Return the token of an ``Authorization`` header, or the reason why it is refused.
 
-        Takes as long for a wrong one as for a right one: every token is compared.
+        A wrong token takes as long as a right one: every token is compared, in constant time.
         """
         tokens = self._current()
         if tokens is None:
@@ -237,7 +238,7 @@ class Tokens:
         return found if found.valid(self._clock()) else "an expired token"
 
     def still_good(self, token: Token) -> bool:
-        """Whether a token that was good is so now, of the same owner, as the tokens are now."""
+        """Return whether a token is still listed, for the same owner, and has not expired."""
         tokens = self._current()
         if tokens is None:
             return not token.digest
@@ -246,28 +247,32 @@ class Tokens:
 
     @property
     def owners(self) -> int:
-        """How many owners there are."""
+        """The number of owners; 1 without tokens."""
         return len({token.owner for token in self._current() or ()}) or 1
 
     @property
     def several_owners(self) -> bool:
-        """Whether there are sessions of one that another must not see."""
+        """Whether more than one owner uses the server."""
         return self.owners > 1
 
 
 def no_token() -> Tokens:
-    """Whoever comes is let in."""
+    """Return the `Tokens` of a server that lets everybody in."""
     return Tokens(lambda: None)
 
 
 def fixed_token(token: str) -> Tokens:
-    """One token. Raises MisuseError if it is too short."""
+    """Return the `Tokens` of a server with one token. Raises MisuseError if it is too short."""
     tokens = (Token(EVERYBODY, _digest(_long_enough(token.strip(), TOKEN_VARIABLE))),)
     return Tokens(lambda: tokens)
 
 
 class TokenFile:
-    """A file of tokens; `current` is for `Tokens`. Raises MisuseError if it cannot be used."""
+    """A file of tokens, for `Tokens`; it is read again after each change, while the server runs.
+
+    Each line is ``TOKEN``, ``NAME TOKEN`` or ``NAME TOKEN 2027-01-31T12:00:00Z``: the owner's name
+    and the time at which the token expires. Raises MisuseError if the file cannot be used.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -276,7 +281,7 @@ class TokenFile:
         self._read()
 
     def current(self) -> tuple[Token, ...]:
-        """As the file has them now; none of a file that has become useless."""
+        """Return the file's tokens as they are now; none if the file cannot be used any more."""
         try:
             self._read()
         except MisuseError:
@@ -327,7 +332,7 @@ def _time(text: str, where: str) -> float:
     try:
         when = datetime.fromisoformat(text)
     except ValueError as error:
-        # Without the text: whoever mixes up the words has the token there.
+        # Without the text: if the words were mixed up, it is the token.
         msg = f"{where}: its third word is no time like 2027-01-31T12:00:00Z"
         raise MisuseError(msg) from error
     return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
@@ -345,37 +350,37 @@ def _digest(token: str) -> bytes:
 
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""For the TLS handshake, and for the whole request of a websocket's."""
+"""Seconds for the TLS handshake and the first request of a connection."""
 
 
 class AcceptedConnection(asyncio.Protocol):
     """A new connection, until the protocol that will serve it is known.
 
-    ``take`` gets the connection and the bytes it has sent. It returns whether another protocol
-    serves the connection from now on; if not, it needs more bytes.
+    ``choose_protocol`` gets the connection and the bytes it has sent. It returns whether another
+    protocol serves the connection from now on; if not, it needs more bytes.
     """
 
     def __init__(
         self,
         pending: PendingConnections,
         tls: ssl.SSLContext | None,
-        take: Callable[[asyncio.Transport, bytes], bool],
+        choose_protocol: Callable[[asyncio.Transport, bytes], bool],
     ) -> None:
         self._pending = pending
         self._tls = tls
-        self._take = take
+        self._choose_protocol = choose_protocol
         self._sent = b""
         self._ready: asyncio.Transport | None = None
 
     def begin(self, transport: asyncio.Transport) -> None:
-        """Begin with a connection. It counts as pending also during its TLS handshake."""
+        """Start with a connection, which counts as pending also during its TLS handshake."""
         loop = asyncio.get_running_loop()
         transport.set_protocol(self)
         self._pending.add(transport)
         self._raw = transport
-        self._limit = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
+        self._deadline = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
         if self._tls is None:
-            self._is_ready(transport)
+            self._set_ready(transport)
         else:
             self._securing = loop.create_task(self._secure(self._tls))
 
@@ -383,7 +388,7 @@ class AcceptedConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         try:
             secured = await loop.start_tls(self._raw, self, tls, server_side=True)
-        except (OSError, RuntimeError) as error:  # that of TLS is an OSError
+        except (OSError, RuntimeError) as error:  # ssl.SSLError is an OSError
             logger.debug("a TLS handshake has failed: %s", error)
             self.connection_lost(None)
             self._raw.abort()
@@ -391,35 +396,35 @@ class AcceptedConnection(asyncio.Protocol):
         if secured is not None:
             self._pending.discard(self._raw)
             self._pending.add(secured)
-            self._is_ready(secured)
+            self._set_ready(secured)
 
-    def _is_ready(self, transport: asyncio.Transport) -> None:
+    def _set_ready(self, transport: asyncio.Transport) -> None:
         self._ready = transport
-        self._look()
+        self._try_protocols()
 
     def data_received(self, data: bytes) -> None:
         """Collect the first bytes of the connection."""
         self._sent += data
-        self._look()
+        self._try_protocols()
 
-    def _look(self) -> None:
-        if self._ready is not None and self._take(self._ready, self._sent):
-            self._limit.cancel()
+    def _try_protocols(self) -> None:
+        if self._ready is not None and self._choose_protocol(self._ready, self._sent):
+            self._deadline.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection that ended before it was served."""
         del exc
-        self._limit.cancel()
+        self._deadline.cancel()
         self._pending.discard(self._raw)
         if self._ready is not None:
             self._pending.discard(self._ready)
 
 
 class PendingConnections:
-    """Connections that have shown no token yet: at most ``most``, the oldest is aborted.
+    """Connections that have shown no token yet: at most ``most``; one more aborts the oldest.
 
-    So somebody who opens many silent connections loses their own ones, and a client that sends its
-    request at once comes in.
+    A client that opens many silent connections loses its own ones, and a client that sends its
+    request at once is served.
     """
 
     def __init__(self, most: int) -> None:
@@ -439,6 +444,6 @@ class PendingConnections:
         self._waiting.pop(transport, None)
 
     def abort_all(self) -> None:
-        """Abort all: the server ends."""
+        """Abort all pending connections: the server ends."""
         for transport in tuple(self._waiting):
             transport.abort()

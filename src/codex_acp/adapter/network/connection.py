@@ -1,8 +1,8 @@
-"""One client's connection: what it may ask, and of which sessions.
+"""Serve the connections of one server: `Hub` runs them, each is a `NetworkConnection`.
 
-The methods are the agent's. Here is only whose session it is: of one that the client's token does
-not own nothing can be told from one that is not there, and what changes a session is taken only
-from the connection that shows it.
+A `NetworkConnection` passes a client's requests on to the agent if its token owns the session. A
+session of another owner is answered as one that does not exist, and a request that changes a
+session is accepted only from the connection that shows it.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNREAD_SECONDS: Final = 0.2
-"""How often it is looked how much a client that lags has still to read."""
+"""Seconds between two looks at the unread updates of a client that lags."""
 
 WATCH_SECONDS: Final = 5.0
-"""How often it is looked whether the client's token is still good."""
+"""Seconds between two looks whether a client's token is still good."""
 
 
 class NetworkConnection:
@@ -71,66 +71,66 @@ class NetworkConnection:
         self._token = token
         self.agent = agent
         self.client: Client = Client(registry.spawn)
-        self.archive: OwnedArchive = OwnedArchive(agent, registry, self._must_own, self._endable)
-        self._put_out: Callable[[str], None] = lambda _: None
+        self.archive: OwnedArchive = OwnedArchive(self)
+        self._disconnect: Callable[[str], None] = lambda _: None
         self._introduced = False
         self._opening: set[str] = set()
-        """Sessions that are being opened for it and were not open anywhere."""
-        self._stall: asyncio.TimerHandle | None = None
+        """Sessions that are being opened here and were not open before."""
+        self._stall_timer: asyncio.TimerHandle | None = None
 
-    def join(self, side: EitherAgentSide, put_out: Callable[[str], None]) -> None:
-        """This is the connection; ``put_out`` ends it with a reason."""
+    def join(self, side: EitherAgentSide, disconnect: Callable[[str], None]) -> None:
+        """Set the connection's own side; ``disconnect`` ends the connection with a reason."""
         self.client.join(side)
-        self._put_out = put_out
+        self._disconnect = disconnect
 
     async def watch(self, tokens: Tokens) -> None:
-        """Put the client out if it never initializes, or its token is no longer good."""
+        """Disconnect a client that never initializes, or whose token is no longer good."""
         await asyncio.sleep(self._registry.limits.initialize_seconds)
         if not self._introduced:
-            self._put_out("it has not sent initialize")
+            self._disconnect("it has not sent initialize")
             return
-        while tokens.still_good(self._token):  # noqa: ASYNC110 - a file says nothing by itself
+        while tokens.still_good(self._token):  # noqa: ASYNC110 - a file tells no event
             await asyncio.sleep(WATCH_SECONDS)
-        self._put_out("its token is no longer good")
+        self._disconnect("its token is no longer good")
 
     @property
     def spawn(self) -> Spawn:
         """Starts a task that may outlive the connection."""
         return self._registry.spawn
 
-    # What it may ask, see `AgentMethods`. The login of a server is the business of whoever runs it.
+    # `AgentMethods`; without a login, which is the business of the person who runs the server
 
     def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
-        """Take in the client's ``initialize``, and offer no login: the network has none."""
+        """Handle the client's ``initialize``; offer no login."""
         self.agent.introduce(params, version, self.client)
         self._introduced = True
-        self.client.outflow.when_full(self._full)
+        self.client.outflow.when_full(self._outflow_full)
         return LoginWays(offered=False)
 
     @property
     def about(self) -> Json:
-        """For how long a session is kept that nobody shows."""
+        """Return for how long a session is kept that no connection shows."""
         return {"keepSeconds": self._registry.limits.keep_seconds}
 
     async def new_session(self, request: NewSession) -> Json:
         """Open a new session for this connection's owner."""
-        async with self._registry.room(self._token.owner):
-            session = self._new()
+        async with self._registry.reserve(self._token.owner):
+            session = self._new_session()
             response = await self.agent.new_session(request, session)
-            await self._made(str(response["sessionId"]), session)
+            await self._register_new(str(response["sessionId"]), session)
         return response
 
     async def fork_session(self, request: ForkSession) -> Json:
         """Fork a session of this connection's owner."""
-        self._must_own(request.session_id)
-        async with self._registry.room(self._token.owner):
-            session = self._new()
+        self.must_own(request.session_id)
+        async with self._registry.reserve(self._token.owner):
+            session = self._new_session()
             response = await self.agent.fork_session(request, session)
-            await self._made(str(response["sessionId"]), session)
+            await self._register_new(str(response["sessionId"]), session)
         return response
 
     async def load_session(self, request: ResumeSession) -> Json:
-        """Load a session; a connection that shows it so far loses it."""
+        """Load a session; the connection that shows it until now loses it."""
         return await self._reopen(
             request.session_id,
             lambda session: session.agent.load_session(request, session),
@@ -138,7 +138,7 @@ class NetworkConnection:
         )
 
     async def resume_session(self, request: ResumeSession) -> Json:
-        """Resume a session; a connection that shows it so far loses it."""
+        """Resume a session; the connection that shows it until now loses it."""
         return await self._reopen(
             request.session_id,
             lambda session: session.agent.resume_session(request, session),
@@ -148,55 +148,68 @@ class NetworkConnection:
     async def list_sessions(self, request: ListSessions) -> Json:
         """List the sessions of this connection's owner."""
         response = await self.agent.list_sessions(request)
-        owner, owned = self._token.owner, self._registry.owned
+        owner, owned = self._token.owner, self._registry.owns
         found = list_at(response, "sessions")
         mine = [each for each in found if owned(owner, text_at(each, "sessionId") or "")]
         return {**response, "sessions": mine}
 
     async def close_session(self, session_id: str) -> None:
-        """Close a session that this connection shows, or is about to."""
+        """Close a session that this connection shows, or is opening."""
         if session_id in self._opening and session_id not in self._registry.sessions:
             await self.agent.close_session(session_id)
             return
-        session = self.shown(session_id)
-        async with self._registry.alone(session_id):
+        session = self.shown_session(session_id)
+        async with self._registry.exclusive(session_id):
             try:
                 await session.agent.close_session(session_id)
             finally:
-                self._registry.closed_by_agent(session_id, session)
+                self._registry.remove_if_closed(session_id, session)
 
     async def delete_session(self, session_id: str) -> None:
         """Delete a session, unless another connection shows it."""
+        await self.end_session(session_id, lambda agent, known_id: agent.delete_session(known_id))
+
+    async def end_session(
+        self, session_id: str, end: Callable[[CodexAgent, str], Awaitable[None]]
+    ) -> None:
+        """Delete or archive a session of this connection's owner by ``end``.
+
+        Raises RpcError for a session that another connection shows.
+        """
         session_id = canonical_id(session_id)
-        self._must_own(session_id)
-        async with self._registry.alone(session_id):
-            session = self._endable(session_id)
+        self.must_own(session_id)
+        async with self._registry.exclusive(session_id):
+            session = self._registry.sessions.get(session_id)
             if session is None:
-                await self.agent.delete_session(session_id)
+                await end(self.agent, session_id)
                 return
+            if session.client not in (None, self.client):
+                raise _shown_elsewhere(session_id)
             try:
-                await session.agent.delete_session(session_id)
+                await end(session.agent, session_id)
             finally:
-                self._registry.closed_by_agent(session_id, session)
+                self._registry.remove_if_closed(session_id, session)
 
     async def set_title(self, session_id: str, title: str) -> Json:
         """Name a session of this connection's owner."""
-        self._must_own(session_id)
+        self.must_own(session_id)
         return await self.agent.set_title(session_id, title)
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
         """Set the mode of a session that this connection shows."""
-        await self.shown(session_id).agent.set_mode(session_id, mode_id)
+        await self.shown_session(session_id).agent.set_mode(session_id, mode_id)
 
     async def set_config_option(
         self, session_id: str, config_id: str, value: str | bool
     ) -> list[Option]:
         """Set an option of a session that this connection shows."""
-        return await self.shown(session_id).agent.set_config_option(session_id, config_id, value)
+        return await self.shown_session(session_id).agent.set_config_option(
+            session_id, config_id, value
+        )
 
     async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptResult:
         """Run a prompt in a session that this connection shows."""
-        session = self.shown(session_id)
+        session = self.shown_session(session_id)
         return await session.prompt(
             self.client, lambda: session.agent.run_prompt(session_id, blocks)
         )
@@ -204,24 +217,24 @@ class NetworkConnection:
     def cancel(self, session_id: str) -> None:
         """Cancel what runs in a session; ignored unless this connection shows it."""
         sessions = self._registry.sessions
-        session = sessions.get(session_id) or self._registry.above(session_id)
+        session = sessions.get(session_id) or self._registry.parent_of(session_id)
         if session is None or session.client is not self.client:
             logger.warning("session/cancel names a session that its connection does not show")
         else:
             session.agent.cancel(session_id)
 
-    # Whose it is.
+    # Ownership, and the sessions that this connection shows
 
-    def _new(self) -> NetworkSession:
+    def _new_session(self) -> NetworkSession:
         kept = self._registry.limits.keep_seconds > 0
         return NetworkSession(self._token.owner, self.agent, self.client, kept=kept)
 
-    async def _made(self, session_id: str, session: NetworkSession) -> None:
-        """Open a session that Codex has just made; one whose owner is not written is deleted."""
+    async def _register_new(self, session_id: str, session: NetworkSession) -> None:
+        """Register a new session of Codex; delete it if its owner cannot be recorded."""
         try:
             self._open(session_id, session)
         except RpcError:
-            session.left(self.client)  # which is told nothing of it
+            session.detach(self.client)  # the client is not told of the session
             try:
                 await finish(asyncio.create_task(self.agent.delete_session(session_id)))
             except CodexAcpError as error:
@@ -230,8 +243,8 @@ class NetworkConnection:
 
     def _open(self, session_id: str, session: NetworkSession) -> None:
         self._registry.open(session_id, session)
-        if self.client.gone:  # while the session was made
-            self._registry.left(self.client)
+        if self.client.gone:  # the client left while the session was opened
+            self._registry.client_left(self.client)
 
     async def _reopen(
         self,
@@ -240,26 +253,26 @@ class NetworkConnection:
         *,
         whole: bool,
     ) -> Json:
-        """Open a session, or have one shown here that is open; that may run on another connection.
+        """Open a stored session, or show an open one here, perhaps taken from another connection.
 
-        Gives the answer of ``reopen``, or what is answered for one that runs.
+        Return the answer of ``reopen``, or of `_show` for a session that is busy.
         """
-        self._must_own(session_id)
-        async with self._registry.alone(session_id):
-            self._must_own(session_id)
-            self._registry.owners.made(self._token.owner, session_id)  # before anything is opened
+        self.must_own(session_id)
+        async with self._registry.exclusive(session_id):
+            self.must_own(session_id)
+            self._registry.owners.record(self._token.owner, session_id)  # before anything is opened
             earlier = self._registry.sessions.get(session_id)
             if earlier is None:
                 self._opening.add(session_id)
                 try:
-                    async with self._registry.room(self._token.owner):
-                        session = self._new()
+                    async with self._registry.reserve(self._token.owner):
+                        session = self._new_session()
                         answer = await reopen(session)
                         self._open(session_id, session)
                 finally:
                     self._opening.discard(session_id)
                 return answer
-            before = earlier.taken_by(self.client)
+            before = earlier.detach_for(self.client)
             try:
                 if earlier.busy:
                     return await self._show(earlier, whole=whole)
@@ -268,22 +281,22 @@ class NetworkConnection:
                 for event in kept:
                     earlier.send(session_id, event)
             except BaseException:
-                self._given_back(earlier, before)
+                self._return_to(earlier, before)
                 raise
             self._open(session_id, earlier)
             return answer
 
-    def _given_back(self, session: NetworkSession, before: Client | None) -> None:
-        """It could not be opened here: whoever showed it before, does so again."""
-        session.left(self.client)
+    def _return_to(self, session: NetworkSession, before: Client | None) -> None:
+        """Show a session that cannot be opened here on its connection of ``before`` again."""
+        session.detach(self.client)
         if before is None or before.gone:
-            self._registry.unshown(session)
+            self._registry.schedule_end(session)
         else:
-            session.show_to(before, None)
-            session.ask_again()
+            session.attach(before, None)
+            session.resume_questions()
 
     async def _show(self, session: NetworkSession, *, whole: bool) -> dict[str, JsonValue]:
-        """Show what goes on: the history first if it is to be shown whole, its questions last."""
+        """Show a busy session: its history first if ``whole``, its questions last."""
         session_id = session.session_id
         sessions, config = session.agent.parts
         opened = sessions.open_session(session_id)
@@ -291,32 +304,29 @@ class NetworkConnection:
         if whole and opened is not None:
             mark = session.mark()
             history = Replay(self.client, session_id, None)
-            await history.run(opened.codex, None, kept=lambda turn: turn in session.noted)
+            await history.run(opened.codex, None, kept=lambda turn: turn in session.journaled_turns)
             history.end(None)
-        session.show_to(self.client, mark)
+        session.attach(self.client, mark)
         self._open(session_id, session)
-        asyncio.get_running_loop().call_soon(session.ask_again)  # behind the answer to this
+        asyncio.get_running_loop().call_soon(
+            session.resume_questions
+        )  # behind the answer to this request
         meta: dict[str, JsonValue] = {"running": True, "questions": session.questions}
         return {**config.answer(session_id), "_meta": {META_KEY: meta}}
 
-    def _must_own(self, session_id: str, *, below: bool = False) -> None:
-        """Raise RpcError -32002 unless the session belongs to this connection's owner. Only the
-        agent above a sub-agent's session knows that it is one."""
-        if not self._registry.owned(self._token.owner, session_id):
+    def must_own(self, session_id: str, *, below: bool = False) -> None:
+        """Raise RpcError -32002 unless the session belongs to this connection's owner.
+
+        ``below`` allows the session of a sub-agent, too.
+        """
+        if not self._registry.owns(self._token.owner, session_id):
             raise unknown_session(session_id)
         agent = self._registry.agent_of(session_id)
         if agent is not None and not below:
             agent.parts[0].not_below(session_id)
 
-    def _endable(self, session_id: str) -> NetworkSession | None:
-        """A session if it is open. Raises RpcError for one that another connection shows."""
-        session = self._registry.sessions.get(session_id)
-        if session is not None and session.client not in (None, self.client):
-            raise _shown_elsewhere(session_id)
-        return session
-
-    def shown(self, session_id: str) -> NetworkSession:
-        """A session that this connection shows. Raises RpcError for all others."""
+    def shown_session(self, session_id: str) -> NetworkSession:
+        """Return a session that this connection shows. Raises RpcError for all others."""
         session = self._registry.sessions.get(session_id)
         if session is None or session.owner != self._token.owner:
             raise unknown_session(session_id)
@@ -325,28 +335,32 @@ class NetworkConnection:
         return session
 
     def agent_of(self, session_id: str) -> CodexAgent:
-        """The agent that such a session is on. Raises as `shown`."""
-        return self.shown(session_id).agent
+        """Return the agent of a session that this connection shows. Raises RpcError for others."""
+        return self.shown_session(session_id).agent
 
-    # A client that does not read.
+    def agent_for(self, session_id: str) -> CodexAgent:
+        """Return the agent on which any connection has a session open, else this connection's."""
+        return self._registry.agent_of(session_id) or self.agent
 
-    def _full(self, full: bool) -> None:
-        """More waits for it than should; Codex goes on, since others use it as well."""
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
+    # A client that lags
+
+    def _outflow_full(self, full: bool) -> None:
+        """Watch a client whose queue of updates is full; Codex goes on, which others use, too."""
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
         if full:
             self._look_at_unread(asyncio.get_running_loop().time())
 
     def _look_at_unread(self, since: float) -> None:
         limits, loop = self._registry.limits, asyncio.get_running_loop()
         if self.client.outflow.unread > limits.unread_text:
-            self._put_out(f"it has left {limits.unread_text} characters of updates unread")
+            self._disconnect(f"it has left {limits.unread_text} characters of updates unread")
         elif loop.time() - since >= limits.stall_seconds:
-            self._put_out(f"it has left updates unread for {limits.stall_seconds:g} s")
+            self._disconnect(f"it has left updates unread for {limits.stall_seconds:g} s")
         else:
             wait = min(UNREAD_SECONDS, limits.stall_seconds)
-            self._stall = loop.call_later(wait, self._look_at_unread, since)
+            self._stall_timer = loop.call_later(wait, self._look_at_unread, since)
 
 
 def _shown_elsewhere(session_id: str) -> RpcError:
@@ -355,74 +369,47 @@ def _shown_elsewhere(session_id: str) -> RpcError:
     return RpcError(INVALID_REQUEST, message, {"sessionId": session_id})
 
 
-class MustOwn(Protocol):
-    """Raises RpcError for a session that is not the client's; ``below``: a sub-agent's may be."""
-
-    def __call__(self, session_id: str, *, below: bool = False) -> None: ...
-
-
 class OwnedArchive:
-    """Archive sessions for one owner, as `SessionArchive` does for all. ``endable`` gives a session
-    that is open, and raises RpcError for one that another connection shows.
-    """
+    """Archives sessions of one connection's owner, as `SessionArchive` does for all."""
 
-    def __init__(
-        self,
-        agent: CodexAgent,
-        registry: Registry,
-        must_own: MustOwn,
-        endable: Callable[[str], NetworkSession | None],
-    ) -> None:
-        self._agent = agent
-        self._registry = registry
-        self._must_own = must_own
-        self._endable = endable
+    def __init__(self, connection: NetworkConnection) -> None:
+        self._connection = connection
 
     async def archive(self, session_id: str) -> None:
-        """Move a session of this owner to the archive."""
-        session_id = canonical_id(session_id)
-        self._must_own(session_id)
-        async with self._registry.alone(session_id):
-            session = self._endable(session_id)
-            if session is None:
-                await self._agent.archive.archive(session_id)
-                return
-            try:
-                await session.agent.archive.archive(session_id)
-            finally:
-                self._registry.closed_by_agent(session_id, session)
+        """Move a session to the archive, unless another connection shows it."""
+        await self._connection.end_session(
+            session_id, lambda agent, known_id: agent.archive.archive(known_id)
+        )
 
     async def unarchive(self, session_id: str) -> None:
-        """Bring a session of this owner back from the archive."""
-        self._must_own(session_id)
-        await self._of(session_id).archive.unarchive(session_id)
+        """Bring a session back from the archive."""
+        self._connection.must_own(session_id)
+        await self._connection.agent_for(session_id).archive.unarchive(session_id)
 
     async def status(self, session_id: str) -> StateChanged | None:
         """Return the state of a session that any connection has open; None if it is only stored."""
-        self._must_own(session_id, below=True)
-        return await self._of(session_id).archive.status(session_id)
-
-    def _of(self, session_id: str) -> CodexAgent:
-        """The agent that has a session, which may be another connection's."""
-        return self._registry.agent_of(session_id) or self._agent
+        self._connection.must_own(session_id, below=True)
+        return await self._connection.agent_for(session_id).archive.status(session_id)
 
 
 POLICY_VIOLATION: Final = 1008
-"""The close code for a client that is put out (RFC 6455, section 7.4.1)."""
+"""Close code for a client that the server disconnects (RFC 6455, section 7.4.1)."""
 
 GOING_AWAY: Final = 1001
-"""The close code of a server that ends."""
+"""Close code of a server that ends."""
 
 
 class NetworkLink(Protocol):
-    """A link that can also tell its peer why it closes."""
+    """A link that can tell its peer why it closes."""
 
     def say_at_end(self, code: int, reason: str) -> None:
-        """When this side closes the link, say why."""
+        """Set the code and the reason that are sent when this side closes the link."""
 
 
 class Hub:
-    """``new_server`` makes an app-server, which starts when it is needed; ``shared``: one for all
+    """The connections of one server, their Codex, and the registry of open sessions.
+
+    ``new_server`` makes an app-server, which starts when it is needed; ``shared``: one for all
     connections. ``spawn`` runs tasks that outlive connections; ``versions`` of ACP are offered.
     """
 
@@ -449,7 +436,7 @@ class Hub:
         self._when_loaded = when_loaded
         self.registry: Registry = Registry(guarded(spawn), owners, limits)
         self.connections: dict[str, NetworkConnection] = {}
-        """By id, those that are served now."""
+        """The connections that are served now, by id."""
         self._sides: set[EitherAgentSide] = set()
         self._servers: dict[CodexAgent, AppServer] = {}
         self._common: CodexAgent | None = None
@@ -457,7 +444,7 @@ class Hub:
     async def serve(
         self, link: Link, network_link: NetworkLink, token: Token, connection_id: str
     ) -> None:
-        """Serve one client until it disconnects, or has to be put out."""
+        """Serve one client until it disconnects or is disconnected."""
         name = f"client {connection_id[:8]}"
         connection = acp_connection(
             link,
@@ -473,12 +460,12 @@ class Hub:
             (lambda: _in_v2(ours)) if 2 in self._versions else None,
         )
 
-        def put_out(why: str) -> None:
+        def disconnect(why: str) -> None:
             logger.warning("%s is put out: %s", name, why)
             network_link.say_at_end(POLICY_VIOLATION, why)
             self.registry.spawn(side.aclose)
 
-        ours.join(side, put_out)
+        ours.join(side, disconnect)
         self.connections[connection_id] = ours
         self._sides.add(side)
         watch = asyncio.ensure_future(ours.watch(self._tokens))
@@ -491,12 +478,12 @@ class Hub:
             watch.cancel()
             del self.connections[connection_id]
             self._sides.discard(side)
-            self.registry.left(ours.client)
+            self.registry.client_left(ours.client)
             if not self._shared:
                 self.registry.spawn(lambda: self._end_unused(agent))
 
     def agent(self) -> CodexAgent:
-        """The agent for one more connection."""
+        """Return the agent for one more connection."""
         if not self._shared:
             return self._new_agent()
         if self._common is None:
@@ -511,20 +498,20 @@ class Hub:
         return agent
 
     async def _end_unused(self, agent: CodexAgent) -> None:
-        """End a Codex that was one connection's, when no session is left on it."""
-        await self.registry.unused(agent)
+        """End the Codex of one connection once no session is left on it."""
+        await self.registry.wait_until_unused(agent)
         server = self._servers.pop(agent, None)
         if server is not None:
             agent.leave()
             await server.aclose()
 
     async def end_connections(self) -> None:
-        """Cancel what runs, and close each connection behind its prompts' answers; bounded."""
+        """Cancel all prompts, and close each connection behind its prompts' answers; bounded."""
         await asyncio.gather(*(agent.end_prompts() for agent in self._servers))
         await asyncio.gather(*(side.close_behind(PROMPT, ANSWER_SECONDS) for side in self._sides))
 
     async def aclose(self) -> None:
-        """End every Codex and all of their children; bounded."""
+        """End every Codex with its children; bounded."""
         servers, self._servers = self._servers, {}
         for agent in servers:
             agent.leave()
@@ -532,14 +519,14 @@ class Hub:
 
 
 def _in_v1(connection: NetworkConnection) -> Handlers:
-    """Loaded with the first client that speaks v1."""
+    """Return the handlers for ACP v1; load them with the first client that speaks it."""
     from codex_acp.adapter.agent_v1 import AgentInV1
 
     return AgentInV1(connection).handlers(extensions_of(connection.agent_of, 1))
 
 
 def _in_v2(connection: NetworkConnection) -> AgentHandlers:
-    """Loaded with the first client that speaks v2."""
+    """Return the handlers for ACP v2; load them with the first client that speaks it."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
     agent = AgentInV2(connection, connection.agent_of)

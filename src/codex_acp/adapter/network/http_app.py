@@ -1,7 +1,7 @@
-"""Streamable HTTP: what each request is answered, and the connections that it speaks of.
+"""Answer the requests of streamable HTTP, as an ASGI application.
 
-An ASGI application. `AccessControl` lets a request in, as it does a websocket. A connection belongs
-to one owner; for all others it does not exist.
+`AccessControl` checks each request as it checks a websocket's handshake. An ACP connection belongs
+to one owner; a request of another owner is answered as if the connection did not exist.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INITIALIZE_BYTES: Final = 1024 * 1024
-"""Bytes of the ``initialize`` message, which lists what a client can do."""
+"""Bytes of the ``initialize`` message, which lists the client's capabilities."""
 
 MAX_SESSION_ID: Final = 256
-"""Characters."""
+"""Characters of a session's id in a header."""
 
 _STREAM_HEADERS: Final = (
     ("content-type", EVENT_STREAM),
@@ -65,7 +65,7 @@ _STREAM_HEADERS: Final = (
 
 
 class _Connection(NamedTuple):
-    """One that was initialized."""
+    """An ACP connection that was initialized, and the owner of its token."""
 
     link: AcceptedHttpLink
     owner: str
@@ -78,8 +78,8 @@ class HttpApp:
         self._hub = hub
         self._access = access
         self._connections: dict[str, _Connection] = {}
-        self._coming: Counter[str] = Counter()
-        """Bytes of bodies that are being received, by owner."""
+        self._receiving: Counter[str] = Counter()
+        """Bytes of bodies that are being received now, by owner."""
 
     async def __call__(
         self,
@@ -90,11 +90,11 @@ class HttpApp:
         """Answer one request, as ASGI asks for it."""
         if scope["type"] == "http":
             exchange = Exchange(scope, receive, send)
-            if exchange.socket.may_ask():
+            if exchange.socket.accepts_request():
                 await self._serve(exchange)
         elif scope["http_version"].startswith("1"):
-            # A websocket that is not the first of its connection: a proxy tries it on another.
-            scope["state"]["socket"].cut()
+            # A websocket, but not the first request of its connection: a proxy tries another one.
+            scope["state"]["socket"].abort()
         else:
             await send({"type": "websocket.close"})
 
@@ -115,10 +115,10 @@ class HttpApp:
             if isinstance(found, Refusal):
                 raise RequestRefused(found)
             if exchange.get_all("content-length") and exchange.get_all("transfer-encoding"):
-                # Who is in front may have read another request in it.
+                # A proxy in front may have read another request in it (request smuggling).
                 exchange.more_headers = [*exchange.more_headers, ("connection", "close")]
                 _refuse(HTTPStatus.BAD_REQUEST, "the body has two lengths")
-            if not exchange.socket.let_in(found.owner):
+            if not exchange.socket.authorize(found.owner):
                 _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many TCP connections are open")
             if exchange.method == "POST":
                 await self._post(exchange, found)
@@ -135,12 +135,12 @@ class HttpApp:
             logger.debug("a client was gone before it had sent its request")
 
     async def _refused(self, exchange: Exchange, refusal: Refusal) -> None:
-        self._access.log(refusal, exchange.socket.who)
+        self._access.log(refusal, exchange.socket.peer)
         too_large = refusal.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         await exchange.discard(*([self._access.limits.message_bytes] if too_large else []))
         headers = [*refusal.headers, ("content-type", "text/plain; charset=utf-8")]
         await exchange.answer(refusal.status, f"{refusal.reason}\n".encode(), headers)
-        exchange.socket.refused()
+        exchange.socket.count_refusal()
 
     # POST
 
@@ -156,32 +156,32 @@ class HttpApp:
         if connection is not None:
             if is_first:
                 _refuse(HTTPStatus.BAD_REQUEST, f"{INITIALIZE} makes a connection of its own")
-            await self._forward(exchange, connection, message, body)
+            await self._pass_on(exchange, connection, message, body)
         elif isinstance(message, Request) and is_first:
             await self._initialize(exchange, token, message, body)
         else:
             _refuse(HTTPStatus.BAD_REQUEST, f"{CONNECTION_ID} is missing")
 
     async def _body(self, exchange: Exchange, token: Token, most: int | None) -> bytes:
-        """The message that is posted; all that one owner sends at once is bounded, too."""
+        """Read the posted message; its size is bounded, and that of all bodies of one owner."""
         limit = min(self._access.limits.message_bytes, most or self._access.limits.message_bytes)
-        coming = 0
+        received = 0
 
-        def take(count: int) -> Refusal | None:
-            nonlocal coming
-            coming += count
-            self._coming[token.owner] += count
-            if coming > limit:
+        def count_bytes(count: int) -> Refusal | None:
+            nonlocal received
+            received += count
+            self._receiving[token.owner] += count
+            if received > limit:
                 reason = f"a message has at most {limit} bytes"
                 return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-            if self._coming[token.owner] > 2 * self._access.limits.message_bytes:
+            if self._receiving[token.owner] > 2 * self._access.limits.message_bytes:
                 return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too much is sent at once")
             return None
 
         try:
-            return await exchange.body(take)
+            return await exchange.body(count_bytes)
         finally:
-            self._coming[token.owner] -= coming
+            self._receiving[token.owner] -= received
 
     async def _initialize(
         self, exchange: Exchange, token: Token, request: Request, body: bytes
@@ -194,10 +194,10 @@ class HttpApp:
         name = f"client {connection_id[:8]}"
         link = AcceptedHttpLink(name, idle_seconds=limits.idle_seconds, streams=limits.streams)
         self._connections[connection_id] = _Connection(link, token.owner)
-        logger.info("%s has come from %s, HTTP/%s", name, exchange.socket.who, exchange.version)
+        logger.info("%s has come from %s, HTTP/%s", name, exchange.socket.peer, exchange.version)
         self._hub.registry.spawn(partial(self._run, connection_id, link, token))
         try:
-            answer = await link.first(request, body, limits.initialize_seconds)
+            answer = await link.initialize(request, body, limits.initialize_seconds)
         except TransportError as error:
             link.end(None)
             raise RequestRefused(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error))) from error
@@ -217,9 +217,9 @@ class HttpApp:
         finally:
             link.end(None)
             del self._connections[connection_id]
-            self._access.left(token.owner)
+            self._access.leave(token.owner)
 
-    async def _forward(
+    async def _pass_on(
         self, exchange: Exchange, connection: _Connection, message: Message | Malformed, body: bytes
     ) -> None:
         session = self._session(exchange)
@@ -233,14 +233,14 @@ class HttpApp:
                 elif named is not None and session != canonical_id(named):
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not the message's sessionId")
             case Response() | ErrorResponse():
-                if session not in (None, connection.link.asked_of(message) or session):
+                if session not in (None, connection.link.session_of_question(message) or session):
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not that of the question")
             case Malformed():
                 session = None
-        if session is not None and not self._hub.registry.owned(connection.owner, session):
-            session = None  # nobody can read its stream: the answer is the connection's
+        if session is not None and not self._hub.registry.owns(connection.owner, session):
+            session = None  # no client can read its stream: the answer goes to the connection's
         try:
-            await connection.link.take(message, body, session)
+            await connection.link.post(message, body, session)
         except ConnectionClosed as error:
             raise RequestRefused(Refusal(HTTPStatus.NOT_FOUND, _UNKNOWN)) from error
         await exchange.answer(HTTPStatus.ACCEPTED)
@@ -252,37 +252,37 @@ class HttpApp:
             _refuse(HTTPStatus.NOT_ACCEPTABLE, f"a stream is {EVENT_STREAM}")
         link = self._connection(exchange, token).link
         session = self._session(exchange)
-        if session is not None and not self._hub.registry.owned(token.owner, session):
+        if session is not None and not self._hub.registry.owns(token.owner, session):
             _refuse(HTTPStatus.NOT_FOUND, "there is no such session")
-        if link.is_full:
+        if link.has_max_streams:
             _refuse(HTTPStatus.TOO_MANY_REQUESTS, "the connection has too many streams")
-        stream = link.open(session)
+        stream = link.open_stream(session)
         if stream is None:
             _refuse(HTTPStatus.CONFLICT, "somebody reads this stream already")
         try:
             async with anyio.create_task_group() as tasks:
-                stream.cut = tasks.cancel_scope.cancel
+                stream.abort_reader = tasks.cancel_scope.cancel
                 tasks.start_soon(_cut_when_gone, exchange, stream)
                 await exchange.begin(HTTPStatus.OK, _STREAM_HEADERS)
-                await self._tell(exchange, link, stream)
+                await self._send_events(exchange, link, stream)
                 tasks.cancel_scope.cancel()
         finally:
-            link.leave(session, stream)
+            link.release(session, stream)
 
-    async def _tell(
+    async def _send_events(
         self, exchange: Exchange, link: AcceptedHttpLink, stream: OutgoingStream
     ) -> None:
-        """Send the events until the end."""
+        """Send the events of a stream until it ends."""
         loop, limits = asyncio.get_running_loop(), self._access.limits
 
         def stalled() -> None:
             reason = f"it has left updates unread for {limits.stall_seconds:g} s"
-            logger.warning("%s is put out: %s", exchange.socket.who, reason)
+            logger.warning("%s is put out: %s", exchange.socket.peer, reason)
             link.end(ConnectionClosed(reason))
-            exchange.socket.cut_if_stuck()
-            stream.cut()
+            exchange.socket.abort_if_stuck()
+            stream.abort_reader()
 
-        while (events := await stream.next(limits.ping_seconds)) is not None:
+        while (events := await stream.next_bytes(limits.ping_seconds)) is not None:
             stall = loop.call_later(limits.stall_seconds, stalled)
             try:
                 await exchange.write(events)
@@ -290,7 +290,7 @@ class HttpApp:
                 stall.cancel()
         await exchange.write(b"", more=False)
 
-    # Of which connection and session a request speaks.
+    # The connection and the session of a request
 
     def _connection(self, exchange: Exchange, token: Token) -> _Connection:
         connection_id = exchange.header(CONNECTION_ID)
@@ -343,7 +343,7 @@ def _message(body: bytes) -> Message | Malformed:
 
 async def _cut_when_gone(exchange: Exchange, stream: OutgoingStream) -> None:
     await exchange.gone()
-    stream.cut()
+    stream.abort_reader()
 
 
 def _refuse(status: HTTPStatus, reason: str) -> NoReturn:
@@ -351,20 +351,21 @@ def _refuse(status: HTTPStatus, reason: str) -> NoReturn:
 
 
 BODY_SECONDS: Final = 10.0
-"""For the body of a request, and more for a large one."""
+"""Seconds for the body of a request, and more for a large one: see `BODY_RATE`."""
 
 BODY_RATE: Final = 16 * 1024
-"""Bytes a second at least: who sends slower holds what others could use."""
+"""Bytes per second at least of a body: a slower client holds memory that others could use."""
 
 DISCARDED_BYTES: Final = 64 * 1024
-"""Of the body of a request that is refused, which are read before it is: else some clients would
-not see why."""
+"""Bytes of a refused request's body that are read before the response: without that some clients
+would not see it."""
 
 DISCARD_SECONDS: Final = 1.0
+"""Seconds for reading those bytes."""
 
 
 class RequestRefused(Exception):
-    """A request is answered with ``refusal``."""
+    """Raised to answer a request with ``refusal``."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.reason)
@@ -372,7 +373,10 @@ class RequestRefused(Exception):
 
 
 class Exchange:
-    """``scope``, ``receive`` and ``send`` are ASGI's; see `Headers` for the headers."""
+    """One HTTP request and its response, bounded in size and time; implements `Headers`.
+
+    ``scope``, ``receive`` and ``send`` are ASGI's.
+    """
 
     def __init__(
         self,
@@ -394,7 +398,7 @@ class Exchange:
     # Headers
 
     def get_all(self, key: str, /) -> list[str]:
-        """All values of one name, in any case."""
+        """Return all values of one header, whose name is compared without case."""
         name = key.lower().encode()
         return [value.decode("latin-1") for found, value in self._headers if found.lower() == name]
 
@@ -402,28 +406,28 @@ class Exchange:
         """Return the only value of a header; None where it is missing or comes more than once."""
         return only_value(self, name)
 
-    # What comes in.
+    # The request's body
 
-    async def body(self, take: Callable[[int], Refusal | None]) -> bytes:
-        """All of it. ``take`` is told of so many bytes more, and says whether that is too much.
+    async def body(self, count_bytes: Callable[[int], Refusal | None]) -> bytes:
+        """Return the whole body. ``count_bytes`` gets the size of each part and refuses too much.
 
-        Raises RequestRefused, also if it comes too slowly.
+        Raises RequestRefused, also for a body that comes too slowly.
         """
         try:
-            return await self._body(take)
+            return await self._body(count_bytes)
         except TimeoutError:
             slow = Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly")
             raise RequestRefused(slow) from None
 
-    async def _body(self, take: Callable[[int], Refusal | None]) -> bytes:
+    async def _body(self, count_bytes: Callable[[int], Refusal | None]) -> bytes:
         loop = asyncio.get_running_loop()
         parts: list[bytes] = []
         async with asyncio.timeout(BODY_SECONDS) as limit:
             until = loop.time() + BODY_SECONDS
             while not self._complete:
-                part = await self._part()
+                part = await self._next_part()
                 if part:
-                    refusal = take(len(part))
+                    refusal = count_bytes(len(part))
                     if refusal is not None:
                         raise RequestRefused(refusal)
                     parts.append(part)
@@ -432,24 +436,24 @@ class Exchange:
         return b"".join(parts)
 
     async def discard(self, most: int = DISCARDED_BYTES) -> None:
-        """Read what is left of the body, but only so much and not for long."""
+        """Read the rest of the body, at most ``most`` bytes and for a bounded time."""
         try:
             async with asyncio.timeout(DISCARD_SECONDS):
                 while not self._complete and most > 0:
-                    most -= len(await self._part())
+                    most -= len(await self._next_part())
         except (TimeoutError, ConnectionError):
             return
 
     async def gone(self) -> None:
-        """Wait until the client is; what it still sends is of no interest."""
+        """Wait until the client has disconnected; ignore what it still sends."""
         try:
             while True:
-                await self._part()
+                await self._next_part()
         except ConnectionError:
             return
 
-    async def _part(self) -> bytes:
-        """Raises ConnectionError if the client is gone."""
+    async def _next_part(self) -> bytes:
+        """Receive the next part of the body. Raises ConnectionError if the client is gone."""
         event = await self._receive()
         if event["type"] == "http.disconnect":
             raise ConnectionResetError("the client is gone")
@@ -457,17 +461,17 @@ class Exchange:
         part: bytes = event.get("body", b"")
         return part
 
-    # What goes out.
+    # The response
 
     async def answer(
         self, status: int, body: bytes = b"", headers: Iterable[tuple[str, str]] = ()
     ) -> None:
-        """Respond, with all of it."""
+        """Send a whole response."""
         await self.begin(status, [*headers, ("content-length", str(len(body)))])
         await self.write(body, more=False)
 
     async def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
-        """Respond; what `write` gives follows."""
+        """Send the head of a response; `write` sends its body."""
         lines = [*headers, *self.more_headers]
         await self._send(
             {
@@ -478,5 +482,5 @@ class Exchange:
         )
 
     async def write(self, data: bytes, *, more: bool = True) -> None:
-        """A part of the response's body."""
+        """Send a part of the response's body."""
         await self._send({"type": "http.response.body", "body": data, "more_body": more})

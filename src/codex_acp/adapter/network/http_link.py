@@ -1,9 +1,9 @@
-"""One connection over streamable HTTP as a link: what is posted comes in, what is written goes to
-the stream it belongs to.
+"""One ACP connection over streamable HTTP as a link: posted messages are received on it, and each
+written message goes to the stream that it belongs to.
 
-An answer follows its request, and whatever names a session goes to the session. Questions that were
-sent and not answered are sent again to whoever opens their stream anew: the stream may have broken
-before they arrived. Must not know what carries the requests.
+An answer goes to the stream of its request, and a message that names a session to the session's.
+Unanswered questions are sent again to the next reader of their stream: the stream may have broken
+before they arrived. This module does not know HTTP itself.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ HIGH_WATER_BYTES: Final = 64 * 1024
 """Bytes waiting for readers above which the writer is paused, as for a websocket."""
 
 LOW_WATER_BYTES: Final = 16 * 1024
-"""Below which it goes on."""
+"""Bytes waiting for readers below which the writer goes on."""
 
 WAITING_BYTES: Final = 4 * 1024 * 1024
 """Bytes waiting in all streams, read or not, above which the writer is paused, too."""
 
 CLOSE_SECONDS: Final = 1.0
-"""For what is unsent when this side closes; then the streams are cut."""
+"""Seconds for unsent events when this side closes; then the streams are aborted."""
 
 _Key: TypeAlias = "tuple[type, RequestId]"
 
 
-class _Way(NamedTuple):
-    """Where an answer goes: to a session's stream or the connection's (None)."""
+class _AnswerRoute(NamedTuple):
+    """The stream to which an answer goes: a session's or the connection's (None)."""
 
     session: str | None
     behind: str | None = None
-    """The session whose stream has to be empty first."""
+    """The session whose stream has to be sent first."""
     closes: bool = False
-    """Whether it is the last that the stream has to tell."""
+    """Whether the stream ends behind the answer."""
 
 
 class _Question(NamedTuple):
@@ -70,9 +70,8 @@ class _Question(NamedTuple):
 
 
 class AcceptedHttpLink:
-    """``idle_seconds`` is how long it may be without any stream, ``streams`` how many it may have.
-
-    ``name`` stands for the client in messages.
+    """The link of a client that is called ``name`` in messages. It ends after ``idle_seconds``
+    without a reader, and has at most ``streams`` readers.
     """
 
     def __init__(self, name: str, *, idle_seconds: float, streams: int) -> None:
@@ -81,17 +80,17 @@ class AcceptedHttpLink:
         self._most_streams = streams
         self._receiver: Receiver | None = None
         self._streams: dict[str | None, OutgoingStream] = {}
-        self._ways: dict[_Key, _Way] = {}
+        self._routes: dict[_Key, _AnswerRoute] = {}
         self._questions: dict[_Key, _Question] = {}
         self._streamless: set[str] = set()
-        """Sessions of a client that asked for them without naming them in a header: it opens their
-        streams when it hears of them, which is on the connection's."""
-        self._first: tuple[_Key, asyncio.Future[bytes]] | None = None
-        self._size = self._size_read = 0
+        """Sessions whose stream the client does not know to open: it has named them in no header.
+        Their messages go to the connection's stream until the client opens theirs."""
+        self._first_answer: tuple[_Key, asyncio.Future[bytes]] | None = None
+        self._size = self._size_with_reader = 0
         self._paused = False
         self._ended = asyncio.Event()
-        self._left = asyncio.Event()
-        """A reader has."""
+        self._reader_left = asyncio.Event()
+        """Set each time that a reader leaves a stream."""
         self._started = asyncio.Event()
         self._may_read = asyncio.Event()
         self._may_read.set()
@@ -120,18 +119,18 @@ class AcceptedHttpLink:
     async def aclose(self) -> None:
         """Close the link; the peer gets a short time to take unsent events."""
         self.end(None)
-        await finish(asyncio.ensure_future(self._readers_gone()))
+        await finish(asyncio.ensure_future(self._wait_for_readers()))
 
     def say_at_end(self, code: int, reason: str) -> None:
         del code
         self._reason = " ".join(reason.split())
 
-    # What is posted.
+    # Posted messages
 
-    async def first(self, request: Request, line: bytes, seconds: float) -> bytes:
-        """Take the request that makes the connection; its answer. Raises TransportError."""
+    async def initialize(self, request: Request, line: bytes, seconds: float) -> bytes:
+        """Receive the connection's first request and return the answer. Raises TransportError."""
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._first = (_key(request.id), answer)
+        self._first_answer = (_key(request.id), answer)
         try:
             async with asyncio.timeout(seconds):
                 await self._started.wait()
@@ -140,39 +139,42 @@ class AcceptedHttpLink:
         except TimeoutError:
             raise ConnectionClosed(f"{self._name} could not be answered") from None
         finally:
-            self._first = None
+            self._first_answer = None
 
-    async def take(self, message: Message | Malformed, line: bytes, session: str | None) -> None:
-        """Take what was posted for ``session``. Raises TransportError if the link has ended."""
+    async def post(self, message: Message | Malformed, line: bytes, session: str | None) -> None:
+        """Receive a message posted for ``session``. Raises TransportError if the link has ended."""
         await self._may_read.wait()
         if self._ended.is_set():
             raise ConnectionClosed(f"the connection to {self._name} has ended")
         if isinstance(message, Request):
-            way = _Way(session, closes=message.method in CLOSING)
+            route = _AnswerRoute(session, closes=message.method in CLOSING)
             if message.method == LOAD:
-                way = _Way(None, behind=session)
-            self._ways.setdefault(_key(message.id), way)
+                route = _AnswerRoute(None, behind=session)
+            self._routes.setdefault(_key(message.id), route)
         elif isinstance(message, Response | ErrorResponse) and message.id is not None:
             self._questions.pop(_key(message.id), None)
         self._deliver(line)
 
     def expect(self, session: str) -> None:
-        """A session will be shown whose stream the client may not know to open yet."""
+        """Note that a session will be shown whose stream the client may not know to open yet."""
         stream = self._streams.get(session)
-        if (stream is None or not stream.is_read) and len(self._streamless) < self._most_streams:
+        if (stream is None or not stream.has_reader) and len(self._streamless) < self._most_streams:
             self._streamless.add(session)
 
-    def asked_of(self, message: Response | ErrorResponse) -> str | None:
-        """The session in which a question was asked that this answers."""
+    def session_of_question(self, message: Response | ErrorResponse) -> str | None:
+        """Return the session of the question that a response answers."""
         found = None if message.id is None else self._questions.get(_key(message.id))
         return None if found is None else found.session
 
-    # What is read.
+    # Streams and their readers
 
-    def open(self, session: str | None) -> OutgoingStream | None:
-        """The stream of a session, or of the connection, to be read; None if somebody does."""
+    def open_stream(self, session: str | None) -> OutgoingStream | None:
+        """Attach a reader to the stream of a session or (None) the connection.
+
+        Return None if the stream has a reader already.
+        """
         stream = self._stream(session)
-        if self._ended.is_set() or not stream.begin():
+        if self._ended.is_set() or not stream.attach():
             return None
         if self._idle is not None:
             self._idle.cancel()
@@ -180,24 +182,24 @@ class AcceptedHttpLink:
         if session is not None:
             self._streamless.discard(session)
         open_questions = [q.event for q in self._questions.values() if q.session == session]
-        stream.put_first([event for event in open_questions if not stream.waits(event)])
+        stream.prepend([event for event in open_questions if not stream.has(event)])
         return stream
 
     @property
-    def is_full(self) -> bool:
-        """Whether it has as many streams as it may have."""
-        return sum(stream.is_read for stream in self._streams.values()) >= self._most_streams
+    def has_max_streams(self) -> bool:
+        """Whether as many streams have a reader as may have one."""
+        return sum(stream.has_reader for stream in self._streams.values()) >= self._most_streams
 
-    def leave(self, session: str | None, stream: OutgoingStream) -> None:
-        """Nobody reads it any more."""
-        stream.leave()
-        self._left.set()
-        if stream.idle and self._streams.get(session) is stream:
+    def release(self, session: str | None, stream: OutgoingStream) -> None:
+        """Detach the reader of a stream."""
+        stream.detach()
+        self._reader_left.set()
+        if stream.is_empty and self._streams.get(session) is stream:
             del self._streams[session]
         self._wait_for_streams()
 
     def end(self, error: TransportError | None) -> None:
-        """The connection ends; again is fine."""
+        """End the connection. Idempotent."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -205,15 +207,15 @@ class AcceptedHttpLink:
         self._may_read.set()
         if self._idle is not None:
             self._idle.cancel()
-        if self._first is not None and not self._first[1].done():
+        if self._first_answer is not None and not self._first_answer[1].done():
             gone = ConnectionClosed(f"the connection to {self._name} has ended")
-            self._first[1].set_exception(error or gone)
+            self._first_answer[1].set_exception(error or gone)
         loop = asyncio.get_running_loop()
         for stream in self._streams.values():
-            if stream.is_read and self._reason:
+            if stream.has_reader and self._reason:
                 stream.put(b": " + self._reason.encode("ascii", "replace") + b"\n\n")
             stream.end()
-            loop.call_later(CLOSE_SECONDS, stream.cut)
+            loop.call_later(CLOSE_SECONDS, stream.abort_reader)
         if self._receiver is not None:
             self._receiver.link_closed(error)
 
@@ -222,22 +224,22 @@ class AcceptedHttpLink:
         """Whether the connection has ended."""
         return self._ended.is_set()
 
-    async def _readers_gone(self) -> None:
+    async def _wait_for_readers(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(2 * CLOSE_SECONDS):
-                while any(stream.is_read for stream in self._streams.values()):
-                    self._left.clear()
-                    await self._left.wait()
+                while any(stream.has_reader for stream in self._streams.values()):
+                    self._reader_left.clear()
+                    await self._reader_left.wait()
 
-    # Where it goes.
+    # Written messages
 
     def _send(self, line: bytes) -> None:
         message = decode(line, default_loads())
         match message:
             case Response() | ErrorResponse() | Malformed():
-                self._answer(message.id, line, well=isinstance(message, Response))
+                self._answer(message.id, line, ok=isinstance(message, Response))
             case Request():
-                session = self._where(message)
+                session = self._session_of(message)
                 event = as_event(line)
                 self._questions[_key(message.id)] = _Question(session, event)
                 self._stream(session).put(event)
@@ -248,59 +250,59 @@ class AcceptedHttpLink:
                     found = self._questions.pop(_key(request_id), None)
                 self._stream(None if found is None else found.session).put(as_event(line))
             case Notification():
-                if (child := _announced(message.params)) is not None:
+                if (child := _announced_session(message.params)) is not None:
                     self.expect(child)
-                self._stream(self._where(message)).put(as_event(line))
+                self._stream(self._session_of(message)).put(as_event(line))
 
-    def _where(self, message: Request | Notification) -> str | None:
+    def _session_of(self, message: Request | Notification) -> str | None:
         session = session_named(message.params)
         return None if session in self._streamless else session
 
-    def _answer(self, request_id: RequestId | None, line: bytes, *, well: bool) -> None:
+    def _answer(self, request_id: RequestId | None, line: bytes, *, ok: bool) -> None:
         key = None if request_id is None else _key(request_id)
-        if self._first is not None and key == self._first[0]:
-            if not self._first[1].done():
-                self._first[1].set_result(line)
+        if self._first_answer is not None and key == self._first_answer[0]:
+            if not self._first_answer[1].done():
+                self._first_answer[1].set_result(line)
             return
-        way = _Way(None) if key is None else self._ways.pop(key, _Way(None))
-        stream, event = self._stream(way.session), as_event(line)
-        if way.behind is not None and way.behind in self._streams:
-            self._streams[way.behind].behind(lambda: stream.put(event))
+        route = _AnswerRoute(None) if key is None else self._routes.pop(key, _AnswerRoute(None))
+        stream, event = self._stream(route.session), as_event(line)
+        if route.behind is not None and route.behind in self._streams:
+            self._streams[route.behind].call_when_sent(lambda: stream.put(event))
         else:
             stream.put(event)
-            if way.closes and well and way.session is not None and stream.is_read:
-                del self._streams[way.session]
+            if route.closes and ok and route.session is not None and stream.has_reader:
+                del self._streams[route.session]
                 stream.end()
 
     def _stream(self, session: str | None) -> OutgoingStream:
         found = self._streams.get(session)
         if found is None:
-            found = self._streams[session] = OutgoingStream(self._changed)
+            found = self._streams[session] = OutgoingStream(self._size_changed)
         return found
 
     def _deliver(self, line: bytes) -> None:
         if self._receiver is not None:
-            # JSON has line breaks between its parts only, where a blank does as well.
+            # JSON has line breaks only between tokens, where a blank means the same.
             self._receiver.data_received(line.replace(b"\n", b" ") + b"\n")
 
-    # How much there is.
+    # Back-pressure
 
-    def _changed(self, by: int, by_read: int) -> None:
+    def _size_changed(self, by: int, by_read: int) -> None:
         self._size += by
-        self._size_read += by_read
+        self._size_with_reader += by_read
         if self._receiver is None or self._ended.is_set():
             return
-        full = self._size_read > HIGH_WATER_BYTES or self._size > WAITING_BYTES
+        full = self._size_with_reader > HIGH_WATER_BYTES or self._size > WAITING_BYTES
         if full and not self._paused:
             self._paused = True
             self._receiver.pause_writing()
-        elif self._paused and not full and self._size_read <= LOW_WATER_BYTES:
+        elif self._paused and not full and self._size_with_reader <= LOW_WATER_BYTES:
             self._paused = False
             self._receiver.resume_writing()
 
     def _wait_for_streams(self) -> None:
-        """End the link if nobody opens a stream for too long."""
-        if self._ended.is_set() or any(stream.is_read for stream in self._streams.values()):
+        """End the link if no reader comes for `idle_seconds`."""
+        if self._ended.is_set() or any(stream.has_reader for stream in self._streams.values()):
             return
         if self._idle is not None:
             self._idle.cancel()
@@ -311,8 +313,8 @@ class AcceptedHttpLink:
         self.end(ConnectionClosed(f"{self._name} has read no stream for {self._idle_seconds:g} s"))
 
 
-def _announced(params: JsonValue) -> str | None:
-    """The session of a sub-agent that its client is told of."""
+def _announced_session(params: JsonValue) -> str | None:
+    """Return the session of a sub-agent that an update announces."""
     is_one = text_at(params, "update", "sessionUpdate") == "subagent_update"
     return text_at(params, "update", "sessionId") if is_one else None
 
@@ -322,79 +324,80 @@ def _key(request_id: RequestId) -> _Key:
 
 
 BATCH_BYTES: Final = 64 * 1024
-"""Bytes of events that are handed over at once."""
+"""Bytes of events that are sent at once."""
 
 _Item: TypeAlias = "bytes | Callable[[], None]"
 
 
 class OutgoingStream:
-    """Of one session, or of the connection. ``changed`` is told by how many bytes more, or less,
-    wait: in all, and of what somebody reads.
+    """The events for one session or for the connection, which wait until the stream's one reader
+    takes them; the reader may come late, leave and come back. ``size_changed`` gets by how many
+    bytes the waiting events grow or shrink: all of them, and those that have a reader.
     """
 
-    def __init__(self, changed: Callable[[int, int], None]) -> None:
-        self._changed = changed
+    def __init__(self, size_changed: Callable[[int, int], None]) -> None:
+        self._size_changed = size_changed
         self._waiting: deque[_Item] = deque()
         self._size = 0
-        self._taken = 0
+        self._sending = 0
         self._news = asyncio.Event()
         self._ended = False
-        self.is_read: bool = False
-        """Whether somebody reads it."""
-        self.cut: Callable[[], None] = lambda: None
-        """Ends its reader, however little they take."""
+        self.has_reader: bool = False
+        """Whether a reader is attached."""
+        self.abort_reader: Callable[[], None] = lambda: None
+        """Ends the reader at once, also one that takes nothing. Set by the reader."""
 
     def put(self, event: bytes) -> None:
-        """An event more."""
+        """Append an event."""
         self._waiting.append(event)
         self._grow(len(event))
         self._news.set()
 
-    def put_first(self, events: list[bytes]) -> None:
-        """Before all that waits."""
+    def prepend(self, events: list[bytes]) -> None:
+        """Put events in front of all that wait."""
         self._waiting.extendleft(reversed(events))
         self._grow(sum(map(len, events)))
         self._news.set()
 
-    def behind(self, then: Callable[[], None]) -> None:
-        """Call ``then`` when what waits now has gone, or can go nowhere."""
-        if self.idle or not self.is_read:
+    def call_when_sent(self, then: Callable[[], None]) -> None:
+        """Call ``then`` once the events that wait now are sent, or have no reader."""
+        if self.is_empty or not self.has_reader:
             then()
         else:
             self._waiting.append(then)
 
-    def waits(self, event: bytes) -> bool:
-        """Whether this very event has not gone yet."""
+    def has(self, event: bytes) -> bool:
+        """Return whether this very event still waits."""
         return any(item is event for item in self._waiting)
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing waits."""
-        return not self._waiting and not self._taken
+    def is_empty(self) -> bool:
+        """Whether no event waits or is being sent."""
+        return not self._waiting and not self._sending
 
-    def begin(self) -> bool:
-        """Somebody will read it from now on; False if somebody does."""
-        if self.is_read or self._ended:
+    def attach(self) -> bool:
+        """Attach a reader; return False if there is one, or the stream has ended."""
+        if self.has_reader or self._ended:
             return False
-        self.is_read = True
-        self._changed(0, self._size)
+        self.has_reader = True
+        self._size_changed(0, self._size)
         return True
 
-    def leave(self) -> None:
-        """Nobody does any more. What they were given has gone, whether it arrived or not."""
-        self._gone()
-        self.is_read = False
-        self._changed(0, -self._size)
+    def detach(self) -> None:
+        """Detach the reader. Events given to it count as sent, whether they arrived or not."""
+        self._finish_sending()
+        self.has_reader = False
+        self._size_changed(0, -self._size)
         for item in [item for item in self._waiting if not isinstance(item, bytes)]:
             self._waiting.remove(item)
             item()
 
-    async def next(self, seconds: float) -> bytes | None:
+    async def next_bytes(self, seconds: float) -> bytes | None:
         """Return the next bytes to send; None at the end.
 
-        When there is nothing for so many ``seconds``, what keeps the stream alive.
+        Return an empty event, which keeps the stream alive, after ``seconds`` without events.
         """
-        self._gone()
+        self._finish_sending()
         while True:
             events = self._batch()
             if events:
@@ -409,14 +412,14 @@ class OutgoingStream:
             return KEEP_ALIVE
 
     def end(self) -> None:
-        """Nothing more will come: its reader gets what waits, and the end."""
+        """End the stream behind the events that wait."""
         self._ended = True
         self._news.set()
 
     def _batch(self) -> bytes:
-        """As much as may go at once, up to the next that somebody waits to have gone."""
+        """Return events to send at once, at most up to the next callback of `call_when_sent`."""
         found: list[bytes] = []
-        while self._waiting and self._taken < BATCH_BYTES:
+        while self._waiting and self._sending < BATCH_BYTES:
             item = self._waiting[0]
             if not isinstance(item, bytes):
                 if found:
@@ -426,14 +429,14 @@ class OutgoingStream:
                 continue
             self._waiting.popleft()
             found.append(item)
-            self._taken += len(item)
+            self._sending += len(item)
         return found[0] if len(found) == 1 else b"".join(found)
 
-    def _gone(self) -> None:
-        taken, self._taken = self._taken, 0
-        self._grow(-taken)
+    def _finish_sending(self) -> None:
+        sent, self._sending = self._sending, 0
+        self._grow(-sent)
 
     def _grow(self, by: int) -> None:
         if by:
             self._size += by
-            self._changed(by, by if self.is_read else 0)
+            self._size_changed(by, by if self.has_reader else 0)

@@ -1,7 +1,7 @@
-"""HTTP/1.1 and HTTP/2 on connections that others have accepted, with the package ``hypercorn``.
+"""Serve HTTP/1.1 and HTTP/2 on accepted connections, with the package ``hypercorn``.
 
-Hypercorn speaks the protocols; how many connections there are, whose, and for how long, is told by
-`HttpSockets`, since it has no bounds for these.
+Hypercorn speaks the protocols. It does not limit the connections of an owner nor the rate of their
+requests: `HttpSockets` does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ READ_BYTES: Final = 64 * 1024
 """Bytes of a connection that are read ahead."""
 
 KEEP_SECONDS: Final = 60.0
-"""A TCP connection on which nothing is asked is kept so long."""
+"""Seconds that a TCP connection without a request is kept."""
 
 HEADER_BYTES: Final = 16 * 1024
 """Bytes of the headers of one request."""
@@ -35,7 +35,7 @@ POSTS_AT_ONCE: Final = 64
 
 
 class HttpServer:
-    """``pending`` are the connections that have shown no token yet."""
+    """Serves HTTP for ``hub``. ``pending`` are the connections that have shown no token yet."""
 
     def __init__(self, hub: Hub, access: AccessControl, pending: PendingConnections) -> None:
         from hypercorn.app_wrappers import ASGIWrapper
@@ -48,7 +48,7 @@ class HttpServer:
         self._sockets = HttpSockets(access, pending)
 
         class Server(TCPServer):
-            """Hypercorn's, which keeps one that has ended as long as an idle one."""
+            """Stops the idle timer of a connection that has ended; Hypercorn lets it run out."""
 
             async def _read_data(self) -> None:
                 await super()._read_data()
@@ -66,13 +66,13 @@ class HttpServer:
         config.keep_alive_timeout = KEEP_SECONDS
         config.keep_alive_max_requests = sys.maxsize  # else a long session would end in the middle
 
-    def take(self, transport: asyncio.Transport, data: bytes) -> None:
-        """Serve a connection from now on; ``data`` is what it has sent already."""
+    def serve(self, transport: asyncio.Transport, data: bytes) -> None:
+        """Serve a connection from now on; ``data`` are the bytes that it has sent already."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=READ_BYTES, loop=loop)
-        made = self._sockets.made(transport)
-        protocol = _Protocol(reader, partial(self._serve, made), loop=loop)
-        protocol.socket = made
+        tcp = self._sockets.add(transport)
+        protocol = _Protocol(reader, partial(self._run, tcp), loop=loop)
+        protocol.socket = tcp
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         protocol.data_received(data)
@@ -81,49 +81,49 @@ class HttpServer:
         """End all connections; bounded."""
         await self._app.aclose()
         await self._context.terminated.set()
-        self._sockets.cut_all()
+        self._sockets.abort_all()
 
-    async def _serve(
-        self, made: HttpSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    async def _run(
+        self, tcp: HttpSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         transport: Any = writer.transport
         loop = asyncio.get_running_loop()
-        state = {"socket": made}
+        state = {"socket": tcp}
         try:
             await self._tcp_server(
                 self._wrapped, loop, self._config, self._context, state, reader, writer
             )
         except asyncio.CancelledError:
-            # At the end of the server. Python 3.11 logs a traceback for a task that was cancelled.
-            logger.debug("the connection of %s is left", made.who)
-        except Exception as error:  # noqa: BLE001 - a stranger writes no traceback into our log
-            logger.debug("the connection of %s has failed: %r", made.who, error)
+            # The server ends. Python 3.11 logs a traceback for a cancelled task.
+            logger.debug("the connection of %s is cancelled", tcp.peer)
+        except Exception as error:  # noqa: BLE001 - a client must not fill the log with tracebacks
+            logger.debug("the connection of %s has failed: %r", tcp.peer, error)
         finally:
-            self._sockets.lost(made)
+            self._sockets.remove(tcp)
             transport.abort()
 
 
 class _Protocol(asyncio.StreamReaderProtocol):
-    """Has ``socket`` look at what comes before anybody reads it."""
+    """Has ``socket`` check received bytes before Hypercorn reads them."""
 
     socket: HttpSocket
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes of a connection, and pass them on."""
-        if self.socket.may_send(data):
+        """Pass received bytes on, unless they exceed the connection's limits."""
+        if self.socket.accepts_bytes(data):
             super().data_received(data)
 
 
 def _bound_buffers() -> None:
-    """Have the buffer of a stream hold up who fills it.
+    """Make Hypercorn's stream buffer pause its writer while the client reads nothing.
 
-    Hypercorn's own (0.18) lets them go on when the client takes nothing at all: it looks at how
-    little has gone, and not at what is left.
+    Hypercorn 0.18 lets the writer go on then: it looks at the size of the last write and not at the
+    bytes left in the buffer.
     """
     from hypercorn.protocol import h2
 
     class Bounded(h2.StreamBuffer):
-        """One that waits until what is left is little."""
+        """A buffer whose writer waits while more than the high-water mark is left."""
 
         async def push(self, data: bytes) -> None:
             await super().push(data)

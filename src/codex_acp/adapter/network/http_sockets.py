@@ -1,7 +1,7 @@
-"""The TCP connections of HTTP clients: how many there may be, and whose they are.
+"""Limit the TCP connections of HTTP clients: how many an owner has, and how much each may send.
 
-One carries requests of strangers until one of them shows a good token, and with HTTP/2 many at
-once. Who floods it, or shows no token for too long, is cut off.
+A connection is *pending* until a request on it shows a good token. One that floods the server, or
+shows no token in time, is aborted.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.network.limits import FrameMeter, Rate
+from codex_acp.adapter.network.limits import Http2FrameLimit, RateLimit
 
 if TYPE_CHECKING:
     from codex_acp.adapter.network.access_control import AccessControl, PendingConnections
 
 logger = logging.getLogger(__name__)
 
-STRANGER_SECONDS: Final = 10.0
-"""To show a good token."""
+PENDING_SECONDS: Final = 10.0
+"""How long a connection may be pending."""
 
-MOST_REFUSALS: Final = 20
-"""Requests of a stranger that are refused before they are cut: each costs more than it does whoever
-sends it."""
+MAX_REFUSALS: Final = 20
+"""Refused requests after which a pending connection is aborted: a refusal costs the server more
+than the client."""
 
 REQUESTS_AT_ONCE: Final = 1000
 """Requests at once of one TCP connection, and then `REQUESTS_PER_SECOND`: opening and resetting
@@ -34,110 +34,110 @@ REQUESTS_PER_SECOND: Final = 200.0
 
 
 class HttpSocket:
-    """One of them."""
+    """One TCP connection of an HTTP client."""
 
     def __init__(self, sockets: HttpSockets, transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
         self._sockets = sockets
         self._transport = transport
         self._refusals = 0
-        self._requests = Rate(REQUESTS_AT_ONCE, REQUESTS_PER_SECOND, loop.time)
-        self._frames = FrameMeter(loop.time)
-        self._timer = loop.call_later(STRANGER_SECONDS, self.cut)
+        self._requests = RateLimit(REQUESTS_AT_ONCE, REQUESTS_PER_SECOND, loop.time)
+        self._frames = Http2FrameLimit(loop.time)
+        self._pending_timer = loop.call_later(PENDING_SECONDS, self.abort)
         self.owner: str | None = None
-        """Owner of the token that the connection has shown."""
+        """Owner of the token that a request has shown; None while the connection is pending."""
 
     @property
-    def who(self) -> str:
-        """Where it comes from, for the log."""
+    def peer(self) -> str:
+        """Address and port of the client, for the log."""
         address = self._transport.get_extra_info("peername")
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a socket"
 
-    def may_send(self, data: bytes) -> bool:
-        """Whether what has come is within the bounds; else it is cut."""
+    def accepts_bytes(self, data: bytes) -> bool:
+        """Return whether received bytes are within the limits; abort the connection if not."""
         if self._transport.is_closing():
             return False
-        if not self._frames.take(data, is_known=self.owner is not None):
-            logger.warning("%s was cut off: too many frames", self.who)
-            self.cut()
-            return False
-        return True
+        accepted = self._frames.accepts(data, authorized=self.owner is not None)
+        return accepted or self._abort_for("too many frames")
 
-    def may_ask(self) -> bool:
-        """Whether one more request is within the rate; else it is cut."""
+    def accepts_request(self) -> bool:
+        """Return whether one more request is within the rate; abort the connection if not."""
         if self._transport.is_closing():
             return False
-        if not self._requests.take():
-            logger.warning("%s was cut off: too many requests", self.who)
-            self.cut()
-            return False
-        return True
+        return self._requests.try_acquire() or self._abort_for("too many requests")
 
-    def let_in(self, owner: str) -> bool:
-        """A request of it has shown a token of ``owner``; False if they have too many of these."""
-        if self.owner is None and self._sockets.take(owner):
+    def _abort_for(self, reason: str) -> bool:
+        logger.warning("%s was cut off: %s", self.peer, reason)
+        self.abort()
+        return False
+
+    def authorize(self, owner: str) -> bool:
+        """Note that a request has shown a token of ``owner``.
+
+        Return False if the owner has too many TCP connections already.
+        """
+        if self.owner is None and self._sockets.reserve(owner):
             self.owner = owner
-            self._timer.cancel()
-            self._sockets.pending.discard(self._transport)
+            self.end_pending()
         return self.owner is not None
 
-    def refused(self) -> None:
-        """A request of it was; a stranger who goes on with that is cut off."""
+    def count_refusal(self) -> None:
+        """Count a refused request; abort a connection that is pending after too many."""
         self._refusals += 1
-        if self.owner is None and self._refusals >= MOST_REFUSALS:
-            self.cut()
+        if self.owner is None and self._refusals >= MAX_REFUSALS:
+            self.abort()
 
-    def cut(self) -> None:
-        """End it at once."""
+    def abort(self) -> None:
+        """Close the connection at once, without sending what is buffered."""
         self._transport.abort()
 
-    def cut_if_stuck(self) -> None:
-        """End it if the other side takes nothing at all, not of this stream alone."""
+    def abort_if_stuck(self) -> None:
+        """Abort the connection if the client reads nothing of it, on any stream."""
         if self._transport.get_write_buffer_size() > 0:
-            self.cut()
+            self.abort()
 
-    def lost(self) -> None:
-        """It has ended."""
-        self._timer.cancel()
+    def end_pending(self) -> None:
+        """Count the connection no longer as pending."""
+        self._pending_timer.cancel()
         self._sockets.pending.discard(self._transport)
 
 
 class HttpSockets:
-    """The TCP connections of one server. ``pending`` are the connections that have shown nothing
-    yet."""
+    """All TCP connections of one HTTP server. ``pending`` counts those that are pending."""
 
     def __init__(self, access: AccessControl, pending: PendingConnections) -> None:
         self.pending = pending
         self._access = access
         self._open: dict[HttpSocket, None] = {}
         self._owned: Counter[str] = Counter()
+        """Connections that have shown a token, by its owner."""
 
-    def made(self, transport: asyncio.Transport) -> HttpSocket:
-        """A client has connected."""
+    def add(self, transport: asyncio.Transport) -> HttpSocket:
+        """Count a new connection."""
         found = transport.get_extra_info("socket")
         if found is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            # One that is dead takes no more of what keeps its streams alive: as with pings.
+            # A dead peer acknowledges no keep-alive event: find it out as soon as pings would.
             milliseconds = int(2000 * self._access.limits.ping_seconds)
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-        made = HttpSocket(self, transport)
-        self._open[made] = None
-        return made
+        added = HttpSocket(self, transport)
+        self._open[added] = None
+        return added
 
-    def take(self, owner: str) -> bool:
-        """Whether ``owner`` may have one more."""
+    def reserve(self, owner: str) -> bool:
+        """Count one more connection of ``owner``; return False if they have their share already."""
         if self._owned[owner] >= self._access.share(self._access.limits.sockets):
             return False
         self._owned[owner] += 1
         return True
 
-    def lost(self, gone: HttpSocket) -> None:
-        """It has ended."""
-        gone.lost()
-        self._open.pop(gone, None)
-        if gone.owner is not None:
-            self._owned[gone.owner] -= 1
+    def remove(self, ended: HttpSocket) -> None:
+        """Count a connection no longer: it has ended."""
+        ended.end_pending()
+        self._open.pop(ended, None)
+        if ended.owner is not None:
+            self._owned[ended.owner] -= 1
 
-    def cut_all(self) -> None:
-        """The server ends."""
+    def abort_all(self) -> None:
+        """Abort all connections: the server ends."""
         for each in tuple(self._open):
-            each.cut()
+            each.abort()

@@ -1,4 +1,9 @@
-"""How much clients of the network may have and how fast they may come."""
+"""PURE: limits on what clients of the network may have open and how fast they may send.
+
+Frames of HTTP/2 and of websockets are counted before anything reads their content: each costs the
+server up to a thousand times what it costs the client, and most kinds carry no request (settings,
+pings, priorities, window updates, empty data).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,7 @@ class Limits:
     owner_connections: int | None = None
     """Connections of one owner; None: an equal share for each owner that the tokens name."""
     handshakes: int = 64
-    """Connections that have sent no complete request yet."""
+    """Pending connections: those that have sent no complete request yet."""
     sessions: int = 256
     """Open at once, of all connections."""
     owner_sessions: int | None = None
@@ -55,133 +60,134 @@ class Limits:
         return own if own is not None else max(1, limit // max(1, owners))
 
 
-class Rate:
-    """``count`` at once, and ``per_second`` from then on."""
+class RateLimit:
+    """A token bucket: ``count`` at once, and ``per_second`` from then on."""
 
     def __init__(self, count: int, per_second: float, clock: Callable[[], float]) -> None:
-        self._most = self._left = float(count)
+        self._capacity = self._available = float(count)
         self._per_second = per_second
         self._clock = clock
-        self._at = clock()
+        self._updated_at = clock()
 
-    def take(self) -> bool:
-        """Whether one more is within the rate."""
+    def try_acquire(self) -> bool:
+        """Count one more; return whether it is within the rate."""
         now = self._clock()
-        self._left = min(self._most, self._left + (now - self._at) * self._per_second)
-        self._at = now
-        if self._left < 1:
+        refilled = self._available + (now - self._updated_at) * self._per_second
+        self._available = min(self._capacity, refilled)
+        self._updated_at = now
+        if self._available < 1:
             return False
-        self._left -= 1
+        self._available -= 1
         return True
 
 
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+LARGE_FRAME: Final = 1024
+"""Bytes of a payload from which on a frame is worth its cost and is not counted."""
+
+HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """First bytes of every HTTP/2 connection (RFC 9113, section 3.4)."""
 
-STRANGER_FRAMES: Final = 400
-"""Frames of a client that has shown no token: for its first requests."""
+PENDING_FRAMES: Final = 400
+"""HTTP/2 frames that a client may send before it shows a token: enough for its first requests."""
 
 HTTP2_FRAMES_AT_ONCE: Final = 5_000
 HTTP2_FRAMES_PER_SECOND: Final = 1_000.0
-"""Frames per second of one client: a request is about four."""
+"""HTTP/2 frames per second of one client: a request takes about four."""
 
 UPDATES_AT_ONCE: Final = 5_000
 UPDATES_PER_SECOND: Final = 4_000.0
-"""Updates of windows: a client may send two for each event that it gets."""
+"""Window updates per second of one client: it may send two for each event that it receives."""
 
-_LARGE: Final = 1024
-"""Bytes of a frame of data that is worth what it costs."""
-
-_HEAD: Final = 9
+_HTTP2_HEAD: Final = 9
+"""Bytes of the head of an HTTP/2 frame."""
 _DATA: Final = 0
 _WINDOW_UPDATE: Final = 8
 
-_ASKS_FOR_IT: Final = PREFACE.partition(b"\r\n")[0] + b"\r\n"
-"""No JSON has it, whose texts have no line breaks: on a connection of HTTP/1.1 it could only be
-the change to frames that nobody counts."""
+_PREFACE_LINE: Final = HTTP2_PREFACE.partition(b"\r\n")[0] + b"\r\n"
+"""First line of the preface. JSON cannot contain it, since JSON texts have no line breaks: on a
+connection of HTTP/1.1 it could only switch to HTTP/2 with frames that nobody counts."""
 
 
-class FrameMeter:
-    """Counts the frames of one connection."""
+class Http2FrameLimit:
+    """Limits the HTTP/2 frames of one connection, which may also speak HTTP/1.1."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._left = STRANGER_FRAMES
-        self._frames = Rate(HTTP2_FRAMES_AT_ONCE, HTTP2_FRAMES_PER_SECOND, clock)
-        self._updates = Rate(UPDATES_AT_ONCE, UPDATES_PER_SECOND, clock)
+        self._pending_frames = PENDING_FRAMES
+        self._frames = RateLimit(HTTP2_FRAMES_AT_ONCE, HTTP2_FRAMES_PER_SECOND, clock)
+        self._updates = RateLimit(UPDATES_AT_ONCE, UPDATES_PER_SECOND, clock)
         self._is_http2: bool | None = None
-        self._rest = b""
-        """The beginning of a frame's head; of HTTP/1.1 the end of what came."""
-        self._skip = 0
-        """Bytes of the frame whose head was the last one."""
+        """None until enough bytes have come to decide."""
+        self._unparsed = b""
+        """Bytes of an incomplete frame head; with HTTP/1.1 the last bytes received."""
+        self._payload_left = 0
+        """Bytes of the current frame's payload that have not come yet."""
 
-    def take(self, data: bytes, *, is_known: bool) -> bool:
-        """Whether what came is within bounds; ``is_known``: whose it is has been shown."""
-        data = self._rest + data
+    def accepts(self, data: bytes, *, authorized: bool) -> bool:
+        """Return whether received bytes are within the limits.
+
+        ``authorized`` says whether the client has shown a token.
+        """
+        data = self._unparsed + data
         if self._is_http2 is None:
-            if len(data) < len(PREFACE) and PREFACE.startswith(data):
-                self._rest = data
+            if len(data) < len(HTTP2_PREFACE) and HTTP2_PREFACE.startswith(data):
+                self._unparsed = data
                 return True
-            self._is_http2 = data.startswith(PREFACE)
-            data = data[len(PREFACE) :] if self._is_http2 else data
-        if self._is_http2:
-            return self._count(data, is_known=is_known)
-        self._rest = data[1 - len(_ASKS_FOR_IT) :]
-        return _ASKS_FOR_IT not in data
-
-    def _count(self, data: bytes, *, is_known: bool) -> bool:
-        at, end = self._skip, len(data)
-        while at + _HEAD <= end:
+            self._is_http2 = data.startswith(HTTP2_PREFACE)
+            data = data[len(HTTP2_PREFACE) :] if self._is_http2 else data
+        if not self._is_http2:
+            self._unparsed = data[1 - len(_PREFACE_LINE) :]
+            return _PREFACE_LINE not in data
+        at, end = self._payload_left, len(data)
+        while at + _HTTP2_HEAD <= end:
             size = int.from_bytes(data[at : at + 3], "big")
-            if not self._may_come(data[at + 3], size, is_known=is_known):
+            if not self._accepts_frame(data[at + 3], size, authorized=authorized):
                 return False
-            at += _HEAD + size
-        self._rest = data[at:]
-        self._skip = max(0, at - end)
+            at += _HTTP2_HEAD + size
+        self._unparsed = data[at:]
+        self._payload_left = max(0, at - end)
         return True
 
-    def _may_come(self, kind: int, size: int, *, is_known: bool) -> bool:
-        if not is_known:
-            self._left -= 1
-            return self._left >= 0
+    def _accepts_frame(self, kind: int, size: int, *, authorized: bool) -> bool:
+        if not authorized:
+            self._pending_frames -= 1
+            return self._pending_frames >= 0
         if kind == _WINDOW_UPDATE:
-            return self._updates.take()
-        return (kind == _DATA and size >= _LARGE) or self._frames.take()
+            return self._updates.try_acquire()
+        return (kind == _DATA and size >= LARGE_FRAME) or self._frames.try_acquire()
 
 
 SMALL_FRAMES_AT_ONCE: Final = 2_000
 SMALL_FRAMES_PER_SECOND: Final = 400.0
-"""Small frames per second: a client sends a handful of messages each second."""
+"""Small websocket frames per second of one client: it sends a handful of messages each second."""
 
-LARGE: Final = 1024
-"""Bytes of a frame that is worth what it costs."""
-
-_END_OF_HEAD: Final = b"\r\n\r\n"
+_END_OF_HANDSHAKE: Final = b"\r\n\r\n"
 _LENGTHS: Final = {126: 2, 127: 8}
 """Bytes of a length that does not fit in the second byte (RFC 6455, section 5.2)."""
 _MASK: Final = 4
+"""Bytes of a frame's mask."""
 
 
-class WebSocketFrames:
-    """Counts the frames of one connection, from the first byte of its handshake on."""
+class WebSocketFrameLimit:
+    """Limits the small frames of one websocket, from the first byte of its handshake on."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._rate = Rate(SMALL_FRAMES_AT_ONCE, SMALL_FRAMES_PER_SECOND, clock)
-        self._shaken = False
-        self._rest = b""
-        """The beginning of a frame's head; of the handshake the end of what came."""
-        self._skip = 0
-        """Bytes of the frame whose head was the last one."""
+        self._rate = RateLimit(SMALL_FRAMES_AT_ONCE, SMALL_FRAMES_PER_SECOND, clock)
+        self._handshake_done = False
+        self._unparsed = b""
+        """Bytes of an incomplete frame head; during the handshake its last bytes."""
+        self._payload_left = 0
+        """Bytes of the current frame's payload that have not come yet."""
 
-    def take(self, data: bytes) -> bool:
-        """Whether what came is within bounds."""
-        data = self._rest + data
-        if not self._shaken:
-            _, end, frames = data.partition(_END_OF_HEAD)
+    def accepts(self, data: bytes) -> bool:
+        """Return whether received bytes are within the limits."""
+        data = self._unparsed + data
+        if not self._handshake_done:
+            _, end, frames = data.partition(_END_OF_HANDSHAKE)
             if not end:
-                self._rest = data[1 - len(_END_OF_HEAD) :]
+                self._unparsed = data[1 - len(_END_OF_HANDSHAKE) :]
                 return True
-            self._shaken, data = True, frames
-        at, end_at = self._skip, len(data)
+            self._handshake_done, data = True, frames
+        at, end_at = self._payload_left, len(data)
         while at + 2 <= end_at:
             size = data[at + 1] & 0x7F
             head = 2 + _LENGTHS.get(size, 0)
@@ -189,9 +195,9 @@ class WebSocketFrames:
                 break
             if head > 2:
                 size = int.from_bytes(data[at + 2 : at + head], "big")
-            if size < LARGE and not self._rate.take():
+            if size < LARGE_FRAME and not self._rate.try_acquire():
                 return False
             at += head + (_MASK if data[at + 1] & 0x80 else 0) + size
-        self._rest = data[at:]
-        self._skip = max(0, at - end_at)
+        self._unparsed = data[at:]
+        self._payload_left = max(0, at - end_at)
         return True

@@ -1,4 +1,4 @@
-"""Run the agent for clients of the network: its address, TLS, and the end."""
+"""Listen for clients of the network: options, address, TLS, and the end of the server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
 
 _NEEDED: Final = (("websockets", "remote"), ("hypercorn", "http"))
-"""Packages, and the extras that have them; the second for HTTP."""
+"""Packages that are needed and the extras that install them; the second only for HTTP."""
 
 BACKLOG: Final = 128
 """Connections that the kernel keeps until they are accepted."""
@@ -49,7 +49,7 @@ BACKLOG: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens."""
+    """The address of a server."""
 
     scheme: str
     host: str
@@ -58,7 +58,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """From ``ws://HOST:PORT/PATH``, ``http://…``, or with TLS ``wss://…``, ``https://…``.
+        """Read ``ws://HOST:PORT/PATH``, ``http://…``, or with TLS ``wss://…``, ``https://…``.
 
         Raises MisuseError.
         """
@@ -77,17 +77,17 @@ class Address:
 
     @property
     def has_tls(self) -> bool:
-        """Whether it is a safe one."""
+        """Whether connections are encrypted."""
         return self.scheme in ("wss", "https")
 
     @property
     def is_http(self) -> bool:
-        """Whether both profiles of ACP are served there, and not websockets alone."""
+        """Whether streamable HTTP is served, too, and not websockets alone."""
         return self.scheme in ("http", "https")
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach the address."""
         if self.host == "localhost":
             return True
         try:
@@ -96,14 +96,14 @@ class Address:
             return False
 
     def bound_to(self, port: int) -> str:
-        """Its URL with the port that it was given."""
+        """Return the URL with the port that the system has chosen."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{port}{self.path}"
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """How a server is run."""
+    """Options of a server."""
 
     address: Address
     tokens: Tokens
@@ -113,20 +113,20 @@ class NetworkOptions:
     certificate: str | None = None
     key: str | None = None
     shared: bool = True
-    """One Codex for all connections, or one for each."""
+    """Whether all connections share one Codex, or each has its own."""
     owners: str | None = None
-    """The file in which it stands whose sessions are."""
+    """The file with the owners of sessions."""
     versions: Collection[int] = VERSIONS
     """The versions of ACP that are offered."""
     defaults: SessionDefaults | None = None
     """Defaults of each session."""
     any_interface: bool = False
-    """Whether it may listen where other machines can reach it."""
+    """Whether other machines may reach the address."""
 
     def check(self) -> ssl.SSLContext | None:
-        """The TLS that it speaks, None for none.
+        """Check the options; return the TLS context, None without TLS.
 
-        Raises MisuseError for what is not safe, or cannot be done for want of a package.
+        Raises MisuseError for an unsafe combination, or if a package is missing.
         """
         address = self.address
         for package, extra in _NEEDED[: 1 + address.is_http]:
@@ -166,9 +166,9 @@ def run_network(
     transcript: Transcript,
     say: Callable[[str], None],
 ) -> int:
-    """Serve until a signal comes; the exit code. ``say`` tells where it listens.
+    """Serve until a signal comes; return the exit code. ``say`` gets the URL.
 
-    Raises MisuseError for options that make no sense, TransportError if it cannot listen there.
+    Raises MisuseError for options that make no sense, TransportError if it cannot listen.
     """
     tls = options.check()
 
@@ -234,7 +234,7 @@ async def listen(
                     url = options.address.bound_to(bound.getsockname()[1])
                     say(url)
                     if options.shared:
-                        hub.agent()  # whose Codex starts already
+                        hub.agent()  # starts Codex before the first client comes
                     await (ending or asyncio.Event()).wait()
                     await hub.end_connections()
             finally:
@@ -246,7 +246,7 @@ async def listen(
 
 
 def _bound(address: Address) -> socket.socket:
-    """A socket that listens there. Raises TransportError."""
+    """Return a socket that listens at the address. Raises TransportError."""
     host = "127.0.0.1" if address.host == "localhost" else address.host
     try:
         family, kind, proto, _, where = socket.getaddrinfo(

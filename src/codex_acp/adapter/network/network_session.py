@@ -1,9 +1,9 @@
-"""One session over the network, whose clients come and go.
+"""One session over the network, whose clients come and go, and its journal of events.
 
-It is the `SessionClient` of its session: it sends updates and questions to the connection that
-shows the session now. A session that is *kept* has no connection: its updates go to a journal and
-its questions wait, until a connection shows it again and gets both. A question takes one answer,
-from the connection that was asked last; calls on earlier connections are over.
+`NetworkSession` is the `SessionClient` of its session: it sends updates and questions to the
+connection that shows the session now. A session that is *kept* has no connection: its updates go to
+the journal and its questions wait, until a connection shows the session again and gets both. A
+question takes one answer, from the connection that was asked last.
 """
 
 from __future__ import annotations
@@ -51,42 +51,42 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _STATES: Final = (CommandsChanged, StateChanged, UsageChanged)
-"""Events of which the last is all that a client has to know; no answer to a load has them."""
+"""Events of which only the last matters; the answer to a load does not contain them."""
 
 TAKEN_OVER: Final = Notice("info", "This session is now shown on another connection.")
 
 
 class Mark(NamedTuple):
-    """A moment of a session."""
+    """A moment of a session: the turn that runs, and the journal's end."""
 
     turn: object | None
     end: int
 
 
 class NetworkSession:
-    """A session of ``owner`` on ``agent``, shown to ``client``; ``kept`` without one if need be."""
+    """A session of ``owner`` on ``agent``, shown to ``client``, which it outlives if ``kept``."""
 
     def __init__(self, owner: str, agent: CodexAgent, client: Client, *, kept: bool) -> None:
         self.owner = owner
         self.agent = agent
         self.kept = kept
         self.session_id = ""
-        """Set when it is known."""
+        """Set once Codex has answered."""
         self.client: Client | None = client
-        """The connection that shows it; None: nobody does."""
+        """The client that shows the session, if any."""
         self.questions: int = 0
-        """How many wait for an answer."""
-        self.noted: set[str | None] = set()
-        """Turns of which all was said since the last `mark`, by their names."""
-        self._last = client
+        """Number of questions that wait for an answer."""
+        self.journaled_turns: set[str | None] = set()
+        """Ids of the turns whose events the journal has since the last `mark`."""
+        self._last_client = client
         self._displaced: list[Client] = []
-        """Connections that showed it before, and have yet to hear that what ran then ended."""
-        self._silent = False
-        """Whether its questions have to wait although somebody shows it."""
-        self._over = False
-        self._changed = asyncio.Event()
-        self._asking: dict[anyio.CancelScope, tuple[Asks, int | None]] = {}
-        """Questions that wait, each with the request by which it is asked."""
+        """Earlier clients that have not been told yet that the turn of their time has ended."""
+        self._questions_held = False
+        """Whether questions wait although a client shows the session."""
+        self._ended = False
+        self._client_changed = asyncio.Event()
+        self._waiting_questions: dict[anyio.CancelScope, tuple[Asks, int | None]] = {}
+        """The open questions, each with its client's `Asks` and the request's id there."""
         self._prompts: set[asyncio.Task[PromptResult]] = set()
         self._journal = Journal()
         self._states: dict[type, SessionEvent] = {}
@@ -96,33 +96,33 @@ class NetworkSession:
     @property
     def features(self) -> ClientFeatures:
         """Features of the client that shows the session, or showed it last."""
-        return self._last.features
+        return self._last_client.features
 
     @property
     def outflow(self) -> NetworkSession:
-        """This one."""
+        """Return this object, which also queues the updates."""
         return self
 
     @property
     def asks(self) -> NetworkSession:
-        """This one."""
+        """Return this object, which also asks the questions."""
         return self
 
     # Outgoing
 
     @property
     def client_gone(self) -> bool:
-        """Whether no client will ever hear of the session again."""
-        return self._over or (self.client is None and not self.kept)
+        """Whether no client will show the session again."""
+        return self._ended or (self.client is None and not self.kept)
 
     def when_full(self, callback: Callable[[bool], None]) -> None:
-        """Never: a client that does not read holds up no Codex, which others use as well."""
+        """Never call back: a slow client must not pause Codex, which others use, too."""
 
     def send(self, session_id: str, event: SessionEvent) -> None:
         client = self.client
         if client is None:
-            self._note_turn()
-        if not self.has_below(session_id):  # Codex has a sub-agent's history
+            self._note_turns()
+        if not self.has_sub_agent(session_id):  # Codex has a sub-agent's history
             turn = self._turn
             if isinstance(event, _STATES):
                 self._states[type(event)] = event
@@ -134,7 +134,7 @@ class NetworkSession:
             self._tell_displaced(session_id, event)
 
     def _tell_displaced(self, session_id: str, event: StateChanged) -> None:
-        """A client of ACP v2 learns by it that its prompt has ended; of v1, by the answer."""
+        """Tell earlier clients that the session is idle: in ACP v2 that ends their prompt."""
         if session_id == self.session_id:
             displaced, self._displaced = self._displaced, []
             for client in displaced:
@@ -143,7 +143,7 @@ class NetworkSession:
                     client.outflow.flush()
 
     def flush(self) -> None:
-        """Write all that waits, and forget the events of a finished turn."""
+        """Write all queued updates, and forget the events of a finished turn."""
         if self.client is not None:
             self.client.outflow.flush()
             if self._turn is None:
@@ -162,7 +162,7 @@ class NetworkSession:
     async def request_permission(
         self, question: PermissionQuestion, asked: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
-        """Ask for a permission, again of each connection that shows the session next."""
+        """Ask for a permission, again on each connection that shows the session next."""
         return await self._ask(lambda asks: asks.request_permission(question, asked), asked)
 
     async def elicitation_create(
@@ -173,7 +173,7 @@ class NetworkSession:
         return await self._ask(lambda asks: asks.elicitation_create(params), asked, mode)
 
     def withdraw(self, request_id: RequestId | None) -> None:
-        for asks, asked in self._asking.values():
+        for asks, asked in self._waiting_questions.values():
             if asked == request_id:
                 asks.withdraw(request_id)
 
@@ -187,17 +187,17 @@ class NetworkSession:
         asked: Callable[[int | None], None] | None,
         needed: str | None = None,
     ) -> T:
-        """The answer of the connection that was asked last."""
+        """Ask each client that shows the session; return the answer of the last."""
         self.questions += 1
         try:
             while True:
-                client = await self._somebody()
+                client = await self._wait_for_client()
                 if needed is not None and not getattr(client.features, needed):
                     msg = "the client that shows the session now cannot show this question"
                     raise ConnectionClosed(msg)
                 with anyio.CancelScope() as scope:
                     request_id = client.asks.next_request_id
-                    self._asking[scope] = (client.asks, request_id)
+                    self._waiting_questions[scope] = (client.asks, request_id)
                     if asked is not None:
                         asked(request_id)
                     try:
@@ -206,37 +206,40 @@ class NetworkSession:
                         if not self.kept or not client.gone:
                             raise
                     finally:
-                        del self._asking[scope]
+                        del self._waiting_questions[scope]
                 logger.info("a question of session %s has to be asked again", self.session_id)
         finally:
             self.questions -= 1
 
-    async def _somebody(self) -> Client:
-        """Whoever shows the session, as soon as somebody does. Raises ConnectionClosed."""
+    async def _wait_for_client(self) -> Client:
+        """Return the client that shows the session, as soon as one does.
+
+        Raises ConnectionClosed if none will.
+        """
         while True:
             client = self.client
-            if client is not None and not client.gone and not self._silent:
+            if client is not None and not client.gone and not self._questions_held:
                 return client
-            if self._over or not self.kept:
+            if self._ended or not self.kept:
                 raise ConnectionClosed("nobody shows this session any more")
-            await self._changed.wait()
+            await self._client_changed.wait()
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
+        changed, self._client_changed = self._client_changed, asyncio.Event()
         changed.set()
 
-    def _withdraw(self) -> None:
-        """Nobody is asked any more: what they still say settles nothing."""
-        for scope in tuple(self._asking):
+    def _cancel_questions(self) -> None:
+        """Cancel the open requests to the client: a late answer settles nothing."""
+        for scope in tuple(self._waiting_questions):
             scope.cancel()
 
-    # What its connections do.
+    # Its connections
 
     async def prompt(
         self, client: Client, run: Callable[[], Awaitable[PromptResult]]
     ) -> PromptResult:
-        """Run a prompt for ``client``; it goes on if that connection ends, and not if it is given
-        up.
+        """Run a prompt for ``client``. It goes on if the connection ends, and is cancelled if the
+        client gives the request up.
         """
         preconditions, session_id = self.agent.preconditions, self.session_id
         scope = preconditions.waits(session_id)  # a cancel may be right behind it
@@ -259,9 +262,9 @@ class NetworkSession:
             raise
 
     def _prompt_ended(self, client: Client, task: asyncio.Task[PromptResult]) -> None:
-        """A prompt has ended: who shows the session now is told, if the answer is another's."""
+        """Tell the client that shows the session now of a prompt that an earlier client sent."""
         elsewhere = client.gone or self.client not in (client, None)
-        if task.cancelled() or self._over or not elsewhere:
+        if task.cancelled() or self._ended or not elsewhere:
             return
         error = task.exception()
         if error is None:
@@ -274,29 +277,30 @@ class NetworkSession:
 
     @property
     def busy(self) -> bool:
-        """Whether something of it goes on, so that it cannot be opened anew."""
+        """Whether a turn or question is open, so that the session cannot be opened anew."""
         session = self._session
         return self.questions > 0 or (
             session is not None and (session.busy or session.turn is not None)
         )
 
     def mark(self) -> Mark:
-        """Tell what runs now, and where the journal ends, for a client that is about to be shown
-        the session: the journal has what is said in the turns ``noted`` from now on.
+        """Return the turn that runs now and the journal's end, for a client that will be attached.
+
+        From now on the journal has all events of the turns in ``journaled_turns``.
         """
-        self.noted = set()
-        self._note_turn()
+        self.journaled_turns = set()
+        self._note_turns()
         return Mark(self._turn, self._journal.end)
 
-    def _note_turn(self) -> None:
+    def _note_turns(self) -> None:
         session = self._session
         if session is not None:
-            self.noted |= session.prompts.turn_ids
+            self.journaled_turns |= session.prompts.turn_ids
 
-    def taken_by(self, client: Client) -> Client | None:
-        """``client`` is about to show it: whoever did so until now is told, and asked no more.
+    def detach_for(self, client: Client) -> Client | None:
+        """Detach the present client, and tell it so, since ``client`` will show the session.
 
-        Gives who that was.
+        Return the detached client.
         """
         before, self.client = self.client, None
         if before is not None and before is not client:
@@ -304,70 +308,73 @@ class NetworkSession:
             before.outflow.flush()
             if self.busy and before not in self._displaced:
                 self._displaced.append(before)
-        self._withdraw()
+        self._cancel_questions()
         return before
 
-    def show_to(self, client: Client, history: Mark | None) -> None:
-        """From now on ``client`` hears of it, and first of what it cannot know yet.
+    def attach(self, client: Client, history: Mark | None) -> None:
+        """Show the session to ``client``, and send the events that the client does not know yet.
 
-        With the ``history`` until a mark, all of what ran then and what came since; without one
-        what nobody has heard. Its questions are asked when `ask_again` says so.
+        A client that has the ``history`` until a mark gets all events of the turn that ran then,
+        and all later ones; without history, it gets those that no client has had. Questions wait
+        for `resume_questions`.
         """
         turn = self._turn
         if history is None:
             kept = self._journal.unheard(turn)
         else:
             kept = self._journal.since(history.end, history.turn)
-        self.client = self._last = client
-        self._silent = True
+        self.client = self._last_client = client
+        self._questions_held = True
         if self._session is not None:
             self._session.shown_to(client.features)
-        for event in (*self._lost(), *self._states.values(), *kept):
+        for event in (*self._dropped_notice(), *self._states.values(), *kept):
             client.outflow.send(self.session_id, event)
         client.outflow.flush()
         self._journal.heard(turn)
 
-    def ask_again(self) -> None:
-        """Whoever shows it knows it now, and is asked what waits."""
-        self._silent = False
+    def resume_questions(self) -> None:
+        """Ask the attached client the questions that wait."""
+        self._questions_held = False
         self._wake()
 
     def reopen_for(self, client: Client, *, whole: bool) -> list[SessionEvent]:
-        """It is opened anew for ``client``; gives what that is still to be told, behind a history
-        or without one.
+        """Attach ``client``, for which the session is opened anew.
+
+        Return the kept events to send behind the answer; if ``whole``, only those that the history
+        does not contain.
         """
         kept = self._journal.unheard_notices() if whole else self._journal.unheard(None)
-        kept = [*self._lost(), *kept]
-        self.client = self._last = client
-        self._silent = False
+        kept = [*self._dropped_notice(), *kept]
+        self.client = self._last_client = client
+        self._questions_held = False
         self._journal.clear()
         self._wake()
         return kept
 
-    def left(self, client: Client) -> bool:
-        """A connection has ended; whether it was the one that showed the session."""
+    def detach(self, client: Client) -> bool:
+        """Detach ``client``; return whether it showed the session."""
         if self.client is not client:
             return False
         self.client = None
-        self._withdraw()
+        self._cancel_questions()
         return True
 
     def end(self) -> None:
-        """Nobody will come back: what still waits is settled negatively."""
-        self._over = True
+        """End the session: questions that wait fail."""
+        self._ended = True
         self._wake()
 
-    def has_below(self, session_id: str) -> bool:
-        """Whether this is the session of a sub-agent of it."""
+    def has_sub_agent(self, session_id: str) -> bool:
+        """Return whether an id is that of a sub-agent of this session."""
         session = self._session
         return session is not None and session_id in session.sub_agents
 
     def has_started(self, session_id: str) -> bool:
-        """Whether Codex says so: see `SubAgents.has_started`."""
+        """Return whether Codex says that this session started a sub-agent."""
         session = self._session
         return session is not None and session.sub_agents.has_started(session_id)
 
-    def _lost(self) -> Sequence[SessionEvent]:
+    def _dropped_notice(self) -> Sequence[SessionEvent]:
         count = self._journal.dropped
         if not count:
             return ()
@@ -392,7 +399,7 @@ _CHUNKS: Final = (TextChunk, ThoughtChunk)
 
 
 class _Entry:
-    """An event, with the pieces of text behind it."""
+    """A kept event; pieces of the same text are joined to it."""
 
     __slots__ = ("event", "pieces", "sent", "size", "turn")
 
@@ -403,8 +410,8 @@ class _Entry:
         self.pieces: list[str] = []
         self.size = len(event.text) if isinstance(event, _CHUNKS) else len(repr(event))
 
-    def takes(self, event: SessionEvent, turn: object | None, *, sent: bool) -> str | None:
-        """The text of ``event`` if it can be joined to this one, else None."""
+    def text_to_join(self, event: SessionEvent, turn: object | None, *, sent: bool) -> str | None:
+        """Return the text of ``event`` if it continues this one's, else None."""
         mine = self.event
         if (
             isinstance(event, _CHUNKS)
@@ -417,8 +424,8 @@ class _Entry:
         return None
 
     @property
-    def whole(self) -> SessionEvent:
-        """The event with all of its text."""
+    def joined(self) -> SessionEvent:
+        """Return the event with all of its text."""
         event = self.event
         if self.pieces and isinstance(event, _CHUNKS):
             return event._replace(text="".join([event.text, *self.pieces]))
@@ -426,22 +433,27 @@ class _Entry:
 
 
 class Journal:
-    """The kept events of one session. ``turn`` is the same object as long as a turn runs."""
+    """The events of the turn that runs, and of the time without a client, at most ``max_size``.
+
+    They are kept as session events, so that each client gets them in its own version of ACP. Pieces
+    of one text are joined; of a tool call's unseen states only the last is kept. Beyond the size
+    the oldest events are dropped and counted. ``turn`` is one object as long as a turn runs.
+    """
 
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         self._max_size = max_size
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
         self._calls: dict[str, int] = {}
-        """Tool call → the number of its newest change."""
+        """Number of the newest change of each tool call."""
         self._number = 0
         self._size = 0
         self.dropped: int = 0
-        """Events that were not kept."""
+        """Number of events that did not fit."""
 
     def add(self, event: SessionEvent, turn: object | None, *, sent: bool) -> None:
-        """Keep an event; ``sent`` says whether somebody was there to hear of it."""
+        """Keep an event; ``sent`` says whether a client has had it."""
         last = next(reversed(self._entries.values()), None)
-        text = None if last is None else last.takes(event, turn, sent=sent)
+        text = None if last is None else last.text_to_join(event, turn, sent=sent)
         if last is not None and text is not None:
             last.pieces.append(text)
             last.size += len(text)
@@ -452,20 +464,20 @@ class Journal:
             self._drop_oldest()
 
     def clear(self) -> None:
-        """Nothing runs, and all was heard."""
+        """Forget all events: no turn runs, and a client has had them."""
         self._entries.clear()
         self._calls.clear()
         self._size = self.dropped = 0
 
     @property
     def end(self) -> int:
-        """Where it ends now, for `since`."""
+        """The number of the next event, for `since`."""
         return self._number
 
     def since(self, end: int, turn: object | None) -> list[SessionEvent]:
-        """All of a turn, and what came behind an earlier `end`."""
+        """Return all events of a turn, and those behind an earlier `end`."""
         return [
-            entry.whole
+            entry.joined
             for number, entry in self._entries.items()
             if number >= end or (turn is not None and entry.turn == turn)
         ]
@@ -473,7 +485,7 @@ class Journal:
     def unheard_notices(self) -> list[SessionEvent]:
         """Return the notices that no client has had, which no history contains."""
         return [
-            entry.whole
+            entry.joined
             for entry in self._entries.values()
             if not entry.sent and isinstance(entry.event, Notice)
         ]
@@ -481,13 +493,13 @@ class Journal:
     def unheard(self, turn: object | None) -> list[SessionEvent]:
         """Return the events that no client has had, and the tool calls of the turn that runs."""
         return [
-            entry.whole
+            entry.joined
             for entry in self._entries.values()
             if not entry.sent or (turn is not None and entry.turn == turn and _is_call(entry.event))
         ]
 
     def heard(self, turn: object | None) -> None:
-        """Somebody has all of it now: only what runs is still kept."""
+        """Note that a client has had all events; keep only those of the turn that runs."""
         for number, entry in list(self._entries.items()):
             entry.sent = True
             if turn is None or entry.turn != turn:
@@ -522,7 +534,7 @@ def _is_call(event: SessionEvent) -> bool:
 
 
 def _replaces(newer: _Entry, older: _Entry) -> bool:
-    """Whether nothing is left of the older: its fields are all set anew."""
+    """Return whether a newer change sets every field of an older one."""
     new, old = newer.event, older.event
     if not isinstance(new, ToolCallChanged) or not isinstance(old, ToolCallChanged):
         return False

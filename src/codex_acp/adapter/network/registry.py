@@ -1,4 +1,4 @@
-"""The open sessions of one server, and whose they are."""
+"""Keep the open sessions of one server, and the owners of all sessions."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ logger = logging.getLogger(__name__)
 
 
 class Registry:
-    """``spawn`` runs tasks that outlive connections; ``owners`` remembers whose sessions are."""
+    """The open sessions. ``spawn`` runs tasks that outlive connections."""
 
     def __init__(self, spawn: Spawn, owners: Owners, limits: Limits) -> None:
         self.spawn = spawn
         self.owners = owners
         self.limits = limits
         self.sessions: dict[str, NetworkSession] = {}
-        """The open sessions, also those that no connection shows."""
+        """The open sessions by id, also those that no connection shows."""
         self._opening: Counter[str] = Counter()
-        """By owner, those that are being opened: they count, too."""
+        """Sessions that are being opened, by owner: they count as open."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = asyncio.Event()
         self._ends: dict[NetworkSession, asyncio.TimerHandle] = {}
         """The timers that end sessions which no connection shows."""
 
-    def alone(self, session_id: str) -> AbstractAsyncContextManager[None]:
-        """While a session is opened or closed, so that no two connections do it at once.
+    def exclusive(self, session_id: str) -> AbstractAsyncContextManager[None]:
+        """Return the lock of a session, held while a connection opens or closes it.
 
-        Raises RpcError -32600 where another takes too long.
+        Entering raises RpcError -32600 if another connection takes too long.
         """
         return alone(self._lock(session_id), session_id)
 
@@ -60,10 +60,10 @@ class Registry:
         return self._locks.setdefault(session_id, asyncio.Lock())
 
     @asynccontextmanager
-    async def room(self, owner: str) -> AsyncIterator[None]:
-        """Room for one session more of an owner, which is opened in the block.
+    async def reserve(self, owner: str) -> AsyncIterator[None]:
+        """Reserve room for one more session of an owner, which is opened in the block.
 
-        Raises RpcError if there is none.
+        Raises RpcError if there is no room.
         """
         await self._make_room(owner)
         self._opening[owner] += 1
@@ -73,10 +73,9 @@ class Registry:
             self._opening[owner] -= 1
 
     async def _make_room(self, owner: str) -> None:
-        """End sessions that nobody shows and that do nothing, the oldest first, as need be.
+        """End idle sessions that no connection shows until there is room, the oldest first.
 
-        Those of the owner who wants room; those of another only where they have more than their
-        share.
+        Sessions of another owner are ended only if that owner has more than their share.
         """
         limits = self.limits
         while True:
@@ -98,85 +97,86 @@ class Registry:
             await self.end(session)
 
     def open(self, session_id: str, session: NetworkSession) -> None:
-        """A session is open from now on, and shown. Raises RpcError if its owner is not written."""
-        self.owners.made(session.owner, session_id)
+        """Add an open session. Raises RpcError if its owner cannot be recorded."""
+        self.owners.record(session.owner, session_id)
         session.session_id = session_id
         self.sessions[session_id] = session
-        self.shown(session)
+        self._cancel_end(session)
 
-    def shown(self, session: NetworkSession) -> None:
-        """Somebody shows it: it need not be ended."""
+    def _cancel_end(self, session: NetworkSession) -> None:
+        """Cancel the timer that ends a session."""
         timer = self._ends.pop(session, None)
         if timer is not None:
             timer.cancel()
 
-    def closed(self, session_id: str, session: NetworkSession) -> None:
-        """It is not any more; again is fine."""
+    def remove(self, session_id: str, session: NetworkSession) -> None:
+        """Remove a session that is closed. Idempotent."""
         if self.sessions.get(session_id) is session:
             del self.sessions[session_id]
-            self.shown(session)
+            self._cancel_end(session)
             session.end()
             self._closed.set()
             self._closed = asyncio.Event()
 
-    def closed_by_agent(self, session_id: str, session: NetworkSession) -> None:
-        """A request that closes it is over; one that was given up may have left it open."""
+    def remove_if_closed(self, session_id: str, session: NetworkSession) -> None:
+        """Remove a session unless its agent has it open still: closing it may have failed."""
         if session_id not in session.agent.parts[0]:
-            self.closed(session_id, session)
+            self.remove(session_id, session)
 
-    async def unused(self, agent: CodexAgent) -> None:
+    async def wait_until_unused(self, agent: CodexAgent) -> None:
         """Wait until no session is left on an agent."""
         while any(session.agent is agent for session in self.sessions.values()):
             await self._closed.wait()
 
-    def owned(self, owner: str, session_id: str) -> bool:
-        """Whether a session is this owner's, open or only stored, however its id is spelled.
+    def owns(self, owner: str, session_id: str) -> bool:
+        """Return whether an owner has a session, open or stored, however its id is spelled.
 
-        A sub-agent's is where Codex says that it was started; a model can name any.
+        A sub-agent's session belongs to its parent's owner if Codex says that the parent started
+        it: a model can name any id.
         """
         session_id = canonical_id(session_id)
         session = self.sessions.get(session_id)
         if session is None and not self.owners.knows(session_id):
-            above = self.above(session_id)
+            above = self.parent_of(session_id)
             session = above if above is not None and above.has_started(session_id) else None
         if session is not None:
             return session.owner == owner
         return self.owners.owns(owner, session_id)
 
-    def above(self, session_id: str) -> NetworkSession | None:
-        """The open session of whose sub-agents this is one; None: it is none's.
+    def parent_of(self, session_id: str) -> NetworkSession | None:
+        """Return the open session whose sub-agent has this id, or None.
 
-        That which has started it goes before those whose models have only named it.
+        The session that started the sub-agent goes before those whose models only named it.
         """
-        below = [each for each in self.sessions.values() if each.has_below(session_id)]
+        below = [each for each in self.sessions.values() if each.has_sub_agent(session_id)]
         started = (each for each in below if each.has_started(session_id))
         return next(started, below[0] if below else None)
 
     def agent_of(self, session_id: str) -> CodexAgent | None:
         """Return the agent of a session or of a sub-agent's; None for one that is not open."""
         session_id = canonical_id(session_id)
-        session = self.sessions.get(session_id) or self.above(session_id)
+        session = self.sessions.get(session_id) or self.parent_of(session_id)
         return None if session is None else session.agent
 
-    def left(self, client: Client) -> None:
-        """A connection has ended: the sessions that it showed end, or are kept for a time."""
+    def client_left(self, client: Client) -> None:
+        """Detach a client from its sessions, which end or are kept for a time."""
         for session in list(self.sessions.values()):
-            if session.left(client):
-                self.unshown(session)
+            if session.detach(client):
+                self.schedule_end(session)
 
-    def unshown(self, session: NetworkSession) -> None:
-        """Nobody shows it."""
+    def schedule_end(self, session: NetworkSession) -> None:
+        """End a session that no connection shows: at once, or after `Limits.keep_seconds`."""
         if not session.kept:
             self.spawn(partial(self.end, session))
             return
         loop, end = asyncio.get_running_loop(), partial(self.spawn, partial(self.end, session))
-        self.shown(session)
+        self._cancel_end(session)
         self._ends[session] = loop.call_later(self.limits.keep_seconds, end)
 
     async def end(self, session: NetworkSession) -> None:
-        """Nobody will show it any more: all that is open in it is settled negatively."""
+        """Close a session that no connection shows; settle its open questions negatively."""
         session_id = session.session_id
-        async with self._lock(session_id):  # whoever opens it comes to an end, or is cut off
+        async with self._lock(session_id):  # behind a connection that opens the session
             if self.sessions.get(session_id) is not session or session.client is not None:
                 return
             session.end()
@@ -185,50 +185,53 @@ class Registry:
             except RpcError as error:
                 logger.info("session %s: %s", session_id, error.message)
             finally:
-                self.closed(session_id, session)
+                self.remove(session_id, session)
 
 
 class Owners:
-    """``path`` is the file; without one, what several owners have is forgotten at the end.
+    """The owner of each stored session, where the tokens of a server have several owners.
 
-    Raises MisuseError if the file cannot be read.
+    Each new session is appended to the file ``path``, a JSON object a line, which only the server's
+    user can read. Without a file all is forgotten when the server ends. With one owner nothing is
+    written: all sessions that Codex has stored are theirs. Raises MisuseError if the file cannot be
+    read.
     """
 
     def __init__(self, tokens: Tokens, path: str | None = None) -> None:
         self._tokens = tokens
         self._path = path
-        self._of: dict[str, str] = {}
+        self._owner_of: dict[str, str] = {}
         self._several = tokens.several_owners
         if path is not None and os.path.exists(path):  # noqa: PTH110
             self._read(path)
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of owners."""
         return self._tokens.owners
 
     def owns(self, owner: str, session_id: str) -> bool:
-        """Whether a session that Codex has stored is this owner's.
+        """Return whether a session that Codex has stored belongs to an owner.
 
-        Whose it was stays so when a token is taken away, or the file of tokens is just rewritten.
+        A recorded owner stays the owner when their token is removed from the file of tokens.
         """
-        made_by = self._of.get(session_id)
-        return made_by == owner if made_by is not None else not self._are_several()
+        made_by = self._owner_of.get(session_id)
+        return made_by == owner if made_by is not None else not self._has_several()
 
     def knows(self, session_id: str) -> bool:
-        """Whether it is written down whose a session is."""
-        return session_id in self._of
+        """Return whether the owner of a session is recorded."""
+        return session_id in self._owner_of
 
-    def made(self, owner: str, session_id: str) -> None:
-        """Remember that a session is this owner's.
+    def record(self, owner: str, session_id: str) -> None:
+        """Record the owner of a session.
 
-        Raises RpcError -32603 if that cannot be written: after a restart it would be nobody's.
+        Raises RpcError -32603 if the file cannot be written: after a restart nobody would own it.
         """
-        if not self._are_several() or self._of.get(session_id) == owner:
+        if not self._has_several() or self._owner_of.get(session_id) == owner:
             return
         if self._path is not None:
             self._append(self._path, {"sessionId": session_id, "owner": owner})
-        self._of[session_id] = owner
+        self._owner_of[session_id] = owner
 
     def _append(self, path: str, entry: dict[str, str]) -> None:
         try:
@@ -246,8 +249,8 @@ class Owners:
             )
             raise RpcError(INTERNAL_ERROR, message) from error
 
-    def _are_several(self) -> bool:
-        """Once they were, they stay so until the server ends."""
+    def _has_several(self) -> bool:
+        """Return whether there have been several owners since the server started."""
         self._several = self._several or self._tokens.several_owners
         return self._several
 
@@ -260,6 +263,6 @@ class Owners:
         for line in lines:
             try:
                 entry = json.loads(line)
-                self._of[str(entry["sessionId"])] = str(entry["owner"])
+                self._owner_of[str(entry["sessionId"])] = str(entry["owner"])
             except (ValueError, KeyError, TypeError):
                 logger.warning("a line of %s was left out: it cannot be read", path)

@@ -21,7 +21,7 @@ from codex_acp.adapter.network.access_control import (
     PendingConnections,
     Refusal,
 )
-from codex_acp.adapter.network.limits import WebSocketFrames
+from codex_acp.adapter.network.limits import WebSocketFrameLimit
 from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket import WebSocketMessages
 
@@ -46,7 +46,7 @@ class AcceptedLink(WebSocketMessages):
         self._accepted = connection
 
     def say_at_end(self, code: int, reason: str) -> None:
-        """When this side closes the link, say why: the codes are those of RFC 6455."""
+        """Set the code (of RFC 6455) and the reason that this side sends when it closes."""
         self._last_words = (code, reason)
 
     async def _open(self) -> ServerConnection:
@@ -56,7 +56,7 @@ class AcceptedLink(WebSocketMessages):
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 1.0
-"""For the closing handshake; then the connection is cut."""
+"""Seconds for the closing handshake; then the connection is aborted."""
 
 HEAD_BYTES: Final = 16 * 1024
 """Bytes of a request in which its headers must end, so that a websocket is recognised."""
@@ -69,21 +69,21 @@ class WebSocketServer:
         self._hub = hub
         self._access = access
         self._pending = pending
-        self._let_in: dict[ServerConnection, Token] = {}
+        self._tokens: dict[ServerConnection, Token] = {}
 
     def request(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Let a connection in (None), or return the response that refuses it."""
+        """Return None to let a connection in, else the response that refuses it."""
         self._pending.discard(connection.transport)
         found = self._access.check(request.path, request.headers)
         if not isinstance(found, Refusal):
             found = self._access.enter(found.owner) or found
         if isinstance(found, Refusal):
-            self._access.log(found, _who(connection))
+            self._access.log(found, _peer(connection))
             response = connection.respond(found.status, f"{found.reason}\n")
             for name, value in found.headers:
                 response.headers[name] = value
             return response
-        self._let_in[connection] = found
+        self._tokens[connection] = found
         return None
 
     def response(
@@ -94,7 +94,7 @@ class WebSocketServer:
         if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
             response.headers[CONNECTION_ID] = connection.id.hex
         else:
-            self._left(connection)
+            self._leave(connection)
         return None
 
     async def serve(self, connection: ServerConnection) -> None:
@@ -102,21 +102,21 @@ class WebSocketServer:
         connection_id = connection.id.hex
         limit = self._access.limits.message_bytes
         link = AcceptedLink(connection, name=f"client {connection_id[:8]}", message_limit=limit)
-        logger.info("client %s has come from %s", connection_id[:8], _who(connection))
+        logger.info("client %s has come from %s", connection_id[:8], _peer(connection))
         try:
-            await self._hub.serve(link, link, self._let_in[connection], connection_id)
+            await self._hub.serve(link, link, self._tokens[connection], connection_id)
         finally:
-            self._left(connection)
+            self._leave(connection)
 
     def lost(self, connection: ServerConnection) -> None:
         """Forget a connection that ended, perhaps before it sent a request."""
         self._pending.discard(connection.transport)
-        self._left(connection)
+        self._leave(connection)
 
-    def _left(self, connection: ServerConnection) -> None:
-        token = self._let_in.pop(connection, None)
+    def _leave(self, connection: ServerConnection) -> None:
+        token = self._tokens.pop(connection, None)
         if token is not None:
-            self._access.left(token.owner)
+            self._access.leave(token.owner)
 
 
 @asynccontextmanager
@@ -125,7 +125,7 @@ async def network_server(
 ) -> AsyncIterator[None]:
     """Accept connections on ``sock`` until the end of the block, which also ends them.
 
-    They are websockets; with ``http``, `HttpServer` serves all others.
+    With ``http``, `HttpServer` serves the connections that do not become websockets.
     """
     from websockets.asyncio.server import serve
 
@@ -134,7 +134,7 @@ async def network_server(
     http_server = _http_server(hub, access, pending) if http else None
 
     quiet = logging.getLogger("codex_acp.adapter.network.handshakes")
-    quiet.setLevel(logging.CRITICAL)  # no tracebacks of strangers: see `AccessControl.log`
+    quiet.setLevel(logging.CRITICAL)  # a client must not fill the log: `AccessControl.log`
     limits = access.limits
     async with serve(
         server.serve,
@@ -173,18 +173,18 @@ def _accepted(
         """A new connection; only its first bytes decide whether it becomes a websocket."""
 
         def connection_made(self, transport: Any) -> None:
-            AcceptedConnection(pending, tls, self.take).begin(transport)
+            AcceptedConnection(pending, tls, self.choose_protocol).begin(transport)
 
-        def take(self, transport: Any, first_bytes: bytes) -> bool:
+        def choose_protocol(self, transport: Any, first_bytes: bytes) -> bool:
             if http_server is not None:
                 is_websocket = _wants_websocket(first_bytes)
                 if is_websocket is None:
                     return False
                 if not is_websocket:
-                    http_server.take(transport, first_bytes)
+                    http_server.serve(transport, first_bytes)
                     return True
             transport.set_protocol(self)
-            self._frames = WebSocketFrames(asyncio.get_running_loop().time)
+            self._frames = WebSocketFrameLimit(asyncio.get_running_loop().time)
             super().connection_made(transport)
             if first_bytes:
                 self.data_received(first_bytes)
@@ -193,10 +193,10 @@ def _accepted(
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():
                 return
-            if self._frames.take(data):
+            if self._frames.accepts(data):
                 super().data_received(data)
             else:
-                logger.warning("%s was cut off: too many frames", _who(self))
+                logger.warning("%s was cut off: too many frames", _peer(self))
                 self.transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -226,6 +226,6 @@ def _wants_websocket(first_bytes: bytes) -> bool | None:
     return any(name == b"upgrade" and b"websocket" in value for name, _, value in lines)
 
 
-def _who(connection: ServerConnection) -> str:
+def _peer(connection: ServerConnection) -> str:
     address = connection.remote_address
     return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a socket"
