@@ -90,7 +90,7 @@ def test_the_agent_of_one_client_loads_nothing_of_the_network() -> None:
 
 def test_a_server_of_websockets_alone_loads_nothing_of_http() -> None:
     network = "codex_acp.adapter.network"
-    loaded = _loaded(f"import {network}.listen, {network}.hub, {network}.websockets")
+    loaded = _loaded(f"import {network}.listen, {network}.connection, {network}.websockets")
     others = ("hypercorn", "h2", "h11", "httpx", f"{network}.http")
     assert [name for name in loaded if name.startswith(others)] == []
 
