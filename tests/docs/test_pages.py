@@ -64,6 +64,59 @@ def test_no_code_in_a_table_has_a_bar(path: Path) -> None:
     assert re.findall(r"`[^`\n]*\\\|[^`\n]*`", path.read_text()) == []
 
 
+_VERBS = (
+    "is|are|was|were|has|have|had|do|does|did|can|may|must|will|also|only|costs?|ends?|happens?|helps?"
+    "|holds?|keeps?|lets?|makes?|means?|needs?|says?|shows?|stays?|takes?|tells?|works?"
+)
+_AFTER_A_PRONOUN = (
+    "that|which|who|whose|of|is|has|can|may|with|without|in|on|for|from|behind|at|by|as|was|does|must"
+    "|needs"
+)
+STOPS_A_READER = (
+    r"^\W*(?:It|They)\b",
+    rf"^\W*(?:This|That|These|Those) (?:{_VERBS})\b",
+    r"\b[Ss]uch\b",
+    rf"\bones\b|\b[Oo]ne(?=[.,;:)!?]|$)|\b[Oo]ne (?:{_AFTER_A_PRONOUN})\b",
+    r"\bwhat\b|^\W*What\b(?!.*\?$)",
+    r"\b[Tt]here (?:is|are|was|were)\b|\b(?:is|are) there\b",
+)
+"""Words for a thing that stands elsewhere: the reader has to look for it."""
+
+NOT_YET_HELD: frozenset[str] = frozenset()
+"""Pages whose sentences do not have their nouns yet."""
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the sentences of a page, without code, quotations, targets of links and headings."""
+    text = re.sub(r"^( *)```.*?^\1```$", "\n\n", text, flags=re.M | re.S)
+    text = re.sub(r"^#.*$", "\n", re.sub(r"<!--.*?-->", "", text, flags=re.S), flags=re.M)
+    found = []
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*] |\d+\. |\|))", text):
+        for cell in block.split("|") if block.lstrip().startswith("|") else [block]:
+            words = re.sub(r"^(?:[-*>]|\d+\.) +", "", " ".join(cell.split()))
+            words = re.sub(r"``.*?``|`[^`]*`|\"[^\"]*\"", "\0", words)
+            words = re.sub(r"\]\([^)]*\)", "]", words)
+            if re.search(r"[.?!](?:\W|$)", words):  # else it is a heading, or a few words
+                found += re.split(r"(?<=[.!?:;])[*_)\]]* +(?=[\[*_(\0]*[A-Z\0])", words)
+    return found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md")
+        if path.relative_to(DOCS if DOCS in path.parents else ROOT).as_posix()
+        not in NOT_YET_HELD | pages().keys()
+    ],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_a_sentence_has_its_nouns(path: Path) -> None:
+    """Pages that are made of the code have the words of its docstrings and help texts."""
+    sentences = _sentences(path.read_text())
+    assert [s for s in sentences if any(re.search(stop, s) for stop in STOPS_A_READER)] == []
+
+
 def _errors() -> list[str]:
     """Every public exception."""
     found = set()
