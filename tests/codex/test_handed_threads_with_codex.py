@@ -97,7 +97,7 @@ async def test_another_programs_writer_is_named(monkeypatch: pytest.MonkeyPatch)
     async with two_clients(monkeypatch, [Text("One.")]) as (bench, other):
         mine = await bench.thread()
         await mine.run("Begin.")
-        bench.codex.threads._services.handed.leave()  # it answers nobody
+        bench.codex.threads._services.hand_over.leave()  # it answers nobody
         with pytest.raises(ThreadOpenElsewhere, match="close it there") as raised:
             await other.threads.resume(mine.id)
         assert not raised.value.busy

@@ -159,7 +159,9 @@ async def test_8_1_a_turn_that_is_wanted_while_its_thread_goes_takes_it_back() -
     async with thread_at(*script) as (thread, server):
         await thread.run("One.")
         asked = {"thread": "thread-1", "client": "another"}
-        answer = asyncio.ensure_future(thread._services.handed._thread_peers()._answer({**asked}))
+        answer = asyncio.ensure_future(
+            thread._services.hand_over._thread_peers()._answer({**asked})
+        )
         await server.wait_for_message("thread/unsubscribe")
         async with anyio.create_task_group() as group:
             group.start_soon(thread.run, "Two.")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from codex_acp.transport.connection import Connection, Outcome
     from codex_acp.transport.reading_gate import ReadingGate
 
+logger = logging.getLogger(__name__)
+
 
 class PostedCall:
     """Sends a call whose reply is handled where it stands among what the server sends.
@@ -80,8 +82,6 @@ class PostedCall:
             self._gate.__exit__()
         return waited
 
-
-logger = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value")
 

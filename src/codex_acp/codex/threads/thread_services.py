@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.watchdog import SharedWatchdog
     from codex_acp.jsonrpc.message import JsonValue
 
+    JsonObject = dict[str, JsonValue]
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ MAX_LOOKS: Final = 256
 
 
 class _Place(NamedTuple):
-    """Where a thread works, and what was configured for it alone, as ``config/read`` says it."""
+    """The directory of a thread, and its own configuration in the form of ``config/read``."""
 
     cwd: str
     given: JsonValue
@@ -101,7 +102,7 @@ class ThreadServices(NotificationSink):
         """The watchdogs of running turns, by their time."""
         self._closed: LastOnes[str, None] = LastOnes(MAX_PLACES)
         """Threads that Codex has closed, and nobody has opened again."""
-        self.handed: HandedThreads = HandedThreads(client)
+        self.hand_over: HandOver = HandOver(client)
         client.subscribe_all(self, HEARD)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
@@ -109,13 +110,13 @@ class ThreadServices(NotificationSink):
         if thread_id is None:
             return
         if method == "thread/settings/updated":
-            self.handed.changed(thread_id, object_at(params).get("threadSettings"))
+            self.hand_over.note_settings(thread_id, object_at(params).get("threadSettings"))
         elif is_unloaded(method, params):
             self._closed[thread_id] = None
 
     def on_closed(self, error: TransportError | None) -> None:
         del error
-        self.handed.leave()
+        self.hand_over.leave()
 
     async def reopen(
         self,
@@ -134,7 +135,7 @@ class ThreadServices(NotificationSink):
         params["threadId"] = thread_id
         if forks:
             return await self.open("thread/fork", params, tools, policy)
-        async with self.handed.lock(thread_id):
+        async with self.hand_over.lock(thread_id):
             return await self.open("thread/resume", params, tools, policy)
 
     async def open(
@@ -168,20 +169,20 @@ class ThreadServices(NotificationSink):
         if policy is not None:
             self.client.use_policy(policy, thread_id)
         self.client.thread_settled(method, answer)
-        self.handed.opened(method, thread_id, params, restore)
+        self.hand_over.note_opened(method, thread_id, params, restore)
         if tools:
             self.client.tool_calls.add(tools, thread_id)
         return OpenThread(thread_id, info, (method, answer))
 
     async def _answer(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
-        """The answer of Codex, once another process of ours has handed the thread over."""
+        """Return Codex's answer, once another process of ours has handed the thread over."""
         again = partial(self.client.call_raw, method, params, settled=False)
         try:
             return await again()
         except ErrorReply as error:
             if method != "thread/resume" or not is_open_elsewhere(error):
                 raise
-            return await self.handed.take(str(params["threadId"]), again, error)
+            return await self.hand_over.take_over(str(params["threadId"]), again, error)
 
     async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
         """Have a thread here, where it stays while its turns have their `TurnMarks`.
@@ -190,10 +191,10 @@ class ThreadServices(NotificationSink):
         reach its model, and has git run nothing of where it works: ``cwd``, or where the thread
         does. Raises NotLoggedIn, UntrustedGitPrograms, and ThreadClosed if Codex has closed it.
         """
-        async with self.handed.lock(thread_id):
-            gone = self.handed.gone(thread_id)
-            if gone is not None:
-                params, settings = gone
+        async with self.hand_over.lock(thread_id):
+            let_go = self.hand_over.params_to_reopen(thread_id)
+            if let_go is not None:
+                params, settings = let_go
                 await self.open("thread/resume", params, (), None, settings or None)
         if thread_id in self._closed:
             from codex_acp.codex.threads.results import TurnRecord
@@ -252,9 +253,9 @@ class ThreadServices(NotificationSink):
     async def _restored(
         self, thread_id: str, answer: JsonValue, restore: dict[str, JsonValue]
     ) -> JsonValue:
-        """Give a new thread what it was not started with; its answer with that.
+        """Give a new thread the settings it was not started with; return its answer with them.
 
-        One that cannot have it is no thread that was asked for: it is let go of. Raises ErrorReply.
+        A thread that cannot have them is let go of. Raises ErrorReply.
         """
         report = _Report()
         self.client.subscribe(thread_id, report)
@@ -292,7 +293,7 @@ class _Report(NotificationSink):
 
 
 def trusted(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue]:
-    """The params with what trusts the directory of ``cwd``, if it is to be. Raises MisuseError."""
+    """Return params that trust the directory of ``cwd``, if it is to be. Raises MisuseError."""
     if not trust:
         return params
     cwd = params.get("cwd")
@@ -301,9 +302,7 @@ def trusted(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue
     return trusting(params, trust_root(cwd), os.path.realpath(cwd))
 
 
-if TYPE_CHECKING:
-    JsonObject = dict[str, JsonValue]
-
+# Threads that other processes of this package ask for, or have.
 
 MAX_THREADS: Final = 10_000
 """Threads of which it is remembered how they were opened."""
@@ -332,8 +331,8 @@ class _Opened:
         """Held while a turn begins, and while the thread goes or comes back."""
 
 
-class HandedThreads:
-    """The threads of one client. Every method raises as the client's calls."""
+class HandOver:
+    """Lends the threads of one client, and takes them back. Raises as the client's calls."""
 
     def __init__(self, client: RequestApi) -> None:
         self._client = client
@@ -343,7 +342,7 @@ class HandedThreads:
         self.turns: set[TurnMarks] = set()
         """Turns that a caller of this client has begun and not left."""
 
-    def opened(
+    def note_opened(
         self, method: str, thread_id: str, params: Mapping[str, JsonValue], settings: JsonValue
     ) -> None:
         """Remember a thread that ``method`` has opened, and let others ask for it."""
@@ -359,10 +358,10 @@ class HandedThreads:
         for turn in self.turns:  # it was let go before the turn that has it opened again
             turn.closed &= turn.thread_id != thread_id or turn.turn_id is not None
         if self._listening is None:
-            self._listening = asyncio.ensure_future(self._thread_peers().listen(self._client))
+            self._listening = asyncio.ensure_future(self._listen())
 
-    def changed(self, thread_id: str, told: JsonValue) -> None:
-        """Codex tells the settings of a thread, the sandbox in force among them."""
+    def note_settings(self, thread_id: str, told: JsonValue) -> None:
+        """Remember the settings that Codex reports, the sandbox in force among them."""
         it, settings = self._opened.get(thread_id), object_at(told)
         if it is None or it.elsewhere:
             return
@@ -376,7 +375,7 @@ class HandedThreads:
             it.params["cwd"] = settings["cwd"]
 
     def leave(self) -> None:
-        """The connection has ended."""
+        """Answer no process any more: the connection has ended."""
         if self._listening is not None:
             self._listening.cancel()
         if self._peers is not None:
@@ -387,22 +386,22 @@ class HandedThreads:
         it = self._opened.get(thread_id)
         return asyncio.Lock() if it is None else it.lock
 
-    def gone(self, thread_id: str) -> tuple[JsonObject, JsonObject] | None:
+    def params_to_reopen(self, thread_id: str) -> tuple[JsonObject, JsonObject] | None:
         """Return the params and the settings to open a thread again with that was let go."""
         it = self._opened.get(thread_id)
         return (it.params, it.settings) if it is not None and it.elsewhere else None
 
-    def begun(self, thread_id: str) -> None:
+    def note_turn(self, thread_id: str) -> None:
         """Note that a turn has begun in a thread, so that Codex stores it."""
         if thread_id in self._opened:
             self._opened[thread_id].stored = True
 
     # A thread that another process has.
 
-    async def take(
+    async def take_over(
         self, thread_id: str, again: Callable[[], Awaitable[JsonValue]], refused: ErrorReply
     ) -> JsonValue:
-        """Have it handed over, as `ThreadPeers.take`; a ThreadOpenElsewhere names who has it."""
+        """Take a thread over (`ThreadPeers.take`); ThreadOpenElsewhere names the one who has it."""
         try:
             return await self._thread_peers().take(self._client, thread_id, again, refused)
         except ErrorReply as error:
@@ -423,13 +422,16 @@ class HandedThreads:
 
     # A thread that another process asks for.
 
+    async def _listen(self) -> None:
+        await self._thread_peers().listen(self._client)  # imported once the thread is open
+
     async def _let_go(self, thread_id: str, asker: Asker) -> State:
         it = self._opened.get(thread_id)
         if it is None or it.elsewhere or not it.stored or self._client.closed:
             return "unknown"
         try:
             if asker.cancels:
-                await self._interrupted(thread_id)
+                await self._interrupt_turns(thread_id)
             if self._runs(thread_id):
                 return "busy"
             async with it.lock:
@@ -441,7 +443,7 @@ class HandedThreads:
     async def _leave(self, thread_id: str, it: _Opened, asker: Asker) -> State:
         from codex_acp.codex.connection.shared_calls import let_go
 
-        below = await self._at_rest_below(thread_id)
+        below = await self._resting_sub_agents(thread_id)
         if below is None or self._runs(thread_id):
             return "busy"
         it.elsewhere = True
@@ -453,13 +455,13 @@ class HandedThreads:
     def _runs(self, thread_id: str) -> bool:
         return any(turn.thread_id == thread_id and turn.runs for turn in self.turns)
 
-    async def _interrupted(self, thread_id: str) -> None:
+    async def _interrupt_turns(self, thread_id: str) -> None:
         for turn in [each for each in self.turns if each.thread_id == thread_id and each.runs]:
             await turn.interrupt()
             await turn.wait_for_its_end()
 
-    async def _at_rest_below(self, thread_id: str) -> list[str] | None:
-        """The sub-agents of a thread that Codex has loaded; None: one of them works, or itself.
+    async def _resting_sub_agents(self, thread_id: str) -> list[str] | None:
+        """Return the loaded sub-agents of a thread; None if it, or one of them, works.
 
         Codex is asked, not those who run turns here: a turn may have been detached.
         """
@@ -483,5 +485,5 @@ class HandedThreads:
 
 
 def _program() -> str:
-    """The name of this program, for the person who reads where a session has gone."""
+    """Return the program's name, for the person who reads where a session has gone."""
     return os.path.basename(sys.argv[0] if sys.argv else "") or "a program"  # noqa: PTH119 - a name

@@ -108,7 +108,7 @@ class Turn(Generic[T]):
             raise MisuseError("a Turn can be used only once; make a new one")
         self._stream = NotificationStream(self._client, self.thread_id)
         self._marks = TurnMarks(self._client, self.thread_id)
-        self._services.handed.turns.add(self._marks)
+        self._services.hand_over.turns.add(self._marks)
         try:
             self._id = self._marks.turn_id = await self._started()
             after = self._silent_after or WARN_AFTER_SECONDS
@@ -227,7 +227,7 @@ class Turn(Generic[T]):
         if self._stream is not None:
             await self._stream.aclose()
         if self._marks is not None:
-            self._services.handed.turns.discard(self._marks)
+            self._services.hand_over.turns.discard(self._marks)
             self._marks.close()
 
     async def _started(self) -> str:
@@ -256,13 +256,13 @@ class Turn(Generic[T]):
         except CodexAcpError as error:
             logger.info("a turn that was given up has not begun, or has ended: %s", error)
         finally:
-            self._services.handed.turns.discard(marks)
+            self._services.hand_over.turns.discard(marks)
             marks.close()
 
     async def _start(self) -> str:
         marks = self._marks
         turn_id = await self._begin()
-        self._services.handed.begun(self.thread_id)
+        self._services.hand_over.note_turn(self.thread_id)
         if turn_id is not None or marks is None:
             return turn_id or ""
         await marks.wait_for(lambda: bool(marks.begun))
