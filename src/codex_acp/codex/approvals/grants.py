@@ -134,8 +134,7 @@ def _of_command(params: models.CommandExecutionRequestApprovalParams) -> Offered
         return found
     # A checkpoint that wants a fresh decision of a person each time: nothing that lasts.
     lasting = tuple(f"{grant}: not for humanCommand" for grant in found.grants if grant != Once())
-    once = tuple(grant for grant in found.grants if grant == Once())
-    return OfferedGrants(once, found.unknown + lasting)
+    return OfferedGrants(tuple(g for g in found.grants if g == Once()), found.unknown + lasting)
 
 
 def _of_decisions(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
@@ -158,9 +157,7 @@ def _of_decisions(params: models.CommandExecutionRequestApprovalParams) -> Offer
                 unknown += [] if proposed else [_not_proposed(decision)]
             case models.ApplyNetworkPolicyAmendmentDecision():
                 rule = decision.apply_network_policy_amendment.network_policy_amendment
-                hosts = [
-                    h for h in _hosts(params) if (h.host, h.action) == (rule.host, rule.action)
-                ]
+                hosts = [h for h in _hosts(params) if h == RememberHost(rule.host, rule.action)]
                 grants += hosts
                 unknown += [] if hosts else [_not_proposed(decision)]
             case UnknownValue() | UnknownVariant():

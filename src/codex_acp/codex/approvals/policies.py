@@ -139,7 +139,7 @@ class Policy(ABC):
 
     @abstractmethod
     async def decide(self, question: ApprovalQuestion) -> Decision | None:
-        """Grant, deny, or None for no opinion. What it raises is a denial."""
+        """Return a grant, a denial, or None for no opinion. An exception is a denial."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -337,7 +337,7 @@ def why_never_asked(
     approvals_reviewer: ApprovalsReviewer = "user",
     mcp_servers: Mapping[str, McpServerConfig] | None = None,
 ) -> str | None:
-    """The warning for a policy that Codex will never ask under these settings; None if it may.
+    """Return the warning for a policy that Codex never asks under these settings, else None.
 
     ``mcp_servers`` is that table of Codex's configuration, if the program knows it: tools of a
     server with ``default_tools_approval_mode = "approve"`` run without being asked about, so a
@@ -486,13 +486,13 @@ def _named(command: str | Sequence[str]) -> Words:
 
 
 def _length(params: CommandExecutionRequestApprovalParams) -> int:
-    """Characters of the command, and of what Codex parsed of it, which repeats parts."""
+    """Return the length of the command, or of what Codex parsed of it, which repeats parts."""
     parsed = (a for a in params.command_actions or () if not isinstance(a, UnknownVariant))
     return max(len(params.command or ""), sum(len(action.command) for action in parsed))
 
 
 def _simple_commands(command: str) -> list[Words] | None:
-    """The simple commands of what Codex would start; None if it may be anything else."""
+    """Return the simple commands of what Codex would start; None if it may be anything else."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -504,7 +504,7 @@ def _simple_commands(command: str) -> list[Words] | None:
 
 
 def _split(script: str) -> list[Words] | None:
-    """The words of each simple command; None for shell syntax that this does not know for sure."""
+    """Return the words of each simple command; None for shell syntax of doubtful meaning."""
     if not script.isprintable() or _EXPANSIONS.intersection(script):
         return None
     found: list[list[str]] = [[]]
@@ -543,7 +543,7 @@ def _is_told(params: CommandExecutionRequestApprovalParams, found: list[Words]) 
 
 
 class ParkedApproval:
-    """One question that waits. Its turn waits with it, for as long as the program runs.
+    """A question that waits. Its turn waits with it, for as long as the program runs.
 
     `allow` and `deny` may be called from any thread, and by any number of people: the first answer
     counts. They return whether this one did: not if somebody was quicker, the turn has ended, or
@@ -572,7 +572,7 @@ class ParkedApproval:
         return bool(self._taken)
 
     def allow(self, grant: Grant | None = None) -> bool:
-        """Let it run: by default this once. Raises MisuseError for a grant that is not offered."""
+        """Let the action run: by default once. Raises MisuseError for a grant not offered."""
         grant = Once() if grant is None else grant
         if grant not in self.question.offered:
             message = f"{grant!r} is not among what Codex offers: {self.question.offered!r}"
@@ -580,7 +580,7 @@ class ParkedApproval:
         return self._settle(Allow(grant))
 
     def deny(self, reason: str = "somebody said no") -> bool:
-        """Do not let it run; ``reason`` is one sentence for the log."""
+        """Do not let the action run; ``reason`` is one sentence for the log."""
         return self._settle(Deny(reason, answered=True))
 
     async def decision(self) -> Decision:
@@ -641,14 +641,14 @@ class ParkedApprovals(Policy):
         return tuple(self._open.values())
 
     def get(self, approval_id: str) -> ParkedApproval | None:
-        """The open one of this id; None if it is over, or never was."""
+        """Return the open approval of this id; None if it is over, or never was."""
         return self._open.get(approval_id)
 
     async def next(self) -> ParkedApproval:
-        """The next that is asked, each given once; waits for it.
+        """Wait for the next approval that is asked, and return it; each is returned once.
 
-        Of whichever thread uses this policy: before somebody sees or answers it, be sure that
-        ``question.root_thread_id`` is theirs.
+        It comes from whichever thread uses this policy: before somebody sees or answers it, be sure
+        that ``question.root_thread_id`` is theirs.
         """
         while True:
             self._unseen = [approval for approval in self._unseen if approval.is_open]

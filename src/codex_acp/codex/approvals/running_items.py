@@ -80,7 +80,7 @@ class Items:
     _ended: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_ENDED))
     _parents: LastOnes[str, str] = field(default_factory=partial(LastOnes, MAX_PARENTS))
 
-    # What Codex reports.
+    # Reports of Codex.
 
     def apply(self, event: ServerNotification) -> None:
         """Learn from one notification; those that are not in `FOLLOWED` change nothing."""
@@ -145,7 +145,7 @@ class Items:
             del self._items[key]
 
     def _children(self, thread_id: str, item: models.ThreadItem) -> None:
-        """A sub-agent's thread is named when its item completes, or by what it does later."""
+        """Learn sub-agents: an item names their threads when it completes, or by later activity."""
         if isinstance(item, models.CollabAgentToolCallThreadItem):
             for child in item.receiver_thread_ids:
                 self._child(thread_id, child)
@@ -159,14 +159,14 @@ class Items:
         self._parents[child] = parent
 
     def _parent_told(self, parent: str, child: str) -> None:
-        """Codex's own word for a parent: it outweighs what was gathered from items."""
+        """Remember the parent that Codex itself tells: it outweighs what items say."""
         line = [parent, *self.ancestors_of(parent)]
         if child in line[1:]:
             del self._parents[line[line.index(child) - 1]]
         self._parents.pop(child, None)
         self._child(parent, child)
 
-    # What others ask.
+    # Questions about what was learned.
 
     def reached_elsewhere(self, thread_id: str, item: models.ThreadItem) -> list[str]:
         """Return the threads of other sessions that a call of a tool for agents is about."""
@@ -181,24 +181,24 @@ class Items:
         return turn_id is not None and turn_id in running
 
     def running_turn(self, thread_id: str) -> str | None:
-        """The thread's turn that has started and not ended."""
+        """Return the thread's turn that has started and not ended."""
         return self._turns.get(thread_id)
 
     def running_below(self, thread_id: str) -> list[tuple[str, str]]:
-        """The threads of its sub-agents, at any depth, whose turns run; each with its turn."""
+        """Return its sub-agents' threads, at any depth, whose turns run; each with its turn."""
         running = self._turns.items()
         return [(t, turn) for t, turn in running if thread_id in self.ancestors_of(t)]
 
     def below(self, thread_id: str) -> list[str]:
-        """The threads of its sub-agents, at any depth, whether anything runs in them or not."""
+        """Return its sub-agents' threads, at any depth, whether anything runs there or not."""
         return [each for each in self._parents if thread_id in self.ancestors_of(each)]
 
     def get(self, thread_id: str, item_id: str) -> RunningItem | None:
-        """The item, if it is in progress."""
+        """Return the item, if it is in progress."""
         return self._items.get((thread_id, item_id))
 
     def mcp_calls(self, thread_id: str, turn_id: str, server: str) -> list[RunningItem]:
-        """Calls of this server that run in this turn and were not asked about, oldest first.
+        """Return this server's calls that run in this turn and nobody asked about, oldest first.
 
         Not those that share an id: MCP calls run side by side where their server is set up so.
         """
@@ -214,7 +214,7 @@ class Items:
         ]
 
     def ancestors_of(self, thread_id: str) -> list[str]:
-        """The line of parents of a thread, its own parent first."""
+        """Return the line of parents of a thread, its own parent first."""
         line: list[str] = []
         while thread_id not in self.opened and len(line) < MAX_PARENT_STEPS:
             parent = self._parents.get(thread_id)
@@ -225,12 +225,12 @@ class Items:
         return line
 
     def root_of(self, thread_id: str) -> str:
-        """The thread at the top of this one's line of parents: itself if it has none."""
+        """Return the thread at the top of the line of parents: itself if it has none."""
         return [thread_id, *self.ancestors_of(thread_id)][-1]
 
 
 def _may_be_one(one: models.ThreadItem, other: models.ThreadItem) -> bool:
-    """Whether an item that is reported to start again may be the same; only calls can be told."""
+    """Return whether a second start under one id may be the same item; only calls differ."""
     if not isinstance(one, models.McpToolCallThreadItem):
         return True
     return (

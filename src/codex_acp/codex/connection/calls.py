@@ -76,7 +76,7 @@ class PostedCall:
             self._on_reply(reply)
 
     def _end(self) -> bool:
-        """Whether the reply was still waited for; it is not any more."""
+        """Stop waiting for the reply; return whether it was still waited for."""
         waited, self._waits = self._waits, False
         if waited:
             self._gate.__exit__()
@@ -95,7 +95,7 @@ LONGEST_PAUSE_SECONDS: Final = 2.0
 
 
 def pause_before(attempt: int, chance: float) -> float:
-    """Seconds to wait before attempt 2, 3, ...: exponential, between half of it and all of it.
+    """Return the seconds before attempt 2, 3, ...: exponential, between half of it and all.
 
     ``chance`` is between 0 and 1: clients that were refused together must not come back together.
     """
@@ -104,7 +104,7 @@ def pause_before(attempt: int, chance: float) -> float:
 
 
 async def call_again(call: Callable[[], Awaitable[_Value]], refused: ErrorReply) -> _Value:
-    """The value of a call whose first attempt was ``refused``.
+    """Return the value of a call whose first attempt was ``refused``.
 
     Raises ServerOverloaded after the last attempt, and whatever else the call raises.
     """
@@ -140,7 +140,7 @@ class _Page(Protocol[T]):
 
 
 async def all_pages(ask: Callable[[P], Awaitable[_Page[T]]], params: P) -> list[T]:
-    """The entries of all pages; a cursor that is told again ends them, too. Raises as ``ask``."""
+    """Return the entries of all pages; a repeated cursor ends them, too. Raises as ``ask``."""
     found: list[T] = []
     for _ in range(MAX_PAGES):
         page = await ask(params)

@@ -36,7 +36,7 @@ _VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+)")
 
 
 class Hello:
-    """The request ``initialize`` of one connection; see `CodexClient` for the arguments."""
+    """The request ``initialize`` of one connection, from the arguments of `CodexClient`."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ def initialize_params(
     capabilities: InitializeCapabilities | dict[str, JsonValue] | None,
     opt_out_notifications: tuple[str, ...],
 ) -> dict[str, JsonValue]:
-    """The params of ``initialize``; see `CodexClient` for the defaults."""
+    """Return the params of ``initialize``, with the defaults of `CodexClient`."""
     info: JsonValue = {"name": CLIENT_NAME, "version": __version__}
     if client_info is not None:
         info = _plain(client_info)
@@ -132,7 +132,7 @@ def _version_in(user_agent: str) -> str | None:
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    """The three numbers of a version, whatever follows them, as in ``0.169.0-alpha.1``."""
+    """Return the three numbers of a version, whatever follows, as in ``0.169.0-alpha.1``."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 

@@ -53,7 +53,7 @@ _REFUSED_BY_SYSTEM = {errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOENT, er
 
 
 class LaunchOptions:
-    """How to start the app-server. A value: it cannot be changed, and compares by content.
+    """The way to start the app-server. A value: it cannot be changed, and compares by content.
 
     ``codex``: path of the binary, see `find_codex`. ``args``: more arguments of
     ``codex app-server``, for example ``("-c", "model=gpt-5.5")``. ``env``: the whole environment
@@ -168,7 +168,7 @@ def codex_version(path: str) -> str:
 
 
 def _environment(binary: CodexBinary, given: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """The child's environment, with the wheel's helper programs first on PATH."""
+    """Return the child's environment, with the wheel's helper programs first on PATH."""
     if binary.path_dir is None:
         return given
     env = dict(os.environ if given is None else given)
@@ -219,7 +219,7 @@ class CodexBinary:
 def find_codex(
     explicit: str | None = None, environ: Mapping[str, str] | None = None
 ) -> CodexBinary:
-    """The Codex binary to use, looked for in this order.
+    """Return the Codex binary to use, looked for in this order.
 
     ``explicit`` (a path, or a bare name to be found on PATH); ``CODEX_PATH`` (likewise); the wheel
     ``openai-codex-cli-bin``; ``codex`` on PATH. A binary that is named but is not there is an
@@ -274,7 +274,7 @@ def _must_be_executable(path: str) -> None:
 
 
 def _from_wheel() -> tuple[CodexBinary | None, str]:
-    """The wheel's binary, or why there is none."""
+    """Return the wheel's binary, or why there is none."""
     from importlib.machinery import PathFinder  # importlib.util takes as long as all else here
 
     spec = PathFinder.find_spec(WHEEL_MODULE)
@@ -302,7 +302,7 @@ def _from_wheel_module() -> tuple[CodexBinary | None, str]:
 
 
 def _on_path(name: str, env: Mapping[str, str]) -> tuple[str | None, str]:
-    """The program ``name`` on PATH, or why there is none."""
+    """Return the program ``name`` on PATH, or why there is none."""
     refused = []
     for directory in os.get_exec_path(env):
         path = os.path.join(directory, name)
@@ -326,7 +326,7 @@ TOKEN_LIFETIME_SECONDS = 300.0
 
 
 def remote_link(url: str, token: Token | None = None) -> WebSocketLink:
-    """A link to the app-server at ``url``: ``ws://``, ``wss://`` or ``unix://PATH``.
+    """Return a link to the app-server at ``url``: ``ws://``, ``wss://`` or ``unix://PATH``.
 
     Raises MisuseError for any other URL, for a token that would travel unencrypted to another
     machine, and if the package websockets is missing.
@@ -353,7 +353,7 @@ def signed_bearer_token(
     lifetime: float = TOKEN_LIFETIME_SECONDS,
     now: float | None = None,
 ) -> str:
-    """A token for ``--ws-auth signed-bearer-token``: a JWT, signed with the shared secret (HS256).
+    """Make a token for ``--ws-auth signed-bearer-token``: a JWT signed with HS256.
 
     ``secret`` is what the server's ``--ws-shared-secret-file`` holds, without surrounding blanks;
     ``issuer`` and ``audience`` are needed if the server has ``--ws-issuer`` and ``--ws-audience``.

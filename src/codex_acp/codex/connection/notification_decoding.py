@@ -30,7 +30,7 @@ _readers: dict[str, tuple[Callable[[object], Any], Callable[[Any], ServerNotific
 
 
 def decode_notification(method: str, params: JsonValue) -> ServerNotification:
-    """The typed event of one notification.
+    """Return the typed event of a notification.
 
     A method that the schema does not know gives an `UnknownNotification` with the raw params;
     params that do not fit the schema give one whose ``problem`` names the fields.
@@ -59,12 +59,8 @@ def _validation_error() -> type[ValidationError]:
 
 def _reader(method: str) -> tuple[Callable[[object], Any], Callable[[Any], ServerNotification]]:
     name = SERVER_NOTIFICATIONS[method].params
-    read = _as_it_is if name is None else MODELS.decoder(name)
+    read = (lambda value: value) if name is None else MODELS.decoder(name)
     return read, NOTIFICATION_CLASSES[method]
-
-
-def _as_it_is(value: object) -> object:
-    return value
 
 
 class NotificationDecoder:
@@ -76,7 +72,7 @@ class NotificationDecoder:
 
     def __init__(self, unknown: UnknownParts | None = None) -> None:
         self.unreadable: Counter[str] = Counter()
-        """How often each kind came; the key is the method, with the problem if there is one."""
+        """Number of each kind; the key is the method, with the problem if there is one."""
         self._unknown = unknown
         self.last: tuple[str, JsonValue, ServerNotification] | None = None
         """The notification that was decoded last, until `forget`."""
@@ -85,11 +81,7 @@ class NotificationDecoder:
         return f"NotificationDecoder(unreadable={self.unreadable.total()})"
 
     def decode(self, method: str, params: JsonValue) -> ServerNotification:
-        """Decode as `decode_notification` does. Several sinks may ask for one notification: it is
-        read once.
-
-        They get the same event, and must not change it.
-        """
+        """Decode as `decode_notification` does, once for all sinks, which must not change it."""
         last = self.last
         if last is not None and last[1] is params is not None and last[0] == method:
             return last[2]
@@ -102,7 +94,7 @@ class NotificationDecoder:
         return event
 
     def forget(self) -> None:
-        """All sinks have heard the last one, which may be large."""
+        """Forget the last notification, which all sinks have had and which may be large."""
         self.last = None
 
     def _count(self, event: UnknownNotification) -> None:

@@ -67,23 +67,23 @@ async def let_go(codex: AppServerConnection, thread_id: str) -> None:
         if codex.unloads_at_once and text_at(result, "status") == "unsubscribed":
             with suppress(TimeoutError):
                 async with asyncio.timeout(UNLOAD_SECONDS):
-                    await unloaded.heard.wait()
+                    await unloaded.came.wait()
     finally:
         codex.unsubscribe_all(unloaded)
 
 
 class _Unloaded(NotificationSink):
-    """Hears that a thread is loaded no more."""
+    """Waits until a thread is loaded no more."""
 
     def __init__(self, thread_id: str) -> None:
         self._thread_id = thread_id
-        self.heard = asyncio.Event()
+        self.came = asyncio.Event()
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         del method
         if text_at(params, "threadId") == self._thread_id:
-            self.heard.set()
+            self.came.set()
 
     def on_closed(self, error: TransportError | None) -> None:
         del error
-        self.heard.set()
+        self.came.set()

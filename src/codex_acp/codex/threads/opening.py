@@ -34,7 +34,7 @@ TABLE: Final = "sandbox_workspace_write"
 
 
 class Opening(NamedTuple):
-    """How one thread is started."""
+    """The calls that start a thread."""
 
     params: JsonObject
     """Params of ``thread/start``."""
@@ -43,7 +43,7 @@ class Opening(NamedTuple):
 
 
 def read_params(cwd: str) -> JsonObject:
-    """The params of the ``config/read`` that `opening` needs."""
+    """Return the params of the ``config/read`` that `opening` needs."""
     return {"cwd": cwd, "includeLayers": True}
 
 
@@ -53,7 +53,7 @@ def needs_no_configuration(params: Mapping[str, JsonValue]) -> bool:
 
 
 def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
-    """How to start the thread that ``params`` of ``thread/start`` describe.
+    """Return how to start the thread that ``params`` of ``thread/start`` describe.
 
     While nothing is known of the configuration (``read`` is None), what is not given is read-only.
     """
@@ -132,7 +132,7 @@ def distrusting(params: Mapping[str, JsonValue], read: JsonValue, *directories: 
 
 
 def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
-    """The answer of ``thread/start``, as it is once Codex has reported these settings."""
+    """Return the answer of ``thread/start`` as it is once Codex has reported these settings."""
     new = object_at(settings)
     if not isinstance(answer, dict) or not new:
         return answer
@@ -142,7 +142,7 @@ def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
 
 
 def left_out(read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
-    """Folders of a directory's own configuration that Codex leaves out, and what is set there."""
+    """Yield folders of a directory's own configuration that Codex leaves out, and their content."""
     for layer in list_at(read, "layers"):
         entry = object_at(layer)
         folder = _text(object_at(entry, "name"), "dotCodexFolder")
@@ -179,7 +179,7 @@ def _choice(config: JsonObject) -> tuple[str | None, str | None] | None:
 
 
 def _table(given: JsonObject) -> JsonObject:
-    """The table as the thread's own settings have it, also by dotted names."""
+    """Return the table as the thread's own settings have it, also by dotted names."""
     dotted = f"{TABLE}."
     flat = {key.removeprefix(dotted): v for key, v in given.items() if key.startswith(dotted)}
     return object_at(given, TABLE) | flat

@@ -103,7 +103,7 @@ class TurnRecord:
 
 
 def turn_of(event: ServerNotification) -> str | None:
-    """The turn that a notification names; None if it is about the thread or the server."""
+    """Return the turn that a notification names; None if it is about the thread or the server."""
     if isinstance(event, UnknownNotification):
         params = event.params if isinstance(event.params, dict) else {}
         turn = params.get("turn")

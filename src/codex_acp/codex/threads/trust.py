@@ -88,7 +88,7 @@ def _is_in(path: str, root: str) -> bool:
 def without_false_worktree(
     params: dict[str, JsonValue], directory: str, read: JsonValue
 ) -> dict[str, JsonValue]:
-    """The params of a thread so that a Codex which `believes_worktrees` trusts none falsely.
+    """Return params of a thread with which a Codex that `believes_worktrees` trusts none falsely.
 
     ``read`` is the answer of ``config/read`` in its ``directory``.
     """
@@ -127,7 +127,7 @@ def _line(path: str) -> str:
 
 
 def trust_edit(root: str) -> dict[str, JsonValue]:
-    """The params of ``config/batchWrite`` that keep it as trusted; open threads load it at once."""
+    """Return params of ``config/batchWrite`` that keep a trust; open threads load it at once."""
     table: JsonValue = {root: {"trust_level": "trusted"}}
     edit: JsonValue = {"keyPath": "projects", "value": table, "mergeStrategy": "upsert"}
     if root.isprintable() and not set(root) & set('"\\'):  # its own line; else a whole table
@@ -137,7 +137,7 @@ def trust_edit(root: str) -> dict[str, JsonValue]:
 
 
 def trust_arguments(roots: Sequence[str]) -> list[str]:
-    """Arguments of ``codex app-server`` for one that trusts these, as long as it runs."""
+    """Return arguments of a ``codex app-server`` that trusts these roots as long as it runs."""
     if not roots:
         return []
     import json  # the agent that starts without options has no use for it
@@ -148,7 +148,7 @@ def trust_arguments(roots: Sequence[str]) -> list[str]:
 
 
 def left_out_here(read: JsonValue) -> list[tuple[str, list[str]]]:
-    """Each folder that Codex leaves out because nobody trusts it, with what it brings in words.
+    """Return each folder that Codex leaves out, as nobody trusts it, with its content in words.
 
     ``read`` is the answer of ``config/read`` with its layers. An empty folder is not listed.
     """

@@ -231,7 +231,7 @@ class Turn(Generic[T]):
             self._marks.close()
 
     async def _started(self) -> str:
-        """The id of the turn that begins. Cancelled, it still learns what it must interrupt."""
+        """Return the id of the turn that begins. Cancelled, it still interrupts what began."""
         task = asyncio.ensure_future(self._start())
         try:
             return await shielded(task)
@@ -273,7 +273,7 @@ class Turn(Generic[T]):
         return marks.begun[0]
 
     async def _next(self) -> ServerNotification | None:
-        """The next notification of the thread; None if the turn was left meanwhile."""
+        """Return the next notification of the thread; None if the turn was left meanwhile."""
         stream, watch = self._stream, self._watch
         if stream is None or watch is None:
             return None
@@ -292,7 +292,7 @@ class Turn(Generic[T]):
 
 
 def _unloads(event: ServerNotification) -> bool:
-    """Whether Codex has let go of the thread."""
+    """Return whether Codex has let go of the thread."""
     if isinstance(event, ThreadStatusChangedEvent):
         return event.params.status.type == "notLoaded"
     return isinstance(event, ThreadClosedEvent)
