@@ -31,6 +31,7 @@ FIELDS: Final = (
     "turn", "prompts", "active", "closing", "late_starts", "gone", "look_up", "doubts", "stopped",
     "timers",
     "calls", "runs", "plan", "questions", "told", "rest", "of_turn",
+    "tells_reads",
 )  # fmt: skip
 
 

@@ -57,9 +57,22 @@ PLANTED: Final = (
     ),
     Planted(
         "an unread message is answered with the turn's end",
-        "                case InTurn() if skipped:\n",
-        "                case InTurn() if skipped and not run:\n",
+        "                case InTurn() if skipped or again:\n",
+        "                case InTurn() if again:\n",
         _STEER._replace(prompts=2),
+    ),
+    Planted(
+        "a message that was added to a given-up turn is answered with its end",
+        "                case InTurn() if skipped or again:\n",
+        "                case InTurn() if skipped:\n",
+        Budget(prompts=2, cancels=1, pieces=0),
+        14,
+    ),
+    Planted(
+        "a steered message has the end of its turn though nobody knows whether it was taken",
+        "            self._answer(prompt.id, failure, unread=skipped)\n",
+        "            self._answer(prompt.id, prompt.place.end or failure, unread=skipped)\n",
+        _LOSS._replace(mute=1),
     ),
     Planted(
         "a cancel has no bound",

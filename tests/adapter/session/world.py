@@ -323,7 +323,8 @@ def _taken_start(w: World, after: World, number: int, prompt: str) -> Iterator[M
             replies=(*w.replies, (number, turn)), belongs=(*w.belongs, (prompt, turn)),
             done=w.done if prompt in w.open else w.done | {turn},
         )  # fmt: skip
-    elif dict(w.kinds)[prompt] == "message":  # Codex adds it to what runs
+    elif dict(w.kinds)[prompt] == "message" and _kind_of(w, w.running) != "turn":
+        # Codex adds it to what runs, but for a review
         yield f"(adds {prompt} to {w.running})", None, after._replace(
             unread=(*w.unread, prompt), replies=(*w.replies, (number, w.running)),
             belongs=(*w.belongs, (prompt, w.running)),

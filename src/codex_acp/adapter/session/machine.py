@@ -96,6 +96,8 @@ class SessionMachine:
         self.stopped: bool = False
         """Whether Codex has said that nothing runs, since a turn began last."""
         self.timers: frozenset[ev.Timer] = frozenset()
+        self.tells_reads: bool = False
+        """Whether this Codex tells which messages it has read."""
         self.calls: int = 0
         """Calls made so far: each has the next number."""
         self.runs: int = 0
@@ -396,7 +398,7 @@ class SessionMachine:
                 assert_never(self.turn)
 
     def _message_read(self, message: str, turn: str) -> None:
-        run = self.run
+        run, self.tells_reads = self.run, True
         if run is None or run.starter != message:
             late = tuple(each for each in self.late_starts if each.message == message)
             if late:
@@ -452,7 +454,7 @@ class SessionMachine:
         """End everything: what was written may have been read, unless its call is ``unread``."""
         if self.questions:
             self._settle()
-        self.gone, self.active, self.late_starts = failure, None, ()
+        self.gone, self.active, self.late_starts, self.tells_reads = failure, None, (), False
         self.stale.clear()
         run = self.run
         steered = [each for each in self.prompts if isinstance(each.place, Steers)]
@@ -464,9 +466,7 @@ class SessionMachine:
         for prompt in steered:
             assert isinstance(prompt.place, Steers), "it was steered"
             skipped = prompt.place.unread or prompt.place.call in unread
-            self._answer(
-                prompt.id, failure if skipped else prompt.place.end or failure, unread=skipped
-            )
+            self._answer(prompt.id, failure, unread=skipped)
 
     # What Codex replies.
 
@@ -546,6 +546,8 @@ class SessionMachine:
             turn = run.turn or found.turn
             self._out.append(ev.Warn(f"the end of turn {turn} was lost; Codex was asked for it"))
             self.plan = found.plan
+            if run.turn is None and run.starter is not None:  # its message stands in Codex's list
+                self._set_run(replace(run, read=run.read | {run.starter}))
             self._known(turn)
             if self.run is not None and self.run.turn == turn:
                 self._turn_ended(turn, found.end)
@@ -731,7 +733,10 @@ class SessionMachine:
         """Codex has named the turn that was asked for; it may have begun, and ended, before."""
         if not isinstance(self.turn, Starting):
             return
-        run = replace(self.turn.run, turn=turn)
+        added = turn in self.stale or turn in self.answered
+        run = replace(self.turn.run, turn=turn, added=added)
+        if turn == self.active and turn not in dict(run.begun):  # it was thought to be stale
+            run = replace(run, begun=(*run.begun, (turn, None)))
         if self.active not in run.names:  # a thread runs one turn at a time
             self.active = None
         self.stale.discard(turn)
@@ -749,10 +754,12 @@ class SessionMachine:
         """The turn has its end: it is told, then its prompts are answered."""
         run = self.run
         assert run is not None, "there is a turn"
-        if self.cancelled:
+        cancelled = self.cancelled
+        if cancelled:
             end = CANCELLED
         self._forget_turn(run)
-        self._take_out_unread(run, end)
+        if not cancelled:
+            self._take_out_unread(run, end)
         mine = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
         asks = mine[:1] if self.plan and end == DONE and not self._has_steered else []
         ended = (*run.names, *(turn for turn, _ in run.ended))
@@ -789,14 +796,18 @@ class SessionMachine:
     def _take_out_unread(self, run: Run, end: PromptEnd) -> None:
         """Have the messages wait again that the turn has ended without reading.
 
-        A Codex that does not repeat our ids tells nothing of what it has read.
+        A Codex that does not repeat our ids tells nothing of what it has read. A message that it
+        added to a turn which was given up, and then interrupted, waits again as well, but once.
         """
         repeats = run.starter in run.read and end == DONE
+        added = run.added and self.tells_reads and end in (DONE, CANCELLED)
         for prompt in self.prompts:
-            skipped = repeats and prompt.id not in run.read
+            unread = prompt.id not in run.read
+            skipped = repeats and unread
+            again = added and unread and prompt.kind == "message" and not prompt.returned
             match prompt.place:
-                case InTurn() if skipped:
-                    self._place(prompt, Waits(steered=True))
+                case InTurn() if skipped or again:
+                    self._change(prompt.id, place=Waits(steered=True), returned=True)
                 case Steers(call=call, turn=turn, end=None) if turn in run.names:
                     self._place(prompt, Steers(call, turn, end, skipped))
                 case Waits() | Local() | Steers() | InTurn() | Reviews():
@@ -866,7 +877,8 @@ class SessionMachine:
         """Interrupt what may be the compaction that is cancelled: what else runs ends with it."""
         turn = self.turn
         if isinstance(turn, Starting) and turn.cancelled and turn.run.compacts and turn.run.begun:
-            self._known(turn.run.begun[-1][0])
+            begun, root = turn.run.begun[-1]
+            self._known(root or begun)
 
     def _abandon_interrupt(self) -> None:
         """Codex never answers the interrupt of a turn that has just ended."""
@@ -874,6 +886,9 @@ class SessionMachine:
             self._out.append(ev.Abandon(self.turn.call))
 
     def _make_stale(self, turn: str) -> None:
+        run = self.run
+        if run is not None and turn in run.names:
+            self._set_run(replace(run, added=True))
         self.stale.add(turn)
         self._interrupt_stale(turn)
 

@@ -58,7 +58,8 @@ Place: TypeAlias = Waits | Local | Steers | InTurn | Reviews
 @record(frozen=True)
 class Prompt:
     """One prompt. ``kind`` None: its content is being read. ``inserted``: its message was shown;
-    ``works``: a message of it was, so that the session is not idle."""
+    ``works``: a message of it was, so that the session is not idle. ``returned``: it was taken out
+    of a turn that ended without reading it, which happens once at most."""
 
     id: str
     kind: Kind | None
@@ -66,6 +67,7 @@ class Prompt:
     joins: bool = False
     inserted: bool = False
     works: bool = False
+    returned: bool = False
 
 
 @record(frozen=True)
@@ -103,6 +105,8 @@ class Run:
     commands: frozenset[str] = frozenset()
     """Items of commands that run."""
     steerable: bool = True
+    added: bool = False
+    """Codex added the message to a turn that was given up."""
     compacts: bool = False
     """Codex answered without a name: it is the next turn that compacts the thread."""
 

@@ -1,0 +1,125 @@
+"""Orders of events that the exploration has found, each with the effects that decide."""
+
+from __future__ import annotations
+
+from codex_acp.adapter.session import events as ev
+from codex_acp.adapter.session.machine import DONE, SessionMachine
+from codex_acp.mapping.events import PromptFailure, PromptStop
+
+GONE = PromptFailure(-32603, "Codex is gone", {})
+CANCELLED = PromptStop("cancelled")
+
+
+def handled(machine: SessionMachine, *events: ev.Event) -> list[ev.Effect]:
+    """Effects of the last of the events."""
+    effects: list[ev.Effect] = []
+    for event in events:
+        effects = machine.handle(event)
+    return effects
+
+
+def sent(prompt: str, kind: ev.Kind = "message") -> tuple[ev.Event, ...]:
+    return (ev.Prompted(prompt), ev.Prepared(prompt, kind))
+
+
+def behind_a_given_up_turn() -> SessionMachine:
+    """The turn of the first prompt was given up unnamed, and the second prompt was written."""
+    machine = SessionMachine()
+    effects = handled(
+        machine, *sent("p1"), ev.Cancelled(), *sent("p2"), ev.Due("cancel"), ev.Due("free")
+    )
+    assert ev.Start(2, "p2") in effects
+    return machine
+
+
+def answers(effects: list[ev.Effect]) -> list[ev.Effect]:
+    return [each for each in effects if isinstance(each, ev.Answer)]
+
+
+def starts(effects: list[ev.Effect]) -> list[str]:
+    return [each.prompt for each in effects if isinstance(each, ev.Start)]
+
+
+def test_a_message_added_to_a_given_up_turn_and_not_read_is_the_next_turn() -> None:
+    begun, read = ev.TurnBegan("t1"), ev.MessageRead("p1", "t1")
+    named, end = ev.Started(2, "t1"), ev.TurnEnded("t1", DONE)
+    late_name = ev.Started(1, "t1")
+    for order in (
+        (named, begun, read, end),
+        (begun, named, read, end),
+        (begun, read, named, end),
+        (begun, read, end, named),
+        (named, late_name, begun, read, end),
+        (begun, read, named, ev.TurnEnded("t1", CANCELLED)),  # by the interrupt of what was left
+    ):
+        effects = handled(behind_a_given_up_turn(), *order)
+
+        assert not answers(effects), order
+        assert starts(effects) == ["p2"], order
+
+
+def test_the_message_is_answered_with_the_end_of_the_turn_that_has_read_it() -> None:
+    effects = handled(
+        behind_a_given_up_turn(), ev.Started(2, "t1"), ev.TurnBegan("t1"),
+        ev.MessageRead("p1", "t1"), ev.MessageRead("p2", "t1"), ev.TurnEnded("t1", DONE),
+    )  # fmt: skip
+
+    assert answers(effects) == [ev.Answer("p2", DONE, began_turn=True)]
+
+
+def test_the_message_is_not_repeated_for_a_codex_that_tells_nothing_of_what_it_reads() -> None:
+    effects = handled(
+        behind_a_given_up_turn(), ev.TurnBegan("t1"), ev.Started(2, "t1"), ev.TurnEnded("t1", DONE)
+    )
+
+    assert answers(effects) == [ev.Answer("p2", DONE, began_turn=True)]
+
+
+def test_the_message_is_not_repeated_where_codex_lists_it_among_those_of_the_turn() -> None:
+    machine = behind_a_given_up_turn()
+    effects = handled(machine, ev.TurnBegan("t1"), ev.MessageRead("p1", "t1"), ev.Due("answer"))
+    call = next(each.call for each in effects if isinstance(each, ev.LookUp))
+    effects = handled(machine, ev.LookedUp(call, "t1", DONE, ours=True))
+
+    assert answers(effects) == [ev.Answer("p2", DONE, began_turn=True)]
+
+
+def test_the_message_is_given_back_once() -> None:
+    machine = behind_a_given_up_turn()
+    handled(
+        machine, ev.TurnBegan("t1"), ev.MessageRead("p1", "t1"), ev.Started(2, "t1"),
+        ev.TurnEnded("t1", DONE),
+    )  # fmt: skip
+    run = machine.run
+    assert run is not None
+    assert run.call is not None
+    effects = handled(machine, ev.Started(run.call, "t1"), ev.TurnEnded("t1", DONE))
+
+    assert answers(effects) == [ev.Answer("p2", DONE, began_turn=True)]
+
+
+def test_a_cancelled_compaction_whose_inside_alone_begins_ends_with_its_turn() -> None:
+    effects = handled(
+        SessionMachine(), *sent("p1", "turn"), ev.Cancelled(), ev.Started(1, None),
+        ev.TurnBegan("i1", "t1"), ev.TurnEnded("t1", CANCELLED),
+    )  # fmt: skip
+
+    assert answers(effects) == [ev.Answer("p1", CANCELLED, began_turn=True)]
+
+
+def test_a_steered_prompt_fails_where_codex_is_lost_before_it_has_answered_the_steering() -> None:
+    machine = SessionMachine()
+    effects = handled(machine, *sent("p1"), ev.Started(1, "t1"), ev.TurnBegan("t1"), *sent("p2"))
+    assert ev.Steer(2, "p2", "t1") in effects
+    effects = handled(machine, ev.TurnEnded("t1", DONE), ev.Lost(GONE))
+
+    assert answers(effects) == [ev.Answer("p2", GONE)]
+
+
+def test_a_session_runs_while_a_turn_runs_that_was_thought_to_be_stale() -> None:
+    machine = behind_a_given_up_turn()
+    effects = handled(machine, ev.ThreadStopped(), ev.Due("stopped"))
+    call = next(each.call for each in effects if isinstance(each, ev.LookUp))
+    effects = handled(machine, ev.TurnBegan("t1"), ev.LookedUp(call, "t1", None, ours=True))
+
+    assert ev.ShowActivity("running") in effects
