@@ -195,7 +195,6 @@ if TYPE_CHECKING:
     )
     """Answer of a client, as a model of either version or as it came."""
 
-
 _COMPLETED: Final = "completed"
 
 

@@ -261,7 +261,8 @@ def overridden(
         key = key.strip()
         settings = {name: old for name, old in settings.items() if not _is_below(name, key)}
         table = next((name for name in settings if _is_below(key, name)), None)
-        with_thread = key.startswith(tuple(w for w in whole if _any_of(settings, w)))
+        servers = tuple(w for w in whole if any(name.startswith(w) for name in settings))
+        with_thread = key.startswith(servers)
         if key in settings and not with_thread:
             del settings[key]
         if table is not None:
@@ -276,10 +277,6 @@ def overridden(
 
 def _is_below(key: str, table: str) -> bool:
     return key.startswith(f"{table}.")
-
-
-def _any_of(settings: dict[str, JsonValue], prefix: str) -> bool:
-    return any(name.startswith(prefix) for name in settings)
 
 
 def _value(text: str) -> JsonValue:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     Options = TypeVar("Options", bound=DataclassInstance)
 
-
 PROGRAM: Final = "codex-acp-sdk"
 SHELLS: Final = ("bash", "zsh", "fish")
 COMPLETIONS_EPILOG: Final = f"""\

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from codex_acp.runtime import AgentSpec
 
-
 NOBODY_ASKED: Final = 6
 """The prompt ended as it should, but a permission was rejected because nobody could be asked."""
 EXIT_CODES: Final = {

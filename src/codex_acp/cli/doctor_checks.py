@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import PromptResult
 
-
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 
 REPORT_VERSION: Final = 1

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet import FleetRun, Outcome, Task, TaskPermission
     from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
 
-
 TABLE_SECONDS: Final = 0.5
 
 

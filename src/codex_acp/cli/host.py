@@ -54,7 +54,6 @@ if TYPE_CHECKING:
         Setting,
     )
 
-
 NAME_LIMIT: Final = 40
 """Characters of the name that an agent gives itself."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

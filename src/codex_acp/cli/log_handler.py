@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transcript.events import Entry
 
-
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 MAX_RECORD: Final = 32 * 1024
 """Characters of one record: a long traceback, not a whole message of 64 MiB."""

@@ -12,7 +12,6 @@ TYPE_CHECKING = False  # typing itself is not worth its import before a process 
 if TYPE_CHECKING:
     from typing import TextIO
 
-
 COMPLAINT_MILLISECONDS = 200
 """How long somebody may take to make room for the last words of this process."""
 

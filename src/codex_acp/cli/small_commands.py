@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.session.record import Difference
 
-
 UNUSABLE = 1
 """Exit code for a binary that is no Codex, or too old, or named and missing."""
 _SOURCES = {

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Self, TextIO
 
-
 READ_SIZE: Final = 4096
 USUAL_SIZE: Final = os.terminal_size((80, 24))
 """Of a terminal that does not say how large it is."""

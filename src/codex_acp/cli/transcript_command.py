@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.transcript_lines import Line
     from codex_acp.jsonrpc.message import JsonValue
 
-
 DESCRIPTION: Final = """\
 Show a transcript: what was asked, how it was decided and by whom, and what was
 declined. An agent writes one with `codex-acp-sdk --transcript FILE`; with

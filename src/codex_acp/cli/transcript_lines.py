@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transcript.events import Entry
 
-
 MAX_TEXT: Final = 2_000
 """Characters of a row in a pipe, where no terminal's width bounds it."""
 WIDE: Final = 110

@@ -109,13 +109,11 @@ def secrets_of_arguments(arguments: Sequence[str]) -> Iterator[str]:
             yield argument
         elif assigned is not None:
             yield from secrets_of(assigned[1], assigned[2])
-        elif not argument.startswith("-") and not _is_package(argument):
+        elif not argument.startswith("-") and (
+            # but for a package like ``@scope/name@1.2``, which is on half of all command lines
+            "://" in argument or not is_anchor(argument.lstrip("@").replace("@", "/"))
+        ):
             yield from secrets_of("", argument)
-
-
-def _is_package(argument: str) -> bool:
-    """Return whether it is like ``@scope/name@1.2``, which is on half of all command lines."""
-    return "://" not in argument and is_anchor(argument.lstrip("@").replace("@", "/"))
 
 
 def _with_its_scheme(value: str) -> Iterator[str]:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue, RequestId
 
-
 _T = TypeVar("_T")
 _LONG_ANSWER: Final = 4
 """Characters from which an answer is found inside a word too; a shorter one would be anywhere."""
