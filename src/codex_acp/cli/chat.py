@@ -1,7 +1,7 @@
 """``codex-acp-sdk chat``: a conversation with any ACP agent, in the terminal.
 
-Owns the loop from prompt to prompt, and which session it is about. What is typed is in
-``chat_input``, the commands in ``chat_commands``, the rest in `codex_acp.cli.host`.
+Owns the loop from prompt to prompt, the session that it is about, the commands of a line that
+begins with a slash, and what is typed. The agent is run by `codex_acp.cli.host`.
 """
 
 from __future__ import annotations

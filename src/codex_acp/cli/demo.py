@@ -1,6 +1,7 @@
-"""``codex-acp-sdk demo``: what must be there, the question, and the throw-away surroundings.
+"""``codex-acp-sdk demo``: a tour with the real Codex and a scripted model.
 
-The tour itself is in `codex_acp.cli.demo`, what the model does in ``demo_script``.
+Owns what must be there, the question before the start, the surroundings that are thrown away, the
+script of the model, and the answers that are typed.
 """
 
 from __future__ import annotations
