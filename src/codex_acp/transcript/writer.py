@@ -1,6 +1,6 @@
 """The transcript as a file of JSON lines.
 
-Owns the file, and what is said when it takes no more. Must not know events; the codec writes
+Owns the file, and what is said when it takes no more. Must not know events; `to_json` writes
 them. Rotating files is the system's business.
 """
 
