@@ -20,11 +20,11 @@ from codegen.ir import AliasDef, ClassDef, EnumDef, Node, Protocol, UnionDef
 from codegen.tables import negative_form
 
 MAPPING = "src/codex_acp/mapping"
-TOOL_ITEMS = f"{MAPPING}/calls/open_calls.py"
+TOOL_ITEMS = f"{MAPPING}/call.py"
 ITEM_SAMPLES = "tests/support/tool_call_samples.py"
 
 
-_CATALOGUE = "src/codex_acp/routing/catalogue_samples.py"
+_CATALOGUE = "codegen/route_catalogue.py"
 _SAMPLES = "tests/codex/server_request_samples.py"
 _PARAMS = "tests/support/routing_samples.py"
 _REFUSALS = "tests/codex/test_refusals.py"

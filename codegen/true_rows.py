@@ -1,6 +1,6 @@
 """Whether the rows of the routing table are true: what becomes of requests, and what is answered.
 
-Every sample of `routing.catalogue_samples` is routed and answered in every way that there is: with
+Every sample of `codegen.route_catalogue` is routed and answered in every way that there is: with
 the refusals, with each grant that an approval could get, with each thing that a person does with an
 elicitation. Each row must say what then happened, and nothing else.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final, TypeAlias, get_args
 
+from codegen.route_catalogue import SESSION, Sample, samples
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import refusals
 from codex_acp.codex.approvals.classify import ApprovalRequest, ProgramOnly, Refused, classify
@@ -25,7 +26,6 @@ from codex_acp.codex.approvals.grants import (
 )
 from codex_acp.errors import IncompleteTable
 from codex_acp.routing._generated.rows import TAKES
-from codex_acp.routing.catalogue_samples import SESSION, Sample, samples
 from codex_acp.routing.elicitations import reply_to
 from codex_acp.routing.route import Approval, Decline, Elicitation, Route, RoutingContext
 from codex_acp.routing.rows import AnyRow, Row

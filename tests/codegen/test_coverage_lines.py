@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from codegen import beside
 from codegen.arms import closed_sets, lacking
+from codegen.beside import ITEM_SAMPLES, TOOL_ITEMS
 from codegen.coverage import Missing, missing, of_match
 from codegen.exposure import read_sources
 from codegen.ir import ClassDef, EnumDef, Method, Protocol, UnionDef
@@ -170,3 +176,51 @@ def test_a_table_of_version_2_has_the_methods_of_version_2(root: Path) -> None:
 def test_a_table_ends_on_a_line_of_its_own_before_which_a_row_can_be_added() -> None:
     tables = acp_tables(read_sources(ROOT), load_acp())
     assert [t.path for _, t, rows in tables if rows.end in rows.lines.values()] == []
+
+
+PATH = re.compile(r"(?<![\w/])(?:[\w-]+/)+[\w-]+\.(?:py|md|jinja)\b")
+
+GENERATED = "/_generated/"
+
+
+def test_each_file_that_the_generator_names_exists() -> None:
+    """A hint for a file that is gone would print nothing, or send a reader nowhere."""
+    places = (ROOT, ROOT / "src" / "codex_acp")
+    gone = [
+        f"{module.name}: {path}"
+        for module in sorted((ROOT / "codegen").glob("*.py"))
+        for path in PATH.findall(_words_of(module))
+        if GENERATED not in path and not any((place / path).is_file() for place in places)
+    ]
+    assert gone == []
+
+
+def _words_of(module: Path) -> str:
+    """All strings of a module, those of constants that hold a path with what it is made of."""
+    tree = ast.parse(module.read_text())
+    words = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    loaded = vars(import_module(f"codegen.{module.stem}")) if module.stem in WITH_PLACES else {}
+    return "\n".join(word for word in (*words, *loaded.values()) if isinstance(word, str))
+
+
+WITH_PLACES = {"beside", "tables", "arms", "exposure"}
+"""Modules whose constants are joined from others, which the syntax alone does not show."""
+
+
+def test_each_table_of_samples_that_the_generator_names_exists() -> None:
+    tables = {(row.path, row.table) for row in beside._rows(load_codex())}
+    for path, table in tables | {(ITEM_SAMPLES, "_OTHERS")}:
+        assert beside._constant(ROOT / path, table) is not None
+
+
+def test_an_item_that_nothing_maps_is_printed_with_its_sample() -> None:
+    codex = load_codex()
+    items = codex.definitions["ThreadItem"]
+    assert isinstance(items, UnionDef)
+    choices = (*items.choices, ("hologram", ("HologramThreadItem",)))
+    more = {**codex.definitions, "ThreadItem": replace(items, choices=choices)}
+    said = {
+        path: paste for path, _, _, paste in beside.beside(replace(codex, definitions=more), ROOT)
+    }
+    assert said[TOOL_ITEMS] == "    | models.HologramThreadItem"
+    assert '{"type": "hologram", "id": "item"}' in said[ITEM_SAMPLES]

@@ -1,6 +1,7 @@
-"""1.1 to 1.3: every server request has exactly one of three routes; a golden file shows them all.
+"""1.1 to 1.3: every server request has exactly one of three routes; golden files show them all.
 
-``CODEX_ACP_UPDATE_GOLDEN=1 pytest tests/routing/test_routes.py`` writes the golden file anew.
+``CODEX_ACP_UPDATE_GOLDEN=1 pytest tests/routing/test_routes.py`` writes these files anew. They lie
+beside the routing table, because the command `routes` prints them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from codegen.route_catalogue import as_json, as_markdown, catalogue, table_as_markdown
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.approvals.classify import (
     FileChangeApproval,
@@ -26,12 +28,11 @@ from codex_acp.mapping.events import PermissionQuestion
 from codex_acp.mapping.v1.updates import permission_request
 from codex_acp.routing._generated.rows import TAKES
 from codex_acp.routing.approvals import choices
-from codex_acp.routing.catalogue import as_json, as_markdown, catalogue
 from codex_acp.routing.route import Approval, Decline, Elicitation
 from codex_acp.routing.table import route
 from codex_acp.wire.codec import encode
 from tests.codex.server_request_samples import assert_fits, schema_of_all_versions
-from tests.support.golden import UPDATE, assert_golden
+from tests.support.golden import assert_golden
 from tests.support.routing_samples import (
     ALL_FEATURES,
     NO_FEATURES,
@@ -56,6 +57,7 @@ from tests.support.schema_values import ValueMaker
 from tests.support.updates import wire
 
 ROOT = Path(__file__).resolve().parents[2]
+ROUTING = ROOT / "src" / "codex_acp" / "routing"
 URL: dict[str, Any] = {"mode": "url", "url": "https://example.com/", "elicitationId": "e"}
 
 
@@ -278,10 +280,9 @@ def test_the_catalogue_as_json_says_the_same() -> None:
 
 
 def test_1_1_the_routes_are_those_of_the_golden_file() -> None:
-    head = "# What becomes of each server request of Codex\n\n"
-    head += f"Made by `{UPDATE}=1 pytest tests/routing/test_routes.py`, from routing one sample\n"
-    head += "of each case; `codex-acp-sdk routes` prints the same table.\n\n"
-    assert_golden("routes.md", head + as_markdown(catalogue()))
+    cases = catalogue()
+    assert_golden(ROUTING / "routes.md", f"{table_as_markdown()}\n{as_markdown(cases)}")
+    assert_golden(ROUTING / "routes.json", as_json(cases))
 
 
 def test_a_markdown_cell_holds_no_bar_and_no_line_end_of_others() -> None:

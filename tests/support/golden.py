@@ -12,8 +12,8 @@ UPDATE: Final = "CODEX_ACP_UPDATE_GOLDEN"
 """Environment variable: 1 rewrites the files instead of comparing with them."""
 
 
-def assert_golden(name: str, text: str) -> None:
-    """``golden/NAME`` has this text."""
+def assert_golden(name: str | Path, text: str) -> None:
+    """``golden/NAME``, or the file at an absolute path, has this text."""
     path = GOLDEN / name
     if os.environ.get(UPDATE) == "1":
         path.write_text(text, encoding="utf-8")
