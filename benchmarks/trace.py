@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.sent_to_clients.conversation import Json
 
 OURS: Final = str(Path(codex_acp.__file__).parent)
-NOT_COUNTED: Final = ("/testing/", "/transport/memory.py")
+NOT_COUNTED: Final = ("/testing/", "/transport/link.py")
 """What stands for the other side, and for a pipe."""
 
 ROUNDS: Final = 40

@@ -16,7 +16,7 @@ from codex_acp.acp import (
 )
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import Notification
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import RawPeer
 from tests.acp.tables import (
     INITIALIZE,

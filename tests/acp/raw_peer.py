@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from codex_acp.errors import TransportError
-from codex_acp.transport.memory import MemoryLink
+from codex_acp.transport.link import MemoryLink
 
 WAIT = 60.0
 """Seconds; nothing here takes more than milliseconds, a test that waits has failed."""

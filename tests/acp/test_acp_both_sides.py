@@ -28,7 +28,7 @@ from codex_acp.acp.types import (
     TextContentBlock,
     ToolCallUpdate,
 )
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import WAIT
 from tests.acp.tables import (
     agent_notifications,

@@ -71,7 +71,7 @@ def test_neither_version_loads_the_other() -> None:
 
 SIDES = """
 from codex_acp.acp import AgentSide, ClientSide, acp_connection
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.acp import {tables} as t
 near, far = memory_pair()
 AgentSide(acp_connection(near, name="a"), {agent})

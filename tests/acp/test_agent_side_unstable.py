@@ -16,7 +16,7 @@ from codex_acp.acp.unstable import (
     SetSessionTitleResponse,
 )
 from codex_acp.errors import MisuseError, RpcError
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import RawPeer
 from tests.acp.tables import INITIALIZE, agent_notifications, agent_requests
 from tests.support.acp_schema import SchemaTap

@@ -34,7 +34,7 @@ from codex_acp.acp.types import (
     UserMessageChunkSessionUpdate,
 )
 from codex_acp.errors import ErrorReply
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import WAIT, RawPeer
 from tests.support.acp_schema import problems_of_message
 from tests.support.stream_rules_v2 import SessionRules

@@ -9,7 +9,7 @@ from anyio import create_task_group
 
 from codex_acp.acp import AgentSide, ClientSide, acp_connection, client_features, types, v2
 from codex_acp.errors import ErrorReply, MisuseError, UnsupportedVersion
-from codex_acp.transport.memory import MemoryLink, memory_pair
+from codex_acp.transport.link import MemoryLink, memory_pair
 from tests.acp import tables, tables_v2
 from tests.acp.raw_peer import RawPeer
 

@@ -42,7 +42,7 @@ from codex_acp.jsonrpc.message import (
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
 )
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from codex_acp.wire.codec import plain
 
 WAIT = 60

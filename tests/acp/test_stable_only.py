@@ -22,7 +22,7 @@ from codex_acp.acp.types import (
 )
 from codex_acp.acp.v2 import OtherStateUpdateSessionUpdate, UnknownVariant
 from codex_acp.errors import InvalidPayload, MisuseError
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from codex_acp.wire.codec import plain
 from tests.acp.raw_peer import RawPeer
 from tests.acp.tables import (

@@ -20,7 +20,7 @@ from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.testing import AppServerScript, Entry, Notify, RawLine, ScriptedAppServer
 from codex_acp.testing.app_server_script import turn_object
 from codex_acp.transport.child import ChildProcess
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import RawPeer
 
 THREAD = "thread-1"

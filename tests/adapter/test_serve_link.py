@@ -21,7 +21,7 @@ from codex_acp.testing import (
     turn_started,
 )
 from codex_acp.transport.child import ChildProcess
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import RawPeer
 
 

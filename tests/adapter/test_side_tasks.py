@@ -19,7 +19,7 @@ from codex_acp.codex._generated.version import OLDEST_VERSION
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import ErrorReply
 from codex_acp.testing import AppServerScript, Expect, ScriptedAppServer
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import RawPeer
 
 NEW = {"cwd": "/", "mcpServers": []}

@@ -17,7 +17,7 @@ from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import RpcError
 from codex_acp.testing import CodexHome, Expect, ModelResponse, ScriptedModel, Text
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import RawPeer
 from tests.adapter.config_bench import LISTS, ConfigBench, taken
 from tests.adapter.memory_bench import THREAD, WAIT, MemoryBench

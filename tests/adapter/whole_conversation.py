@@ -19,7 +19,7 @@ from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.testing import AppServerScript, ScriptedAppServer
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.acp.raw_peer import RawPeer
 
 CWD = "/scripted/workspace"

@@ -10,7 +10,7 @@ from codex_acp.codex.threads.notification_stream import NotificationStream
 from codex_acp.codex.types import ItemAgentMessageDeltaEvent, SkillsChangedEvent
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
 from codex_acp.testing import Expect, Notify, ScriptedAppServer
-from codex_acp.transport.reading_gate import ReadingGate
+from codex_acp.transport.outbox import ReadingGate
 from tests.codex.codex_bench import HELLO, WAIT_SECONDS
 
 BIG = "x" * 500

@@ -36,8 +36,8 @@ from codex_acp.testing import (
     Text,
     exec_command,
 )
-from codex_acp.transport.orphans import adopt_orphans
 from codex_acp.transport.process_table import read_processes
+from codex_acp.transport.process_tree import adopt_orphans
 from tests.e2e.adapter_bench import COMMAND
 from tests.e2e.raw_adapter import WAIT, RawAdapter
 

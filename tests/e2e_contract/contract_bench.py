@@ -35,8 +35,7 @@ from codex_acp.testing.codex_home import ApprovalPolicy, TomlValue
 from codex_acp.transcript.events import Entry, TranscriptEvent
 from codex_acp.transcript.log import Transcript
 from codex_acp.transport.child import ChildProcess
-from codex_acp.transport.link import Link
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import Link, memory_pair
 from codex_acp.transport.shielding import shielded
 from tests.e2e_contract.asks import Asks
 from tests.e2e_contract.codex_wire import CodexWire, TapLink

@@ -22,7 +22,7 @@ from codex_acp.fleet.checkout import Checkouts, _digest
 from codex_acp.fleet.git_commands import SHOWN, GitFailed
 from codex_acp.fleet.git_commands import git as safe_git
 from codex_acp.fleet.jobs import Job
-from codex_acp.transport import orphans
+from codex_acp.transport import process_tree
 from codex_acp.transport.process_table import read_process
 from tests.fleet.fleet_bench import (
     WAIT,
@@ -447,7 +447,7 @@ async def test_a_git_that_is_cancelled_while_it_starts_leaves_no_process(tmp_pat
 async def test_a_git_that_runs_is_no_orphan_of_an_agent(tmp_path: Path) -> None:
     """The command takes in orphans: it would take git's status, or end it with the last agent."""
     pid = tmp_path / "pid"
-    assert orphans.adopt_orphans(asyncio.get_running_loop())
+    assert process_tree.adopt_orphans(asyncio.get_running_loop())
     hangs = f"alias.x=!echo $PPID > {pid}; sleep 600"
     running = asyncio.ensure_future(safe_git("x", before=("-c", hangs), cwd=tmp_path))
     try:
@@ -457,17 +457,17 @@ async def test_a_git_that_runs_is_no_orphan_of_an_agent(tmp_path: Path) -> None:
             info = read_process(int(pid.read_text()))
             assert info is not None
             assert info.parent == os.getpid()
-            while orphans.is_the_last(1):  # git can be sooner than its start ends
-                assert not orphans.is_orphan_here(info)
+            while process_tree.is_the_last(1):  # git can be sooner than its start ends
+                assert not process_tree.is_orphan_here(info)
                 await asyncio.sleep(0.01)
-        assert not orphans.is_orphan_here(info)
+        assert not process_tree.is_orphan_here(info)
         running.cancel()
         await asyncio.wait({running})
-        assert orphans.is_the_last(1)
+        assert process_tree.is_the_last(1)
     finally:
         running.cancel()
         await asyncio.wait({running})
-        orphans.leave_orphans()
+        process_tree.leave_orphans()
 
 
 async def test_a_git_whose_start_is_given_up_twice_is_ended(

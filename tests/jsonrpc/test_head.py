@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.jsonrpc.encode import encode_error, encode_json, encode_request, encode_result
-from codex_acp.jsonrpc.framing import HEAD_BYTES, LineFramer, TooLong
-from codex_acp.jsonrpc.head import MessageHead, read_head
-from codex_acp.jsonrpc.message import JsonValue, RequestId
+from codex_acp.jsonrpc.framing import HEAD_BYTES, LineFramer, MessageHead, TooLong, read_head
+from codex_acp.jsonrpc.message import (
+    JsonValue,
+    RequestId,
+    encode_error,
+    encode_json,
+    encode_request,
+    encode_result,
+)
 
 LONG: JsonValue = {"id": 99, "text": '"id":98,"result":' + "x" * 5000}
 

@@ -9,13 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from codex_acp.jsonrpc.encode import (
-    encode_error,
-    encode_json,
-    encode_notification,
-    encode_request,
-    encode_result,
-)
 from codex_acp.jsonrpc.message import (
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -29,6 +22,11 @@ from codex_acp.jsonrpc.message import (
     Request,
     Response,
     decode,
+    encode_error,
+    encode_json,
+    encode_notification,
+    encode_request,
+    encode_result,
 )
 
 WELL_FORMED: list[tuple[str, Message]] = [

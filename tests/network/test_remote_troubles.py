@@ -21,8 +21,8 @@ from codex_acp.adapter.network import connection
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.errors import ErrorReply, MisuseError, TransportError
 from codex_acp.runtime import AgentRuntime, Permission, Session
-from codex_acp.transport import http_stream, remote_agent, websocket
-from codex_acp.transport.http_stream import EventStream
+from codex_acp.transport import http_requests, remote_agent, websocket
+from codex_acp.transport.http_requests import EventStream
 from tests.network.listening_adapter import TOKEN, WAIT
 from tests.network.served import Served, served, until
 from tests.network.test_remote_runtime import allow, is_end
@@ -130,8 +130,8 @@ async def test_a_connection_that_breaks_or_hangs_loses_nothing(
 ) -> None:
     monkeypatch.setattr(remote_agent, "PING_SECONDS", 3.0)
     monkeypatch.setattr(websocket, "PING_EVERY_SECONDS", 1.0)
-    monkeypatch.setattr(http_stream, "SILENT_SECONDS", 4.0)
-    monkeypatch.setattr(http_stream, "EventStream", Lively)
+    monkeypatch.setattr(http_requests, "SILENT_SECONDS", 4.0)
+    monkeypatch.setattr(http_requests, "EventStream", Lively)
     thinking = Thinking()
     limits = replace(KEPT, ping_seconds=1.0) if scheme == "http" else KEPT
     async with (

@@ -17,7 +17,7 @@ from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.registry import Owners, Registry
 from codex_acp.mapping.events import Notice, ToolCallAnnounced
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from tests.network.listening_adapter import WAIT
 
 pytestmark = pytest.mark.attack("network")

@@ -53,7 +53,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "runtime": {"acp", "transport", "jsonrpc"},
     "fleet": {
-        "runtime", "acp", "jsonrpc.message", "transport.orphans", "transport.shielding", "wire",
+        "runtime", "acp", "jsonrpc.message", "transport.process_tree", "transport.shielding",
+        "wire",
         "transcript.secrets",
     },
     "testing": {"acp", "jsonrpc", "transport"},

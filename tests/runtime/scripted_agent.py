@@ -41,7 +41,7 @@ from codex_acp.acp.types import (
     TextContentBlock,
 )
 from codex_acp.runtime import AgentSpec
-from codex_acp.transport.memory import MemoryLink, memory_pair
+from codex_acp.transport.link import MemoryLink, memory_pair
 from tests.acp.tables import agent_notifications, agent_requests
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from codex_acp.acp import AgentSide, acp_connection, v2
 from codex_acp.runtime import AgentSpec
-from codex_acp.transport.memory import MemoryLink, memory_pair
+from codex_acp.transport.link import MemoryLink, memory_pair
 from tests.acp.tables_v2 import ME, agent_notifications, agent_requests
 
 Json = dict[str, Any]

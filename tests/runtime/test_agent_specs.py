@@ -9,7 +9,7 @@ import pytest
 
 from codex_acp.errors import MisuseError
 from codex_acp.runtime import AgentRuntime, AgentSpec, TerminalAccess
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 
 
 def test_a_command_line_is_split_as_a_shell_does() -> None:

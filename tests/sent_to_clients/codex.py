@@ -10,7 +10,7 @@ from collections import deque
 
 from codex_acp.errors import TransportError
 from codex_acp.testing.app_server_script import default_result
-from codex_acp.transport.memory import MemoryLink, memory_pair
+from codex_acp.transport.link import MemoryLink, memory_pair
 from tests.sent_to_clients.conversation import Json
 
 

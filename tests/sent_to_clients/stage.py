@@ -18,8 +18,7 @@ from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.transport.child import ChildProcess
-from codex_acp.transport.link import Link
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import Link, memory_pair
 from tests.acp.raw_peer import RawPeer
 from tests.sent_to_clients.conversation import Json
 from tests.support.adapter_tap import AdapterTap

@@ -24,7 +24,7 @@ from codex_acp.errors import TransportError
 from codex_acp.mapping.events import tool_call_id
 from codex_acp.routing.route import RoutingContext
 from codex_acp.transcript.log import Transcript
-from codex_acp.transport.memory import MemoryLink, memory_pair
+from codex_acp.transport.link import MemoryLink, memory_pair
 
 THREAD: Final = "thread"
 SETTLE_STEPS: Final = 14

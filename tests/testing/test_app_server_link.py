@@ -20,7 +20,7 @@ from codex_acp.testing import (
     ScriptedAppServer,
     StderrText,
 )
-from codex_acp.transport.memory import MemoryLink
+from codex_acp.transport.link import MemoryLink
 
 
 class Client:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Coroutine
 
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
-from codex_acp.transport.connection import Connection
-from codex_acp.transport.memory import MemoryLink, memory_pair
-from codex_acp.transport.responder import Responder
+from codex_acp.transport.connection import Connection, Responder
+from codex_acp.transport.link import MemoryLink, memory_pair
 
 NULL = EncodedJson(b"null")
 

@@ -16,9 +16,8 @@ import pytest
 
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited, TransportError
 from codex_acp.transport import child as child_module
-from codex_acp.transport import exit_watch
-from codex_acp.transport.child import ChildProcess, spawn
-from codex_acp.transport.spawning import Process
+from codex_acp.transport import process_table
+from codex_acp.transport.child import ChildProcess, Process, spawn
 from tests.support.processes import lives
 
 WAIT = 60
@@ -337,7 +336,7 @@ async def test_the_last_resort_needs_no_loop_and_closing_afterwards_is_quick() -
 
 
 async def test_without_pidfd_a_thread_notices_the_exit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exit_watch, "open_pidfd", lambda _pid: None)
+    monkeypatch.setattr(process_table, "open_pidfd", lambda _pid: None)
     child, events = python("import sys; sys.exit(5)")
     error = await events.until_closed()
     assert isinstance(error, ProcessExited)
@@ -346,7 +345,7 @@ async def test_without_pidfd_a_thread_notices_the_exit(monkeypatch: pytest.Monke
 
 
 async def test_without_waitid_the_status_is_still_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exit_watch, "open_pidfd", lambda _pid: None)
+    monkeypatch.setattr(process_table, "open_pidfd", lambda _pid: None)
     monkeypatch.delattr(os, "waitid")
     program = SPAWN_GRANDCHILD.format(program=STUBBORN, session=False, stdout="subprocess.DEVNULL")
     child, events = python(program + "print(grandchild.pid, flush=True)\nimport os; os._exit(6)")

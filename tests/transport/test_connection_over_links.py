@@ -10,15 +10,14 @@ import pytest
 from codex_acp.errors import ErrorReply, ProcessExited, TransportError
 from codex_acp.jsonrpc.message import EncodedJson, Notification, Request
 from codex_acp.transport.child import spawn
-from codex_acp.transport.connection import Connection
-from codex_acp.transport.responder import Responder
+from codex_acp.transport.connection import Connection, Responder
 
 WAIT = 60
 """Seconds; a bound for a busy machine, not an expectation."""
 
 SERVER = """
 import asyncio, os, sys
-from codex_acp.jsonrpc.encode import encode_json
+from codex_acp.jsonrpc.message import encode_json
 from codex_acp.transport.connection import Connection
 from codex_acp.transport.stdio import StdioLink, claim_stdout
 

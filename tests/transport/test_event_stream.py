@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.transport import http_stream
-from codex_acp.transport.http_stream import EventStream, EventTooLarge
+from codex_acp.transport import http_requests
+from codex_acp.transport.http_requests import EventStream, EventTooLarge
 
 STREAM = (
     b"\xef\xbb\xbfdata: {\"a\":1}\n\n"
@@ -75,7 +75,7 @@ def test_an_event_that_never_ends_is_refused(piece: bytes) -> None:
 def test_what_says_nothing_is_bounded_and_not_kept(
     piece: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_stream, "MAX_IDLE_BYTES", 400_000)
+    monkeypatch.setattr(http_requests, "MAX_IDLE_BYTES", 400_000)
     stream = EventStream(10_000_000)
     stream.feed(b"noname")
     chunk = piece * (10_000 // len(piece))
@@ -91,7 +91,7 @@ def test_what_says_nothing_is_bounded_and_not_kept(
 def test_signs_of_life_between_messages_are_counted_from_the_last_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_stream, "MAX_IDLE_BYTES", 10)
+    monkeypatch.setattr(http_requests, "MAX_IDLE_BYTES", 10)
     stream = EventStream(100)
     assert not stream.commented
     for _ in range(10):

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from codex_acp.errors import ConnectionClosed, MisuseError
-from codex_acp.transport import http_link, http_requests, http_stream
+from codex_acp.transport import http_link, http_requests
 from codex_acp.transport.remote_agent import remote_agent_link
 from tests.transport.http_joined import WAIT, joined
 from tests.transport.http_peer import CONNECTION, HttpPeer, Request, answer, head
@@ -110,8 +110,8 @@ async def garbage(request: Request) -> None:
 async def test_a_hostile_stream_ends_the_link(
     reply: Reply, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_stream, "MAX_IDLE_BYTES", 1_000_000)
-    monkeypatch.setattr(http_stream, "PAUSES", (0.0,) * 5)
+    monkeypatch.setattr(http_requests, "MAX_IDLE_BYTES", 1_000_000)
+    monkeypatch.setattr(http_requests, "PAUSES", (0.0,) * 5)
 
     async def special(request: Request) -> bool:
         if request.method == "GET":

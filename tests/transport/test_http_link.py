@@ -12,9 +12,9 @@ import h2.events
 import pytest
 
 from codex_acp.errors import MisuseError
-from codex_acp.transport import http_link, http_stream
+from codex_acp.transport import http_link, http_requests
 from codex_acp.transport.http_link import HttpLink
-from codex_acp.transport.message_link import HIGH_WATER_BYTES
+from codex_acp.transport.link import HIGH_WATER_BYTES
 from tests.transport.http_joined import WAIT, joined
 from tests.transport.http_peer import CONNECTION, HttpPeer, Request, Special, answer, head
 from tests.transport.link_receiver import LinkReceiver
@@ -273,7 +273,7 @@ async def test_reading_and_writing_are_paused() -> None:
 
 
 async def test_a_server_that_says_nothing_any_more_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_stream, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(http_requests, "SILENT_SECONDS", 0.1)
     async with joined() as both:
         stream = await both.peer.stream()
         await anyio.sleep(0.3)  # without a sign of life before, it may be silent

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.jsonrpc.encode import encode_result
-from codex_acp.jsonrpc.message import EncodedJson, Malformed, Request, decode
+from codex_acp.jsonrpc.message import EncodedJson, Malformed, Request, decode, encode_result
 from codex_acp.transport.json_decoding import default_loads, fast_loads, standard_loads
 
 Loads = Callable[[bytes], object]

@@ -21,8 +21,8 @@ BaseSelectorEventLoop.close = close_and_signal
 """
 
 OUR_OWN = """
-from codex_acp.transport.loop_runner import run_loop
-from codex_acp.transport.orphans import adopt_orphans
+from codex_acp.transport.shielding import run_loop
+from codex_acp.transport.process_tree import adopt_orphans
 
 async def main():
     return adopt_orphans(asyncio.get_running_loop())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from codex_acp.errors import ConnectionClosed, TransportError
-from codex_acp.transport.memory import MemoryLink, memory_pair
+from codex_acp.transport.link import MemoryLink, memory_pair
 
 
 class Events:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from codex_acp.transport.orphans import TREE_VARIABLE, has_mark, mark, new_mark
-from codex_acp.transport.spawning import start_process
+from codex_acp.transport.child import start_process
+from codex_acp.transport.process_tree import TREE_VARIABLE, has_mark, mark, new_mark
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of orphans")
 
@@ -21,7 +21,7 @@ WAIT = 60.0
 PROGRAM = """
 import asyncio, json, os, signal, subprocess, sys, time
 from codex_acp.transport.child import spawn
-from codex_acp.transport.orphans import adopt_orphans, is_orphan_here, sparing
+from codex_acp.transport.process_tree import adopt_orphans, is_orphan_here, sparing
 from codex_acp.transport.process_table import read_processes
 
 def own(seconds):

@@ -15,7 +15,7 @@ from codex_acp.errors import MisuseError
 from codex_acp.fleet import Fleet, Task
 from codex_acp.runtime import AgentRuntime, AgentSpec
 from codex_acp.testing import ScriptedAgent, ScriptedAppServer, ScriptedClient
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 
 CAT = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 

@@ -12,8 +12,7 @@ from typing import cast
 
 import pytest
 
-from codex_acp.transport import orphans, process_tree
-from codex_acp.transport.orphans import has_mark
+from codex_acp.transport import process_tree
 from codex_acp.transport.process_table import (
     ProcessInfo,
     is_starting,
@@ -21,7 +20,7 @@ from codex_acp.transport.process_table import (
     parse_ps,
     read_processes,
 )
-from codex_acp.transport.process_tree import ProcessTree
+from codex_acp.transport.process_tree import ProcessTree, has_mark
 from codex_acp.transport.shutdown import kill_now
 
 PS = """\
@@ -67,7 +66,7 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now: dict[int, ProcessInfo] = {}
         self.sent: list[tuple[str, int]] = []
-        monkeypatch.setattr(orphans, "_open_roots", set[int]())  # no tree of here ends
+        monkeypatch.setattr(process_tree, "_open_roots", set[int]())  # no tree of here ends
         monkeypatch.setattr(process_tree, "read_processes", lambda: self.now)
         monkeypatch.setattr(process_tree, "read_process", self.find)
         monkeypatch.setattr(process_tree, "open_pidfd", lambda _pid: None)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.transport import spawning
-from codex_acp.transport.spawning import Process, start_process
+from codex_acp.transport import child
+from codex_acp.transport.child import Process, start_process
 
 WAIT_SECONDS = 60.0
 
@@ -45,7 +45,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     elif way == "an old system":
         monkeypatch.setattr(os, "posix_spawn", lambda *_, **__: raised(NotImplementedError()))
     else:
-        monkeypatch.setattr(spawning, "OPEN_DESCRIPTORS", "/no/such/directory")
+        monkeypatch.setattr(child, "OPEN_DESCRIPTORS", "/no/such/directory")
     return way
 
 
@@ -203,7 +203,7 @@ def test_a_status_that_somebody_else_has_collected_is_unknown() -> None:
 def test_a_program_without_its_own_standard_input_can_start_one() -> None:
     code = (
         "import os, sys; os.close(0); os.close(1)\n"
-        "from codex_acp.transport.spawning import start_process\n"
+        "from codex_acp.transport.child import start_process\n"
         "p = start_process(['/bin/sh', '-c', 'read word; echo got $word'])\n"
         "p.stdin.write(b'it\\n'); p.stdin.close()\n"
         "sys.stderr.write(p.stdout.read().decode()); p.wait()"

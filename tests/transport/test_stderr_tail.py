@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.transport.stderr_tail import LINE_SIZE, TAIL_SIZE, StderrTail
+from codex_acp.transport.child import LINE_SIZE, TAIL_SIZE, StderrTail
 
 
 def test_the_last_bytes_are_kept_however_they_came() -> None:

@@ -14,9 +14,8 @@ from codex_acp.jsonrpc.message import EncodedJson, Request
 from codex_acp.transport import connection as module
 from codex_acp.transport import outbox
 from codex_acp.transport.child import ChildProcess, spawn
-from codex_acp.transport.connection import Connection
-from codex_acp.transport.memory import MemoryLink, memory_pair
-from codex_acp.transport.responder import Responder
+from codex_acp.transport.connection import Connection, Responder
+from codex_acp.transport.link import MemoryLink, memory_pair
 from tests.transport.recording import Recorder, settle, started
 
 pytestmark = pytest.mark.attack("agent")

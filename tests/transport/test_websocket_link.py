@@ -15,7 +15,7 @@ from websockets.http11 import Request, Response
 
 from codex_acp.errors import MisuseError
 from codex_acp.transport import websocket
-from codex_acp.transport.message_link import HIGH_WATER_BYTES
+from codex_acp.transport.link import HIGH_WATER_BYTES
 from codex_acp.transport.websocket import WebSocketLink
 from tests.transport.link_receiver import LinkReceiver
 

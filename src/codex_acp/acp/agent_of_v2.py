@@ -29,8 +29,7 @@ from codex_acp.acp.as_v1.values import (
 from codex_acp.acp.turn_of_v2 import Turn
 from codex_acp.acp.v2_handlers import ClientHandlers
 from codex_acp.errors import ErrorReply
-from codex_acp.jsonrpc.encode import encode_json
-from codex_acp.jsonrpc.message import METHOD_NOT_FOUND, REQUEST_CANCELLED
+from codex_acp.jsonrpc.message import METHOD_NOT_FOUND, REQUEST_CANCELLED, encode_json
 from codex_acp.wire.model import UnknownVariant, WireModel
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError, TransportError
-from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.jsonrpc.message import (
     AGENT_LOST,
     INTERNAL_ERROR,
@@ -18,12 +17,13 @@ from codex_acp.jsonrpc.message import (
     REQUEST_CANCELLED,
     EncodedJson,
     JsonValue,
+    encode_json,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.transport.responder import Responder
+    from codex_acp.transport.connection import Responder
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def answer_rpc_error(responder: Responder, error: RpcError) -> None:
     """Answer with an error, unless the request is settled; its message steers no terminal."""
     if not responder.settled:
         if not error.message.isprintable():
-            from codex_acp.transport.plain_text import plain_text  # seldom: not at the start
+            from codex_acp._glyphs import plain_text  # seldom: not at the start
 
             error = RpcError(error.code, plain_text(error.message), error.data)
         responder.rpc_error(error)

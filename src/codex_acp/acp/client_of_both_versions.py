@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from codex_acp._json import value_at
 from codex_acp.acp.client_side import ClientSide
-from codex_acp.jsonrpc.encode import encode_json
+from codex_acp.jsonrpc.message import encode_json
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:

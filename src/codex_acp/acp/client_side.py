@@ -15,7 +15,7 @@ from codex_acp.acp.dialects import Handlers, dialects
 from codex_acp.acp.negotiation import answered_version
 from codex_acp.acp.side import Side
 from codex_acp.errors import InvalidPayload, UnsupportedVersion
-from codex_acp.jsonrpc.encode import encode_json
+from codex_acp.jsonrpc.message import encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

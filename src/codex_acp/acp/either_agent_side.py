@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.acp.v2_handlers import AgentHandlers
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification
-    from codex_acp.transport.connection import Connection
-    from codex_acp.transport.responder import Responder
+    from codex_acp.transport.connection import Connection, Responder
 
 logger = logging.getLogger(__name__)
 

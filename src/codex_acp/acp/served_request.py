@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.jsonrpc.message import EncodedJson, RequestId
-    from codex_acp.transport.responder import Responder
+    from codex_acp.transport.connection import Responder
 
 _SERVED: ContextVar[Responder] = ContextVar("_SERVED")
 

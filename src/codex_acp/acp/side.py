@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.dialects import Dialect, RequestHandler
     from codex_acp.jsonrpc.message import EncodedJson, Notification, Request, RequestId
-    from codex_acp.transport.connection import Connection
-    from codex_acp.transport.responder import Responder
+    from codex_acp.transport.connection import Connection, Responder
     from codex_acp.wire.model import WireModel
 
     InvalidNotificationCallback: TypeAlias = Callable[[Notification, InvalidPayload], None]

@@ -12,7 +12,7 @@ from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.acp.dialects import Handlers
 from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.sessions.opener import Setup
-from codex_acp.jsonrpc.encode import encode_json
+from codex_acp.jsonrpc.message import encode_json
 from codex_acp.mapping.agent import initialize_result, is_simple
 from codex_acp.mapping.session_setup import simple_thread_params
 

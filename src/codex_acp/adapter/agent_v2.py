@@ -19,7 +19,7 @@ from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.encode import encode_json
+from codex_acp.jsonrpc.message import encode_json
 from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from codex_acp.mapping.session_setup import simple_thread_params
 from codex_acp.mapping.v2 import handshake

@@ -14,7 +14,7 @@ from codex_acp.codex.connection.shared_calls import login_is_missing
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, JsonValue
 from codex_acp.mapping.agent import LoginWays
-from codex_acp.transport.orphans import sparing
+from codex_acp.transport.process_tree import sparing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -16,8 +16,8 @@ from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.adapter.side_tasks import SideTasks
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.transport.loop_runner import run_loop
-from codex_acp.transport.orphans import adopt_orphans
+from codex_acp.transport.process_tree import adopt_orphans
+from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -41,7 +41,7 @@ from codex_acp.cli.terminal import Line, LineReader, clipped, failed, size_of
 from codex_acp.errors import CodexAcpError, MisuseError, TransportError
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime.results import text_of
-from codex_acp.transport.loop_runner import run_loop
+from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

@@ -45,7 +45,7 @@ from codex_acp.testing import (
     url_elicitation,
 )
 from codex_acp.transport.child import spawn
-from codex_acp.transport.loop_runner import run_loop
+from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -55,7 +55,7 @@ from codex_acp.runtime import AgentRuntime, AgentSpec
 from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
 from codex_acp.testing.codex_home import HomeDirectories
 from codex_acp.transcript.secrets import scrub
-from codex_acp.transport.orphans import adopt_orphans, leave_orphans
+from codex_acp.transport.process_tree import adopt_orphans, leave_orphans
 from codex_acp.wire.lazy import IS_TESTED, TESTED
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ from codex_acp.fleet.journal import History, read_history
 from codex_acp.fleet.task_file import parse_tasks, shown
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime import allow_kinds
-from codex_acp.transport.loop_runner import run_loop
-from codex_acp.transport.orphans import adopt_orphans
+from codex_acp.transport.process_tree import adopt_orphans
+from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

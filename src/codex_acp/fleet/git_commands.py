@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.errors import how_ended
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.transcript.secrets import scrub
-from codex_acp.transport import orphans
+from codex_acp.transport import process_tree
 from codex_acp.transport.shielding import finish, shielded
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ async def _spawned(
     words: Sequence[str], cwd: str | Path | None, env: Mapping[str, str], given: bytes | None
 ) -> Process:
     """git, which is waited for here: it is nobody's orphan, though it leads a session."""
-    with orphans.starting_own():
+    with process_tree.starting_own():
         process = await asyncio.create_subprocess_exec(
             *words,
             cwd=cwd,
@@ -158,7 +158,7 @@ async def _spawned(
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        orphans.opened(process.pid)
+        process_tree.opened(process.pid)
     return process
 
 
@@ -197,7 +197,7 @@ async def _kill(process: Process, complaining: asyncio.Task[bytes]) -> None:
         complaining.cancel()
         process._transport.close()  # type: ignore[attr-defined] # nothing else closes its pipes
     finally:
-        orphans.closed(process.pid)
+        process_tree.closed(process.pid)
 
 
 async def _read(stream: asyncio.StreamReader, limit: int | None) -> bytes:

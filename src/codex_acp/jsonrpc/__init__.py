@@ -1,5 +1,5 @@
 """JSON-RPC 2.0 without IO: messages, encoding, framing of lines, correlation of ids.
 
 Knows neither ACP nor Codex, neither asyncio nor pydantic. Import from the submodules
-``message``, ``encode``, ``framing`` and ``correlation``; this module loads nothing.
+``message``, ``framing`` and ``correlation``; this module loads nothing.
 """

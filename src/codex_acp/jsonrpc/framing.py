@@ -1,12 +1,18 @@
-"""Bytes to lines: one JSON-RPC message a line, with a limit on its size.
+"""Cut bytes into lines, one JSON-RPC message a line, with a limit on its size.
 
-The result depends only on the bytes, never on how they were cut into chunks. Must not know what
-a line holds.
+The result depends only on the bytes, never on how they were cut into chunks. Of a line that is too
+long or broken `read_head` finds the id and the kind.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import json
+import re
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import RequestId
+
 
 DEFAULT_LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes. Above any real message (an image in base64 is a few MiB), small enough for memory."""
@@ -108,3 +114,30 @@ class LineFramer:
             elif part and not part.isspace():
                 lines.append(part[:-1] if part.endswith(b"\r") else part)
         return lines
+
+
+_TEXT: Final = rb'"(?:[^"\\]|\\.)*"'
+
+_HEAD: Final = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+    rb'"id"\s*:\s*(?P<id>-?\d+|' + _TEXT + rb')\s*,\s*"(?P<kind>method|result|error)"\s*:'
+)
+
+
+class MessageHead(NamedTuple):
+    """Members of a message that its first bytes have."""
+
+    kind: Literal["request", "answer"]
+    id: RequestId
+
+
+def read_head(head: bytes) -> MessageHead | None:
+    """Read the first bytes of a line; None if they do not tell whose it is."""
+    found = _HEAD.match(head)
+    if found is None:
+        return None
+    try:
+        request_id: RequestId = json.loads(found["id"])
+    except ValueError:  # a broken escape, or not UTF-8
+        return None
+    return MessageHead("request" if found["kind"] == b"method" else "answer", request_id)

@@ -34,7 +34,7 @@ from codex_acp.runtime.errors import (
 from codex_acp.runtime.handlers import Handlers, SessionSink
 from codex_acp.runtime.results import Update, unknown_update
 from codex_acp.transport.child import ChildProcess, spawn
-from codex_acp.transport.reading_gate import ReadingGate
+from codex_acp.transport.outbox import ReadingGate
 from codex_acp.transport.shielding import finish, shielded
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ class AgentSpec:
     """Bound of its start, from the spawn to the answer to ``initialize``."""
     link: Callable[[], Link] | None = None
     """In place of a command: makes the link to an agent that is no child of this process, for
-    example one end of `codex_acp.transport.memory.memory_pair` in a test. Needs a name."""
+    example one end of `codex_acp.transport.link.memory_pair` in a test. Needs a name."""
     line_limit: int | None = None
     """The largest message accepted from it, in bytes; None for the default, 64 MiB."""
     version: Literal[1, 2] | None = None

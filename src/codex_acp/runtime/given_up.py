@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from codex_acp.acp import types
 from codex_acp.errors import CodexAcpError
-from codex_acp.jsonrpc.encode import encode_json
+from codex_acp.jsonrpc.message import encode_json
 from codex_acp.runtime.errors import AnswerTimeout
 from codex_acp.transport.shielding import shielded
 

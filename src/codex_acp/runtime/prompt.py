@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.types import PromptResponse, StopReason
     from codex_acp.runtime.results import Update
-    from codex_acp.transport.reading_gate import ReadingGate
+    from codex_acp.transport.outbox import ReadingGate
 
 logger = logging.getLogger(__name__)
 

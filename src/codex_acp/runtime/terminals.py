@@ -19,9 +19,8 @@ from codex_acp.acp import types
 from codex_acp.errors import RpcError, signal_name
 from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.transport.descriptors import DescriptorReader
-from codex_acp.transport.exit_watch import ExitWatch
-from codex_acp.transport.orphans import mark, new_mark
-from codex_acp.transport.process_tree import ProcessTree
+from codex_acp.transport.process_table import ExitWatch
+from codex_acp.transport.process_tree import ProcessTree, mark, new_mark
 from codex_acp.transport.shielding import finish, shielded
 from codex_acp.transport.shutdown import nothing_lives, terminate
 

@@ -1,6 +1,6 @@
 """A scripted app-server in memory, at the other end of a link.
 
-Owns the joining of an ``AppServerPlayer`` to one end of ``transport.memory.memory_pair()``: the
+Owns the joining of an ``AppServerPlayer`` to one end of ``transport.link.memory_pair()``: the
 framing of lines, pauses on the event loop, back-pressure. No process and no file; it runs on
 the event loop of the test.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 from codex_acp.jsonrpc.framing import LineFramer, TooLong
 from codex_acp.testing.app_server_player import AppServerPlayer, Send
 from codex_acp.testing.app_server_script import CloseOutput, Exit, Pause, RawLine, StderrText
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from codex_acp.transport.shielding import running_loop
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.testing.app_server_player import Output
     from codex_acp.testing.app_server_script import AppServerScriptLike, Entry, JsonObject
-    from codex_acp.transport.memory import MemoryLink
+    from codex_acp.transport.link import MemoryLink
 
 WAIT_SECONDS = 10.0
 """Bound of the waiting methods: in memory everything comes within milliseconds."""

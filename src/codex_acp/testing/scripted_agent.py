@@ -14,7 +14,7 @@ import anyio
 
 from codex_acp.acp import run_agent
 from codex_acp.errors import TransportError
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.link import memory_pair
 from codex_acp.transport.shielding import running_loop
 
 if TYPE_CHECKING:

@@ -2,24 +2,25 @@
 
 POSIX only (Linux, macOS). Importing this module and calling `spawn` load nothing but a few
 modules of the standard library, so that the child boots while this program still imports.
-Must not know what the child is.
+``subprocess`` takes longer to import than Codex to be spawned: it is used where ``posix_spawn``
+cannot do what is asked. Must not know what the child is.
 """
 
 from __future__ import annotations
 
 import os
+import time
 
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited, TransportError
 from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter, unread_bytes
-from codex_acp.transport.exit_watch import ExitWatch
-from codex_acp.transport.process_tree import ProcessTree
-from codex_acp.transport.spawning import Process, start_process
-from codex_acp.transport.stderr_tail import StderrTail
+from codex_acp.transport.process_table import ExitWatch
+from codex_acp.transport.process_tree import ProcessTree, mark, new_mark
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future, Task, TimerHandle
     from collections.abc import Callable, Mapping, Sequence
+    from typing import IO
 
     from codex_acp.transport.link import Receiver
 
@@ -39,6 +40,55 @@ databases of a new CODEX_HOME at once, one ends; the other has made them by then
 
 COLLECT_SECONDS = 0.02
 """For the kernel to give the status of a process that was killed."""
+
+
+class Process:
+    """A process that was started; its pipes are unbuffered, and owned by whoever has this.
+
+    ``mark`` is in its environment, see `codex_acp.transport.process_tree`.
+    """
+
+    def __init__(
+        self, pid: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], mark: str
+    ) -> None:
+        self.pid = pid
+        self.mark = mark
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self.returncode: int | None = None
+        """Exit status, negative for a signal; None while it is not collected, or if another did."""
+        self._gone = False
+
+    def poll(self) -> int | None:
+        """Collect its exit status from the kernel if it has ended."""
+        self._collect(os.WNOHANG)
+        return self.returncode
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Collect its exit status when it ends; False if it has not within ``seconds``."""
+        if seconds is None:
+            self._collect(0)
+            return True
+        deadline = time.monotonic() + seconds
+        while True:
+            self._collect(os.WNOHANG)
+            if self._gone or time.monotonic() >= deadline:
+                return self._gone
+            time.sleep(POLL_SECONDS)
+
+    def _collect(self, options: int) -> None:
+        if self._gone:
+            return
+        try:
+            pid, status = os.waitpid(self.pid, options)
+        except ChildProcessError:  # somebody else has collected it
+            self._gone = True
+        else:
+            if pid == 0:
+                return
+            self._gone = True
+            self.returncode = os.waitstatus_to_exitcode(status)
 
 
 def spawn(
@@ -413,3 +463,186 @@ class ChildProcess:
 
 def _nobody_hears(_data: bytes) -> None:
     """A child that is closed and was never used as a link."""
+
+
+POLL_SECONDS = 0.005
+"""Between two looks at a process that is to end any moment."""
+
+FIRST_FREE_DESCRIPTOR = 3
+"""Below are standard input, output and error, which the child's pipes become."""
+
+OPEN_DESCRIPTORS = "/dev/fd"
+"""A directory with one entry for each open descriptor of who lists it, on Linux and macOS alike."""
+
+IGNORED_BY_PYTHON = (13, 25)
+"""SIGPIPE and SIGXFSZ, on Linux and macOS alike: a child begins with their defaults. By number,
+since the module that names them takes longer to import than the process to start."""
+
+
+def start_process(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+) -> Process:
+    """Start ``argv[0]``, a path. Raises OSError if it cannot be started."""
+    tree = new_mark()
+    marked = mark(env, tree)
+    if cwd is None and os.path.dirname(argv[0]):  # noqa: PTH120 - no pathlib here
+        try:
+            return _spawned(argv, marked, tree)
+        except _CannotSpawn:
+            pass
+    return _opened(argv, marked, cwd, tree)
+
+
+class _CannotSpawn(Exception):
+    """``posix_spawn`` is not for this case, or not on this system."""
+
+
+def _spawned(argv: Sequence[str], env: Mapping[str, str], tree: str) -> Process:
+    theirs: list[int] = []
+    ours: list[int] = []
+    try:
+        for number in range(FIRST_FREE_DESCRIPTOR):
+            read, write = os.pipe()
+            theirs.append(write if number else read)
+            ours.append(read if number else write)
+        if min(theirs + ours) < FIRST_FREE_DESCRIPTOR:  # this program itself has none of its own
+            raise _CannotSpawn
+        actions: list[tuple[int, ...]]
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(theirs)]
+        actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
+        pid = os.posix_spawn(
+            argv[0], list(argv), env, file_actions=actions, setsid=True, setsigdef=IGNORED_BY_PYTHON
+        )
+    except BaseException as error:
+        for fd in ours:
+            os.close(fd)
+        if isinstance(error, NotImplementedError):  # an old system cannot make a session this way
+            raise _CannotSpawn from None
+        raise
+    finally:
+        for fd in theirs:
+            os.close(fd)
+    stdin, stdout, stderr = ours
+    return Process(
+        pid,
+        open(stdin, "wb", buffering=0),  # noqa: PTH123 - a descriptor, owned by what it makes
+        open(stdout, "rb", buffering=0),  # noqa: PTH123
+        open(stderr, "rb", buffering=0),  # noqa: PTH123
+        tree,
+    )
+
+
+def _inheritable() -> list[int]:
+    """Return the descriptors that this program inherited and a child would inherit.
+
+    Raises _CannotSpawn where nobody tells.
+    """
+    try:
+        names = os.listdir(OPEN_DESCRIPTORS)  # noqa: PTH208 - no pathlib here
+    except OSError:
+        raise _CannotSpawn from None
+    found = []
+    for name in names:
+        try:
+            if int(name) >= FIRST_FREE_DESCRIPTOR and os.get_inheritable(int(name)):
+                found.append(int(name))
+        except OSError:
+            continue  # that of the listing itself
+    return found
+
+
+def _opened(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | os.PathLike[str] | None, tree: str
+) -> Process:
+    import subprocess
+
+    process = subprocess.Popen(
+        argv,
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        close_fds=True,
+        start_new_session=True,
+    )
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+    assert stdin is not None and stdout is not None and stderr is not None  # noqa: PT018 - see PIPE
+    process.returncode = 0  # Popen need not look after it, nor warn: whoever gets it does
+    return Process(process.pid, stdin, stdout, stderr, tree)
+
+
+TAIL_SIZE = 8 * 1024
+"""Bytes kept for error messages: enough for a panic with its backtrace."""
+
+LINE_SIZE = 8 * 1024
+"""Bytes of a line that the callback gets, so that memory is bounded."""
+
+
+class StderrTail:
+    """Keeps the last 8 KiB, and gives each whole line to ``on_line`` if there is one."""
+
+    __slots__ = ("_is_cut", "_line", "_on_line", "_skips", "_tail")
+
+    def __init__(self, on_line: Callable[[str], None] | None) -> None:
+        self._on_line = on_line
+        self._tail = b""
+        self._is_cut = False
+        self._line = b""
+        self._skips = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read."""
+        self._is_cut = self._is_cut or len(self._tail) + len(data) > TAIL_SIZE
+        self._tail = (
+            (self._tail + data)[-TAIL_SIZE:] if len(data) < TAIL_SIZE else data[-TAIL_SIZE:]
+        )
+        if self._on_line is None:
+            return
+        lines = (self._line + data).split(b"\n")
+        self._line = lines.pop()
+        for line in lines:
+            self._give(line)
+        if len(self._line) > LINE_SIZE:
+            self._give(self._line)
+            self._skips = True
+        if self._skips:
+            self._line = b""
+
+    def end(self) -> None:
+        """The stream has ended; the rest is a line, too."""
+        if self._line:
+            self._give(self._line)
+            self._line = b""
+
+    def text(self) -> str:
+        """The tail as plain text, with what is not UTF-8 replaced.
+
+        From the beginning of a line on: who takes secrets out does not know the half of one.
+        """
+        tail = self._tail
+        if self._is_cut:
+            tail = tail.partition(b"\n" if b"\n" in tail[:-1] else b" ")[2]
+        return _decoded(tail).strip()
+
+    def _give(self, line: bytes) -> None:
+        skips, self._skips = self._skips, False  # the rest of a line that was given before
+        if self._on_line is None or skips:
+            return
+        if len(line) > LINE_SIZE:
+            line = line[:LINE_SIZE].rpartition(b" ")[0]
+        try:
+            self._on_line(_decoded(line.rstrip(b"\r")))
+        except Exception:
+            import logging
+
+            logging.getLogger(__name__).exception("the callback for a line of stderr failed")
+
+
+def _decoded(data: bytes) -> str:
+    from codex_acp._glyphs import plain_text
+
+    return plain_text(data.decode(errors="replace"))

@@ -1,14 +1,15 @@
 """One JSON-RPC peer on one link: the pump between bytes and a handler.
 
-Owns order, correlation and closing. From bytes to handler there is one synchronous path: no task
-switch and no queue. Must not know any method, nor whether the peer is a client or a server.
+Owns order, correlation, closing, and that each request of the peer gets one answer. From bytes to
+handler there is one synchronous path: no task switch and no queue. Must not know any method, nor
+whether the peer is a client or a server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, assert_never, cast
 
 from codex_acp.errors import (
     ConnectionClosed,
@@ -21,14 +22,7 @@ from codex_acp.errors import (
     TransportError,
 )
 from codex_acp.jsonrpc.correlation import MAX_OPEN_REQUESTS, IncomingRequests, OutgoingCalls, Stray
-from codex_acp.jsonrpc.encode import (
-    encode_error,
-    encode_json,
-    encode_notification,
-    encode_request,
-)
-from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT, HEAD_BYTES, LineFramer, TooLong
-from codex_acp.jsonrpc.head import read_head
+from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT, HEAD_BYTES, LineFramer, TooLong, read_head
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -43,22 +37,25 @@ from codex_acp.jsonrpc.message import (
     RequestId,
     Response,
     decode,
+    encode_error,
+    encode_json,
+    encode_notification,
+    encode_request,
+    encode_result,
 )
-from codex_acp.transport.delivery import delivery_of
 from codex_acp.transport.json_decoding import default_loads, fast_loads
-from codex_acp.transport.outbox import Outbox
-from codex_acp.transport.responder import Responder
+from codex_acp.transport.outbox import Outbox, delivery_of
 from codex_acp.transport.shielding import running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.transport.handler import Handler
     from codex_acp.transport.link import Link
 
     Late: TypeAlias = Callable[[JsonValue], None] | None
     OnOutcome: TypeAlias = Callable[["Outcome"], None]
     """Called once with what became of a request, never before the call that sent it returns."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +66,82 @@ Direction: TypeAlias = Literal["received", "sent"]
 
 Outcome: TypeAlias = Response | PeerError | TransportError
 """The reply to a request, or why there is none."""
+
+
+class Handler(Protocol):
+    """Whoever is told what the peer sends. All synchronous; must not block."""
+
+    def on_request(self, request: Request, responder: Responder) -> None:
+        """Answer through ``responder``, now or later; exactly once."""
+
+    def on_request_again(self, request: Request) -> None:
+        """A request came whose id is still open; only with ``peer_resends``. Not to be answered:
+        what answers the open one answers this one, too."""
+
+    def on_notification(self, notification: Notification) -> None:
+        """Take a notification."""
+
+    def on_batch_end(self) -> None:
+        """All messages of one read were delivered."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """Nothing more will come, said once; None if the peer or this side ended it cleanly."""
+
+
+class AnswerSink(Protocol):
+    """Where an answer goes: the connection that the request came from."""
+
+    def send_answer(self, request_id: RequestId, line: bytes) -> bool:
+        """Send the encoded answer; False if the connection is closed."""
+
+
+class Responder:
+    """Answers one request, once. May be kept and used later, from the event loop's thread.
+
+    `result` and `error` give True if the answer was handed to the connection; False if the
+    connection is closed (dropped silently) or the request was settled before (logged).
+    """
+
+    __slots__ = ("_settled", "_sink", "_version", "id", "method")
+
+    def __init__(
+        self, sink: AnswerSink, request_id: RequestId, method: str, *, version: bool
+    ) -> None:
+        self._sink = sink
+        self._version = version
+        self._settled = False
+        self.id: RequestId = request_id
+        """The request's id, as the peer wrote it."""
+        self.method: str = method
+        """The request's method."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether an answer was given."""
+        return self._settled
+
+    def result(self, result: EncodedJson) -> bool:
+        """Answer with a result."""
+        return self._settle(encode_result(self.id, result, version=self._version))
+
+    def error(self, code: int, message: str, data: JsonValue = None) -> bool:
+        """Answer with an error. Raises as `encode_json` if ``data`` is not JSON."""
+        return self._settle(encode_error(self.id, code, message, data, version=self._version))
+
+    def rpc_error(self, error: RpcError) -> bool:
+        """Answer with the error that a handler chose; data that is not JSON is left out."""
+        try:
+            return self.error(error.code, error.message, cast("JsonValue", error.data))
+        except (TypeError, ValueError, RecursionError):
+            logger.warning("the data of the error for %s is not JSON", self.method)
+            return self.error(error.code, str(error.message))
+
+    def _settle(self, line: bytes) -> bool:
+        if self._settled:
+            logger.warning("a second answer to %s (id %r) was dropped", self.method, self.id)
+            return False
+        self._settled = True
+        return self._sink.send_answer(self.id, line)
 
 
 TOLD_ONE_BY_ONE = 10

@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.transport.http_requests import HttpAnswer, HttpRequests, NotReached
-from codex_acp.transport.http_routes import HttpRoutes, Outgoing
-from codex_acp.transport.http_stream import GONE, PAUSES, HttpStream
-from codex_acp.transport.message_link import CLOSE_SECONDS, MessageLink
-from codex_acp.transport.remote_peer import RemotePeer
-from codex_acp.transport.streamable_http import CONNECTION_ID, SESSION_ID
+from codex_acp.transport.http_requests import (
+    GONE,
+    PAUSES,
+    HttpAnswer,
+    HttpRequests,
+    HttpStream,
+    NotReached,
+)
+from codex_acp.transport.link import CLOSE_SECONDS, MessageLink
+from codex_acp.transport.remote_address import RemotePeer
+from codex_acp.transport.streamable_http import CONNECTION_ID, SESSION_ID, HttpRoutes, Outgoing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -2,14 +2,24 @@
 
 Push, not pull: from the read of a descriptor to the handler of a message there is one
 synchronous call path, with no task switch and no queue. Must not know what the bytes mean.
+
+`MessageLink` is the base of links on which whole messages travel: frames of a websocket, or HTTP
+requests and event streams. `memory_pair` joins two links in memory.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+
+from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
 
 if TYPE_CHECKING:
-    from codex_acp.errors import TransportError
+    from asyncio import Task
 
 
 class Receiver(Protocol):
@@ -52,3 +62,249 @@ class Link(Protocol):
         Not interrupted by cancellation; may be called again. The receiver is told
         ``link_closed(None)`` if it was told of no end before.
         """
+
+
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS: Final = 1.0
+"""For what is unsent and the goodbye; then the connection is cut."""
+
+HIGH_WATER_BYTES: Final = 64 * 1024
+"""Unsent bytes above which the writer is paused: the capacity of a pipe on Linux."""
+
+
+class MessageLink(ABC):
+    """The half of a `Link` that knows no network. ``name`` stands for the peer in messages."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._receiver: Receiver | None = None
+        self._running: Task[None] | None = None
+        self._closing: Task[None] | None = None
+        self._unsent: deque[bytes] = deque()
+        self._unsent_size = 0
+        self._writing_paused = False
+        self._to_send = asyncio.Event()
+        self._may_read = asyncio.Event()
+        self._may_read.set()
+        self._all_sent = asyncio.Event()
+        self._connected = False
+        self._told = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    def start(self, receiver: Receiver) -> None:
+        if self._receiver is not None or self._closing is not None:
+            raise MisuseError("a link can be started only once")
+        self._receiver = receiver
+        loop = asyncio.get_running_loop()
+        self._running = loop.create_task(self._run(), name=f"link to {self._name}")
+
+    def write(self, data: bytes) -> None:
+        """Write whole lines, each of which becomes a message."""
+        if self._told or self._closing is not None:
+            return
+        for line in data.splitlines():
+            self._unsent.append(line)
+            self._unsent_size += len(line)
+        self._to_send.set()
+        self._all_sent.clear()
+        if self._unsent_size > HIGH_WATER_BYTES and not self._writing_paused:
+            self._writing_paused = True
+            if self._receiver is not None:
+                self._receiver.pause_writing()
+
+    def pause_reading(self) -> None:
+        self._may_read.clear()
+
+    def resume_reading(self) -> None:
+        self._may_read.set()
+
+    async def aclose(self) -> None:
+        """Close the link; the peer gets a short time to take unsent messages."""
+        from codex_acp.transport.shielding import finish
+
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await finish(self._closing)
+
+    @abstractmethod
+    async def _converse(self) -> TransportError | None:
+        """Connect, then carry messages both ways until one side ends it: why, None for a clean end.
+
+        What is raised is told as the end, too, by `_why` if it is no TransportError.
+        """
+
+    @abstractmethod
+    async def _send(self, line: bytes) -> None:
+        """Send one message; for `_send_all`."""
+
+    def _why(self, failed: Exception) -> str:
+        """Why there is no connection."""
+        return f"the connection to {self._name} failed with {type(failed).__name__}: {failed}"
+
+    def _deliver(self, *messages: bytes) -> None:
+        """Hand over what arrived. To be called when `_may_read` is set."""
+        if self._receiver is not None and self._closing is None:
+            # JSON has line breaks between its parts only, where a blank does as well.
+            lines = (message.replace(b"\n", b" ") for message in messages)
+            self._receiver.data_received(b"\n".join(lines) + b"\n")
+
+    async def _run(self) -> None:
+        error: TransportError | None
+        try:
+            error = await self._converse()
+        except asyncio.CancelledError:
+            raise
+        except TransportError as failed:
+            error = failed
+        except Exception as failed:
+            logger.debug("the link to %s ended", self._name, exc_info=failed)
+            error = ConnectionClosed(self._why(failed))
+        self._tell_end(error)
+
+    async def _send_all(self) -> NoReturn:
+        """Send what is written, in order; raises what `_send` does."""
+        while True:
+            await self._to_send.wait()
+            while self._unsent:
+                await self._send(self._unsent[0])
+                self._unsent_size -= len(self._unsent.popleft())
+            self._to_send.clear()
+            self._all_sent.set()
+            self._resume_writer()
+
+    def _resume_writer(self) -> None:
+        if self._writing_paused:
+            self._writing_paused = False
+            if self._receiver is not None:
+                self._receiver.resume_writing()
+
+    async def _close(self) -> None:
+        running = self._running
+        if running is not None and not running.done():
+            if self._connected and self._unsent:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._all_sent.wait(), CLOSE_SECONDS)
+            running.cancel()
+            await asyncio.wait({running}, timeout=2 * CLOSE_SECONDS)
+        self._unsent.clear()
+        self._tell_end(None)
+
+    def _tell_end(self, error: TransportError | None) -> None:
+        if self._told:
+            return
+        self._told = True
+        if self._receiver is not None:
+            self._receiver.link_closed(error)
+
+
+_BUFFER_LIMIT: Final = 64 * 1024
+"""Bytes waiting above which the writer is paused: the capacity of a pipe on Linux."""
+
+
+def memory_pair(buffer_limit: int = _BUFFER_LIMIT) -> tuple[MemoryLink, MemoryLink]:
+    """Two links; a writer is paused above ``buffer_limit`` unread bytes, resumed at none."""
+    left, right = MemoryLink(buffer_limit), MemoryLink(buffer_limit)
+    left.peer, right.peer = right, left
+    return left, right
+
+
+class MemoryLink:
+    """One end of a pair; made by `memory_pair`."""
+
+    peer: MemoryLink
+
+    def __init__(self, buffer_limit: int) -> None:
+        self._limit = buffer_limit
+        self._receiver: Receiver | None = None
+        self._inbound: list[bytes] = []
+        self._inbound_size = 0
+        self._inbound_ended = False
+        self._paused = False
+        self._scheduled = False
+        self._closed = False
+        self._told = False
+        self._writer_paused = False
+
+    def __repr__(self) -> str:
+        return f"MemoryLink(closed={self._closed})"
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        if self.peer._inbound_size > self._limit:
+            asyncio.get_running_loop().call_soon(self._pause_writer)
+        self._schedule()
+
+    def write(self, data: bytes) -> None:
+        peer = self.peer
+        if self._closed or peer._closed or not data:
+            return
+        peer._inbound.append(data)
+        peer._inbound_size += len(data)
+        peer._schedule()
+        if peer._inbound_size > self._limit:
+            self._pause_writer()
+
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        self._schedule()
+
+    def end_writing(self) -> None:
+        """Half-close: the peer hears a clean end after all data; this end still receives."""
+        self.peer._inbound_ended = True
+        self.peer._schedule()
+
+    def fail(self, error: TransportError) -> None:
+        """Break this end only: its receiver hears ``error``, the peer hears nothing."""
+        asyncio.get_running_loop().call_soon(self._end, error)
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self.end_writing()
+        self._end(None)
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        self._scheduled = False
+        receiver = self._receiver
+        if receiver is None or self._closed or self._paused:
+            return
+        if self._inbound:
+            data = b"".join(self._inbound)
+            self._inbound.clear()
+            self._inbound_size = 0
+            receiver.data_received(data)
+            self.peer._resume_writer()
+        if self._inbound_ended and not self._inbound and not self._paused:
+            self._tell_end(None)
+
+    def _pause_writer(self) -> None:
+        if self._receiver is not None and not self._writer_paused and not self._closed:
+            self._writer_paused = True
+            self._receiver.pause_writing()
+
+    def _resume_writer(self) -> None:
+        if self._receiver is not None and self._writer_paused and not self._closed:
+            self._writer_paused = False
+            self._receiver.resume_writing()
+
+    def _end(self, error: TransportError | None) -> None:
+        self._closed = True
+        self._inbound.clear()
+        self._inbound_size = 0
+        self._tell_end(error)
+        self.peer._resume_writer()  # what it writes is dropped from now on
+
+    def _tell_end(self, error: TransportError | None) -> None:
+        if self._receiver is not None and not self._told:
+            self._told = True
+            self._receiver.link_closed(error)

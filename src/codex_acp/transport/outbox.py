@@ -1,28 +1,75 @@
-"""Queue a connection's messages: coalesce writes, and apply back-pressure.
+"""Queue a connection's messages: coalesce writes, and apply back-pressure in both directions.
 
 All messages that are sent while those of one read are delivered become one write behind the last of
-them; other messages, one write for an iteration of the loop. What may still grow is held back until
-something else is sent or the write is due. Answers that the peer does not take are bounded: above
-that its further messages are not read, so that who asks without end and never listens is held up,
-not kept. What else is written does not count: a peer that is only slow, and wants to say so, is
-heard. Must not know what the messages are.
+them (`Delivery`); to wait for the loop's next iteration instead would cost as much as all that is
+done for a message. Other messages become one write for an iteration of the loop. What may still
+grow is held back until something else is sent or the write is due.
+
+Answers that the peer does not take are bounded: above that its further messages are not read, so
+that who asks without end and never listens is held up, not kept. What else is written does not
+count: a peer that is only slow, and wants to say so, is heard. Must not know what the messages
+are.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
-
-from codex_acp.transport.delivery import Delivery
+from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Link
 
+
 logger = logging.getLogger(__name__)
+
+
+T = TypeVar("T")
+
+
+def _at_the_next_iteration(write: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(write)
+
+
+class Delivery:
+    """The messages of one read, while they are handed over."""
+
+    __slots__ = ("soon",)
+
+    def __init__(self) -> None:
+        self.soon: Callable[[Callable[[], None]], None] = _at_the_next_iteration
+        """Have something written: at the end of the read, or else of the loop's iteration."""
+
+    def run(self, deliver: Callable[[T], None], read: T) -> None:
+        """Hand ``read`` over by ``deliver``, then write what was sent meanwhile."""
+        if self.soon is not _at_the_next_iteration:
+            deliver(read)  # by a link that delivers within what it was given to write
+            return
+        writes: list[Callable[[], None]] = []
+        self.soon = writes.append
+        try:
+            deliver(read)
+        finally:
+            self.soon = _at_the_next_iteration
+            for write in writes:
+                try:
+                    write()
+                except Exception:
+                    logger.exception("what was sent could not be written")
+
+
+_deliveries: WeakKeyDictionary[AbstractEventLoop, Delivery] = WeakKeyDictionary()
+
+
+def delivery_of(loop: AbstractEventLoop) -> Delivery:
+    """The one that the connections on ``loop`` share."""
+    return _deliveries.setdefault(loop, Delivery())
+
 
 UNREAD_ANSWERS_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of answers that the peer has not taken, above which it is not read: more than one large
@@ -155,3 +202,43 @@ class Outbox:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(error)
+
+
+class ReadingGate:
+    """Pauses reading while someone holds it and nobody waits: ``with gate:`` is around a wait."""
+
+    def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        self._pause = pause
+        self._resume = resume
+        self._holders: set[int] = set()
+        self._waiting = 0
+        self.paused: bool = False
+        """Whether reading is paused now."""
+
+    def hold(self, holder: object) -> None:
+        """``holder`` cannot take more; again is fine."""
+        self._holders.add(id(holder))
+        self._update()
+
+    def release(self, holder: object) -> None:
+        """``holder`` can take more; without a `hold` it does nothing."""
+        self._holders.discard(id(holder))
+        self._update()
+
+    def __enter__(self) -> None:
+        """Somebody waits for an answer of the peer from now on."""
+        self._waiting += 1
+        if self._holders:
+            self._update()
+
+    def __exit__(self, *_: object) -> None:
+        """They have it, or wait no more."""
+        self._waiting -= 1
+        if self._holders:
+            self._update()
+
+    def _update(self) -> None:
+        paused = bool(self._holders) and not self._waiting
+        if paused != self.paused:
+            self.paused = paused
+            (self._pause if paused else self._resume)()

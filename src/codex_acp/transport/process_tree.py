@@ -1,21 +1,231 @@
-"""The descendants of a process: who they are, and signals that hit nobody else.
+"""The descendants of a process, signals that hit nobody else, and processes whose parent is gone.
 
 A process is known by its id *and* its start time, so that a reused id is never hit. Processes
-stay known after their parent died, and when they moved to a session or group of their own; those
-that were never seen with a parent are known by `codex_acp.transport.orphans`.
-Must not know why anybody is stopped.
+stay known after their parent died, and when they moved to a session or group of their own.
+
+No table tells whose an orphan was: there are two ways to find out. A mark in the environment of
+what is started goes down to all that comes of it, unless a program clears its environment. On Linux
+the kernel can give this process every orphan below it; that changes the whole process, so only a
+program whose children are all its own to end asks for it (`adopt_orphans`): the commands of this
+package do. This is house-keeping, no cage: a program that wants to get away from its user's
+processes can.
+
+Imports no asyncio: it is loaded before Codex is spawned. Must not know why anybody is stopped.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 
-from codex_acp.transport import orphans
-from codex_acp.transport.process_table import ProcessInfo, open_pidfd, read_process, read_processes
+from codex_acp.transport.process_table import (
+    ProcessInfo,
+    is_starting,
+    open_pidfd,
+    read_process,
+    read_processes,
+)
+
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, TimerHandle
+    from collections.abc import Mapping
 
 _KERNEL_THREADS = 2
 """The parent of those, which have no environment; see kthreads in proc(5)."""
+
+TREE_VARIABLE = "CODEX_ACP_PROCESS_TREE"
+"""Holds the marks of the trees that a process belongs to, the outermost first."""
+
+SPARED_VARIABLE = "CODEX_ACP_SPARED"
+"""Set for what is started for the person and stays: a browser."""
+
+REAP_SECONDS = 1.0
+"""From the end of a child to the collecting of orphans, so that many are collected at once."""
+
+_PR_SET_CHILD_SUBREAPER = 36
+"""Option of prctl(2): orphans below this process become its children."""
+
+_count = 0
+_starting = 0
+_open_roots: set[int] = set()
+_reaper: _Reaper | None = None
+
+
+def new_mark() -> str:
+    """A mark that no other tree has."""
+    global _count  # noqa: PLW0603 - this process's own numbering
+    _count += 1
+    return f"{os.getpid():x}-{time.time_ns():x}-{_count:x}"
+
+
+def mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
+    """The environment, None for this process's own, with a mark behind those it has."""
+    marked = dict(os.environ if env is None else env)
+    outer = marked.get(TREE_VARIABLE)
+    marked[TREE_VARIABLE] = f"{outer}:{added}" if outer else added
+    return marked
+
+
+def has_mark(pid: int, wanted: str) -> bool | None:
+    """Whether a process has the mark; None while it is just being started and cannot be told."""
+    environment = _environment(pid)
+    if environment == b"" and is_starting(pid):
+        return None
+    return wanted.encode() in (environment or b"")
+
+
+def opened(root: int) -> None:
+    """A tree has begun."""
+    _open_roots.add(root)
+
+
+def closed(root: int) -> None:
+    """A tree has ended, and so nothing is its any more."""
+    _open_roots.discard(root)
+
+
+def adopt_orphans(loop: AbstractEventLoop) -> bool:
+    """Take in every orphan of this process's descendants, for as long as this process lives.
+
+    From now on those without a mark are ended with the last tree, and those that end by themselves
+    are collected. For a program of which nothing else starts processes that are to outlive it.
+    False where the system cannot (macOS); then only marks tell. Call it on the main thread, and
+    before the first tree can leave any: those of before are not given back.
+    """
+    global _reaper  # noqa: PLW0603 - the kernel's setting is the process's, too
+    if _reaper is None and (sys.platform != "linux" or not _set_subreaper(1)):
+        return False
+    if _reaper is None or _reaper.loop is not loop:
+        _reaper = _Reaper(loop)
+    return True
+
+
+def leave_orphans() -> None:
+    """Take in no more: for a program that goes on to something else, as a test does."""
+    global _reaper  # noqa: PLW0603 - as above
+    if _reaper is not None:
+        _reaper.stop()
+        _set_subreaper(0)
+        _reaper = None
+
+
+def adopts() -> bool:
+    """Whether `adopt_orphans` has taken effect."""
+    return _reaper is not None
+
+
+def is_orphan_here(info: ProcessInfo) -> bool:
+    """Whether it is a child of this process that this process has not started.
+
+    What is below a tree can never be in this process's own session: its root left that.
+    """
+    return (
+        _reaper is not None
+        and not _starting
+        and info.parent == os.getpid()
+        and info.session != os.getsid(0)
+        and info.pid not in _open_roots
+    )
+
+
+def is_the_last(root: int) -> bool:
+    """Whether no other tree is open, which an orphan without a mark could belong to."""
+    return _open_roots <= {root}
+
+
+def spared(pid: int) -> bool:
+    """Whether it was started for the person, by `sparing`."""
+    return f"{SPARED_VARIABLE}=".encode() in (_environment(pid) or b"")
+
+
+def collect(infos: list[ProcessInfo]) -> None:
+    """Take the status of those that have ended and are orphans here."""
+    for info in infos:
+        if info.dead and is_orphan_here(info):
+            try:
+                os.waitpid(info.pid, os.WNOHANG)
+            except ChildProcessError:
+                continue  # it was collected meanwhile
+
+
+class starting_own:  # noqa: N801 - used like a function
+    """While a child is started that this process waits for by itself: taken for an orphan it would
+    lose its status, or its life. It is to be `opened` by then, and `closed` at its end."""
+
+    def __enter__(self) -> None:
+        global _starting  # noqa: PLW0603 - this process's own
+        _starting += 1
+
+    def __exit__(self, *_exc: object) -> None:
+        global _starting  # noqa: PLW0603 - this process's own
+        _starting -= 1
+
+
+class sparing:  # noqa: N801 - used like a function
+    """Spare processes that are started within this block: they do not end with this process."""
+
+    def __enter__(self) -> None:
+        os.environ[SPARED_VARIABLE] = "1"
+
+    def __exit__(self, *_exc: object) -> None:
+        os.environ.pop(SPARED_VARIABLE, None)
+
+
+class _Reaper:
+    """Collects orphans that end by themselves."""
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        from signal import SIGCHLD
+
+        self.loop = loop
+        self._timer: TimerHandle | None = None
+        loop.add_signal_handler(SIGCHLD, self._soon)
+
+    def stop(self) -> None:
+        from signal import SIGCHLD
+
+        if not self.loop.is_closed():
+            self.loop.remove_signal_handler(SIGCHLD)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _soon(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(REAP_SECONDS, self._collect)
+
+    def _collect(self) -> None:
+        self._timer = None
+        collect(list(read_processes().values()))
+
+
+def _set_subreaper(wanted: int) -> bool:
+    import ctypes
+
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return False
+    return bool(prctl(_PR_SET_CHILD_SUBREAPER, wanted, 0, 0, 0) == 0)
+
+
+def _environment(pid: int) -> bytes | None:
+    """Return the environment that a process was started with; None if it cannot be read."""
+    try:
+        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        found = b""
+        while data := os.read(fd, 64 * 1024):
+            found += data
+    except OSError:
+        return None  # it ended meanwhile
+    else:
+        return found
+    finally:
+        os.close(fd)
 
 
 class ProcessTree:
@@ -28,19 +238,19 @@ class ProcessTree:
     def __init__(self, root: int, mark: str | None = None) -> None:
         self._root = root
         self._mark = mark
-        """In the environment of the root, and so of what comes of it; see `orphans.mark`."""
+        """In the environment of the root, and so of what comes of it; see `mark`."""
         first = read_process(root)
         self._began = 0 if first is None else first.ticks
         self._root_collected = False
         self._known: dict[int, ProcessInfo] = {}
         self.unsure: bool = False
         """Whether the last look came upon a process that was just being started."""
-        orphans.opened(root)
+        opened(root)
 
     def root_collected(self) -> None:
         """The root's id is free for reuse from now on."""
         self._root_collected = True
-        orphans.closed(self._root)
+        closed(self._root)
 
     def refresh(self) -> None:
         """Look at all processes and note those that come from the root."""
@@ -68,21 +278,17 @@ class ProcessTree:
         if sys.platform != "linux" or info.dead or info.ticks < self._began:
             return False
         if self._mark is not None:
-            marked = orphans.has_mark(info.pid, self._mark)
+            marked = has_mark(info.pid, self._mark)
             if marked:
                 return True
             self.unsure = self.unsure or (marked is None and info.parent != _KERNEL_THREADS)
-        return (
-            orphans.is_orphan_here(info)
-            and orphans.is_the_last(self._root)
-            and not orphans.spared(info.pid)
-        )
+        return is_orphan_here(info) and is_the_last(self._root) and not spared(info.pid)
 
     def collect(self) -> None:
         """Take the status of its orphans that have ended and are this process's children now."""
-        if orphans.adopts():
+        if adopts():
             found = [read_process(pid) for pid in self._known if pid != self._root]
-            orphans.collect([info for info in found if info is not None])
+            collect([info for info in found if info is not None])
 
     def living(self) -> list[ProcessInfo]:
         """The known processes, root included, that have not ended."""

@@ -1,12 +1,20 @@
-"""The event loop that work runs on; waiting for work that must not end, or whose wait must not,
-when somebody is cancelled."""
+"""The event loop that work runs on, and waits that outlast a cancellation.
+
+`shielded` waits for work that goes on when the wait is cancelled, `finish` for work whose wait must
+not end before it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+import signal
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
 
 T = TypeVar("T")
 
@@ -58,3 +66,19 @@ async def finish(task: asyncio.Task[T]) -> None:
     if cancelled is not None:
         raise cancelled
     task.result()
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """As ``asyncio.run``, on the main thread.
+
+    That closes the socket by which a signal wakes the loop before it has the kernel's handler
+    forget it: a child that ends in between had "Bad file descriptor" written to stderr.
+    """
+
+    async def run() -> T:
+        try:
+            return await main
+        finally:
+            signal.set_wakeup_fd(-1)
+
+    return asyncio.run(run())

@@ -1,17 +1,22 @@
-"""Hold the rules of ACP's streamable HTTP, for both sides.
+"""Hold the rules of ACP's streamable HTTP: names for both sides, and the client's routes.
 
 Each message of the client is a POST, which is answered at once (202); those of the agent are
 events of streams that the client opens with GET: one for the connection, one for each session.
-Knows where a message belongs, and must not know what it means.
+Knows where a message belongs, and must not know what it means. Does no IO.
+Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Protocol.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import field
 from typing import Final
 
 from codex_acp._json import text_at
+from codex_acp._record import record
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue, RequestId, encode_error
+from codex_acp.transport.json_decoding import default_loads
 
 CONNECTION_ID: Final = "Acp-Connection-Id"
 """The header that names a connection: an address, and no secret."""
@@ -66,3 +71,120 @@ def as_event(line: bytes) -> bytes:
         text = line.decode(errors="replace")
         line = _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text).encode()
     return b"data: " + line + b"\n\n"
+
+
+REPLAYING: Final = frozenset({LOAD, "session/resume"})
+"""Requests that replay a session. Their answer ends the replay, perhaps on another stream."""
+
+
+@record
+class Outgoing:
+    """A message to be sent."""
+
+    line: bytes
+    method: str | None
+    """None: the message is an answer."""
+    request_id: RequestId | None
+    """None: the message is a notification or an answer."""
+    session: str | None
+    """The session whose stream carries the message; None: the connection's own stream."""
+
+
+@record
+class Arrived:
+    """Effect of a received message on the streams."""
+
+    opens: str | None = None
+    """A session that the answer has opened."""
+    ends: str | None = None
+    """A session that the answer has closed."""
+    replayed: str | None = None
+    """A session whose replay the answer ends."""
+    duplicate: bool = False
+    """Whether the message repeats an open request: then it is not delivered."""
+
+
+@record
+class _OpenRequest:
+    method: str
+    session: str | None
+
+
+@record
+class HttpRoutes:
+    """Keeps the open requests of one connection: each message must pass here once, in order."""
+
+    _our_requests: dict[RequestId, _OpenRequest] = field(default_factory=dict)
+    """Our open requests."""
+    _peer_requests: dict[RequestId | None, tuple[str | None, int]] = field(default_factory=dict)
+    """The peer's open requests: the stream on which each came, and the hash of its line."""
+
+    def outgoing(self, line: bytes) -> Outgoing:
+        """Sort a line that this program sends."""
+        message = default_loads()(line)
+        assert isinstance(message, dict)
+        request_id, method = message.get("id"), message.get("method")
+        if method is None:
+            # The id is None in an error about a message whose id could not be read.
+            session, _ = self._peer_requests.pop(request_id, (None, 0))
+            return Outgoing(line, None, None, session)
+        session = session_named(message.get("params"))
+        if request_id is not None:
+            self._our_requests[request_id] = _OpenRequest(method, session)
+        return Outgoing(line, method, request_id, session)
+
+    def arrived(self, line: bytes, stream: str | None) -> Arrived:
+        """Sort a message that came on a session's stream, or on the connection's (None)."""
+        if b'"id"' not in line:  # a notification, as nearly all lines are
+            return Arrived()
+        try:
+            message = default_loads()(line)
+        except ValueError:  # the connection reports it
+            return Arrived()
+        if not isinstance(message, dict):
+            return Arrived()
+        request_id: JsonValue = message.get("id")
+        if isinstance(request_id, bool) or not isinstance(request_id, int | str):
+            return Arrived()
+        if "method" in message:
+            question = self._peer_requests.get(request_id)
+            if question is not None and question[1] == hash(line):
+                return Arrived(duplicate=True)
+            self._peer_requests.setdefault(request_id, (stream, hash(line)))
+            return Arrived()
+        return self._answered(request_id, message)
+
+    def unanswered(self, session: str) -> list[RequestId]:
+        """Return the ids of our open requests about a session."""
+        return [key for key, asked in self._our_requests.items() if asked.session == session]
+
+    def is_answer(self, body: bytes, request_id: RequestId | None) -> bool:
+        """Return whether a body is the answer to this request."""
+        try:
+            message = default_loads()(body)
+        except ValueError:
+            return False
+        return (
+            isinstance(message, dict)
+            and message.get("id") == request_id
+            and ("result" in message or "error" in message)
+        )
+
+    def refusal(self, request_id: RequestId, why: str) -> bytes | None:
+        """Return an error as the answer to our own request, which could not be sent or got no
+        answer."""
+        if self._our_requests.pop(request_id, None) is None:
+            return None
+        return encode_error(request_id, INTERNAL_ERROR, why, version=True)
+
+    def _answered(self, request_id: RequestId, message: dict[str, JsonValue]) -> Arrived:
+        asked = self._our_requests.pop(request_id, None)
+        if asked is None or "result" not in message:
+            return Arrived()
+        result = message["result"]
+        opens = result.get("sessionId") if isinstance(result, dict) else None
+        return Arrived(
+            opens=opens if isinstance(opens, str) else None,
+            ends=asked.session if asked.method in CLOSING else None,
+            replayed=asked.session if asked.method in REPLAYING else None,
+        )

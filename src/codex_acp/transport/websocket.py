@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.transport.message_link import CLOSE_SECONDS, MessageLink
-from codex_acp.transport.remote_address import is_loopback
-from codex_acp.transport.remote_peer import (
+from codex_acp.transport.link import CLOSE_SECONDS, MessageLink
+from codex_acp.transport.remote_address import (
     CONNECT_SECONDS,
     RemotePeer,
+    is_loopback,
     secrets_of_query,
     without_secrets,
 )

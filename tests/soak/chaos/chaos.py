@@ -22,8 +22,8 @@ from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.codex.connection.thread_peers import ThreadPeers
 from codex_acp.errors import LaunchError
 from codex_acp.transport.child import ChildProcess
+from codex_acp.transport.link import memory_pair
 from codex_acp.transport.local_peers import ASK_SECONDS, Asked
-from codex_acp.transport.memory import memory_pair
 from tests.adapter.test_early_turn import SlowLoad
 from tests.soak.chaos.comparison import differences
 from tests.soak.chaos.random_client import RandomClient

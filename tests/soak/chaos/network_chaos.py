@@ -16,7 +16,7 @@ from codex_acp.adapter.network.registry import Owners
 from codex_acp.adapter.side_tasks import SideTasks
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.transcript.log import Transcript
-from codex_acp.transport.memory import MemoryLink, memory_pair
+from codex_acp.transport.link import MemoryLink, memory_pair
 from tests.soak.chaos.chaos import (
     STEPS,
     Chaos,

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from codex_acp.transport.memory import MemoryLink
+from codex_acp.transport.link import MemoryLink
 from tests.soak.chaos.comparison import Seen, question_mark
 from tests.soak.chaos.world import End, Json, World
 from tests.support.stream_rules import StreamRules

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codex_acp.testing.app_server_script import default_result, turn_object
-from codex_acp.transport.memory import MemoryLink
+from codex_acp.transport.link import MemoryLink
 from tests.soak.chaos.comparison import Answer, Turn, prompt_mark
 from tests.soak.chaos.world import End, Json, World
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from codex_acp.transport.memory import MemoryLink
+from codex_acp.transport.link import MemoryLink
 from tests.soak.chaos.comparison import Spoken
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
-    from codex_acp.transport.responder import Responder
+    from codex_acp.transport.connection import Responder
     from codex_acp.wire.model import WireModel
 
 NEW_THREAD: Final = ("thread/start", "thread/fork")
@@ -93,7 +93,7 @@ class AppServerConnection(CodexCalls):
         from codex_acp.codex.connection.notification_router import NotificationRouter
         from codex_acp.codex.connection.server_requests import ServerRequests, UnknownParts
         from codex_acp.transport.connection import Connection
-        from codex_acp.transport.reading_gate import ReadingGate
+        from codex_acp.transport.outbox import ReadingGate
 
         self._connection = Connection(
             link, name=NAME, version=False, peer_resends=True, on_line=on_line
@@ -215,7 +215,7 @@ class AppServerConnection(CodexCalls):
 
         ``params`` None leaves them out. Raises as every call, except InvalidPayload.
         """
-        from codex_acp.jsonrpc.encode import encode_json
+        from codex_acp.jsonrpc.message import encode_json
 
         return await self._request(method, None if params is None else encode_json(params))
 
@@ -400,7 +400,7 @@ def _params_of(params: WireModel | Any | None, model: str | None) -> EncodedJson
         # The server wants the member even where the schema says that it is optional.
         return None if model is None else EncodedJson(b"{}")
     if type(params) is dict:
-        from codex_acp.jsonrpc.encode import encode_json
+        from codex_acp.jsonrpc.message import encode_json
 
         return encode_json(params)
     from codex_acp.wire.codec import encode  # here: the handshake needs no model

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.transport.connection import Connection, Outcome
-    from codex_acp.transport.reading_gate import ReadingGate
+    from codex_acp.transport.outbox import ReadingGate
 
 logger = logging.getLogger(__name__)
 

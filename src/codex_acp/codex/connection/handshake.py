@@ -13,7 +13,7 @@ from codex_acp._json import text_at
 from codex_acp._version import __version__
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
 from codex_acp.errors import CodexTooOld
-from codex_acp.jsonrpc.encode import encode_json, encode_request
+from codex_acp.jsonrpc.message import encode_json, encode_request
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:

@@ -156,7 +156,7 @@ def codex_version(path: str) -> str:
         raise LaunchError(message) from error
     words = done.stdout.decode(errors="replace").split()
     if done.returncode != 0 or not words or not words[-1][:1].isdigit():
-        from codex_acp.transport.plain_text import plain_text
+        from codex_acp._glyphs import plain_text
 
         said = plain_text((done.stderr or done.stdout).decode(errors="replace"))
         said = said.strip().partition("\n")[0]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codex_acp.codex._generated.server_requests import RequestHandlers, ServerRequest
-    from codex_acp.transport.responder import Responder
+    from codex_acp.transport.connection import Responder
     from codex_acp.wire.model import WireModel
 
 
