@@ -16,7 +16,7 @@ from tests.acp.tables import agent_notifications, agent_requests
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from codex_acp.acp.conventions import QuickHandler
+    from codex_acp.acp.dialects import QuickHandler
     from codex_acp.jsonrpc.message import JsonValue
 
 WAIT = 60.0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.acp.form_formats import misses_format
+from codex_acp.acp.form_answers import misses_format
 from codex_acp.acp.types import StringFormat
 from tests.routing.form_strategies import FORMATTED
 

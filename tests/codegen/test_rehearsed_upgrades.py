@@ -191,7 +191,7 @@ def test_a_discriminator_that_a_draft_of_acp_renames_is_named_wherever_it_is_use
             files[key] = json.loads(_renamed_in(json.dumps(files[key])))
 
     lines = after_acp(renamed)
-    assert {line.split(":")[0] for line in lines} == {"src/codex_acp/acp/turn_of_v2.py"}
+    assert {line.split(":")[0] for line in lines} == {"src/codex_acp/acp/agent_of_v2.py"}
     assert all("StateUpdateSessionUpdate is gone from the schema" in line for line in lines)
     assert all("; perhaps it is now " in line for line in lines)
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from codex_acp.acp.agent_side import AgentSide
-from codex_acp.acp.conventions import acp_connection
+from codex_acp.acp.side import acp_connection
 from codex_acp.adapter.agent_v1 import AgentInV1
 from codex_acp.adapter.network.access_control import Token, no_token
 from codex_acp.adapter.network.connection import NetworkConnection

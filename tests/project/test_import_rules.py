@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "mapping": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
-        "acp.negotiation", "codex.approvals.actions", "codex.approvals.classify",
+        "codex.approvals.actions", "codex.approvals.classify",
         "codex.approvals.grants", "codex.approvals.refusals", "codex.approvals.running_items",
         "codex.threads.opening", "transcript.events",
         # What an approval and the item it asks about show is the same text, made the same way.

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.acp.conventions import acp_connection
+from codex_acp.acp.side import acp_connection
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
 from codex_acp.adapter.dialects.v1 import AsksInV1
 from codex_acp.adapter.server.request_intake import RequestIntake

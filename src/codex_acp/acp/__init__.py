@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp.agent_connector import ConnectedAgent as ConnectedAgent
     from codex_acp.acp.agent_connector import connect_agent as connect_agent
+    from codex_acp.acp.agent_runner import PromptTurn as PromptTurn
+    from codex_acp.acp.agent_runner import TurnToolCall as TurnToolCall
     from codex_acp.acp.agent_runner import run_agent as run_agent
     from codex_acp.acp.agent_side import AgentSide as AgentSide
     from codex_acp.acp.capabilities import PROTOCOL_VERSION as PROTOCOL_VERSION
@@ -52,10 +54,8 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import is_supported_version as is_supported_version
     from codex_acp.acp.capabilities import negotiated_version as negotiated_version
     from codex_acp.acp.client_side import ClientSide as ClientSide
-    from codex_acp.acp.conventions import acp_connection as acp_connection
-    from codex_acp.acp.conventions import stdio as stdio
-    from codex_acp.acp.prompt_turn import PromptTurn as PromptTurn
-    from codex_acp.acp.prompt_turn import TurnToolCall as TurnToolCall
+    from codex_acp.acp.side import acp_connection as acp_connection
+    from codex_acp.acp.side import stdio as stdio
     from codex_acp.transport.child import spawn as spawn
 else:
     __all__, __getattr__, __dir__ = lazy(
@@ -68,7 +68,7 @@ else:
                 "SomeClientNotificationHandlers SomeClientRequestHandlers"
             ),
             "agent_connector": "ConnectedAgent connect_agent",
-            "agent_runner": "run_agent",
+            "agent_runner": "PromptTurn TurnToolCall run_agent",
             "agent_side": "AgentSide",
             "capabilities": (
                 "PROTOCOL_VERSION SUPPORTED_VERSIONS AgentFeatures ClientFeatures "
@@ -76,8 +76,7 @@ else:
                 "is_supported_version negotiated_version"
             ),
             "client_side": "ClientSide",
-            "conventions": "acp_connection stdio",
-            "prompt_turn": "PromptTurn TurnToolCall",
+            "side": "acp_connection stdio",
             "codex_acp._urls": "AllowedUrl RefusedUrl allowed_url",
             "codex_acp.transport.child": "spawn",
         },

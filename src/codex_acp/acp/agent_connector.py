@@ -17,9 +17,9 @@ from codex_acp.acp._generated.v1.methods import (
 )
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.acp.client_of_both_versions import ClientOfBothVersions
-from codex_acp.acp.conventions import acp_connection, check_known
-from codex_acp.acp.dialects import methods_of
-from codex_acp.acp.permission_options import outcome_of
+from codex_acp.acp.client_side import outcome_of
+from codex_acp.acp.dialects import check_known, methods_of
+from codex_acp.acp.side import acp_connection
 from codex_acp.errors import LaunchError, MisuseError
 from codex_acp.transport.child import spawn
 from codex_acp.transport.remote_agent import is_agent_url, remote_agent_link

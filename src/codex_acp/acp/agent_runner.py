@@ -1,6 +1,10 @@
-"""An agent in a few lines: one function that answers prompts, and a row for each further method.
+"""Run an agent in a few lines: one function that answers prompts, a row for each further method.
 
-Owns the handshake, the sessions' ids, and that a cancelled prompt turn ends as ACP wants it.
+Owns the handshake, the sessions' ids, that a cancelled prompt turn ends as ACP wants it, the shape
+of the usual updates, and which calls of the agent go another way where version 2 is spoken; what
+the client asks there, `agent_in_v2` answers. Nothing of version 2 is loaded for a client of
+version 1.
+Source: ACP pages "Prompt Turn" and "Tool Calls".
 """
 
 from __future__ import annotations
@@ -8,7 +12,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 import anyio
 
@@ -18,16 +22,16 @@ from codex_acp.acp._generated.v1.methods import (
     AGENT_REQUESTS,
     PROTOCOL_NOTIFICATIONS,
 )
-from codex_acp.acp.agent_of_both_versions import AgentOfBothVersions
+from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import negotiated_version
-from codex_acp.acp.conventions import acp_connection, check_known, stdio
-from codex_acp.acp.dialects import methods_of
-from codex_acp.acp.prompt_turn import PromptTurn
+from codex_acp.acp.dialects import check_known, methods_of
+from codex_acp.acp.side import acp_connection, stdio
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+    from types import TracebackType
 
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
@@ -35,10 +39,157 @@ if TYPE_CHECKING:
         SomeAgentNotificationHandlers,
         SomeAgentRequestHandlers,
     )
-    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.acp.agent_in_v2 import AgentInVersion2
+    from codex_acp.acp.dialects import AgentHandlers
+    from codex_acp.errors import TransportError
+    from codex_acp.transport.connection import Connection
     from codex_acp.transport.link import Link
+    from codex_acp.wire.model import WireModel
 
-    Answer = Callable[[PromptTurn], Awaitable[types.StopReason | None]]
+    Answer = Callable[["PromptTurn"], Awaitable[types.StopReason | None]]
+
+
+ALLOW: Final = types.PermissionOption(option_id="allow", name="Allow", kind="allow_once")
+
+
+REJECT: Final = types.PermissionOption(option_id="reject", name="Reject", kind="reject_once")
+
+
+class PromptTurn:
+    """A prompt that is being answered. What is sent here reaches the client before its answer."""
+
+    def __init__(self, side: AgentSide, request: types.PromptRequest) -> None:
+        self.side = side
+        """The client, for everything that has no shorter form here."""
+        self.request = request
+        self.session_id: str = request.session_id
+
+    def __repr__(self) -> str:
+        return f"PromptTurn({self.session_id!r})"
+
+    @property
+    def text(self) -> str:
+        """The texts of the prompt, joined; other content is in ``request.prompt``."""
+        parts = self.request.prompt
+        return "".join(part.text for part in parts if isinstance(part, types.TextContentBlock))
+
+    def say(self, text: str) -> None:
+        """A piece of the agent's message."""
+        self.update(types.AgentMessageChunkSessionUpdate(content=types.TextContentBlock(text=text)))
+
+    def think(self, text: str) -> None:
+        """A piece of the agent's reasoning."""
+        self.update(types.AgentThoughtChunkSessionUpdate(content=types.TextContentBlock(text=text)))
+
+    def plan(self, steps: Mapping[str, types.PlanEntryStatus]) -> None:
+        """The whole plan: what is to be done → where it stands."""
+        entries = [
+            types.PlanEntry(content=content, status=status, priority="medium")
+            for content, status in steps.items()
+        ]
+        self.update(types.PlanSessionUpdate(entries=entries))
+
+    def tool_call(
+        self, title: str, *, kind: types.ToolKind = "other", raw_input: object = None
+    ) -> TurnToolCall:
+        """Announce a tool call. ``async with`` says how it ended; see `TurnToolCall`."""
+        return TurnToolCall(self, title, kind, raw_input)
+
+    def update(self, update: types.SessionUpdate) -> None:
+        """Any ``session/update``."""
+        self.side.session_update(
+            types.SessionNotification(session_id=self.session_id, update=update)
+        )
+
+
+class TurnToolCall:
+    """A tool call of the turn; as a context manager it ends completed, or failed by an exception.
+
+    ::
+
+        async with turn.tool_call("Delete notes.txt", kind="delete") as call:
+            if await call.is_allowed():
+                ...
+                call.show("deleted")
+    """
+
+    def __init__(
+        self, turn: PromptTurn, title: str, kind: types.ToolKind, raw_input: object
+    ) -> None:
+        self.id: str = f"call-{secrets.token_hex(8)}"
+        self._turn = turn
+        self._title = title
+        self._ended = False
+        announced = types.ToolCallSessionUpdate(
+            tool_call_id=self.id, title=title, kind=kind, status="pending"
+        )
+        if raw_input is not None:
+            announced.raw_input = raw_input
+        turn.update(announced)
+
+    def __repr__(self) -> str:
+        return f"TurnToolCall({self._title!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._ended:
+            self.end("completed" if error is None else "failed")
+
+    async def is_allowed(self, options: Sequence[types.PermissionOption] = (ALLOW, REJECT)) -> bool:
+        """Ask the person. True only for an option of ``options`` that allows; the tool call is
+        failed otherwise. Raises ErrorReply or TransportError if the client cannot be asked.
+        """
+        request = types.RequestPermissionRequest(
+            session_id=self._turn.session_id,
+            tool_call=types.ToolCallUpdate(tool_call_id=self.id, title=self._title),
+            options=list(options),
+        )
+        outcome = (await self._turn.side.session_request_permission(request)).outcome
+        kinds = ("allow_once", "allow_always")
+        allowing = {option.option_id for option in options if option.kind in kinds}
+        match outcome:
+            case types.SelectedRequestPermissionOutcome(option_id=chosen) if chosen in allowing:
+                self._send(status="in_progress")
+                return True
+        self.end("failed")
+        return False
+
+    def show(self, *content: str | types.ToolCallContent) -> None:
+        """Replace what it shows: texts, diffs, terminals."""
+        self._send(
+            content=[
+                types.ContentToolCallContent(content=types.TextContentBlock(text=part))
+                if isinstance(part, str)
+                else part
+                for part in content
+            ]
+        )
+
+    def end(self, status: types.ToolCallStatus) -> None:
+        """Say how it ended, where the context manager's own word is not right."""
+        self._ended = True
+        self._send(status=status)
+
+    def _send(
+        self,
+        *,
+        status: types.ToolCallStatus | None = None,
+        content: list[types.ToolCallContent] | None = None,
+    ) -> None:
+        update = types.ToolCallUpdateSessionUpdate(tool_call_id=self.id)
+        if status is not None:
+            update.status = status
+        if content is not None:
+            update.content = content
+        self._turn.update(update)
+
 
 _ASKED: Final = methods_of(AGENT_REQUESTS, unstable=False)
 _HEARD: Final = methods_of({**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)
@@ -99,6 +250,55 @@ async def run_agent(
         (1, 2) if protocol_version is None else (protocol_version,),
     )
     await side.run()
+
+
+class AgentOfBothVersions(AgentSide):
+    """``requests`` and ``notifications`` are those of version 1; ``versions`` may be spoken."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        requests: AgentRequestHandlers,
+        notifications: AgentNotificationHandlers,
+        versions: Collection[int],
+    ) -> None:
+        self._rows = (requests, notifications)
+        self._in_v2: AgentInVersion2 | None = None
+        super().__init__(
+            connection,
+            requests if 1 in versions else None,
+            notifications if 1 in versions else None,
+            v2=self._handlers if 2 in versions else None,
+        )
+
+    def _handlers(self) -> AgentHandlers:
+        from codex_acp.acp.agent_in_v2 import AgentInVersion2
+
+        self._in_v2 = AgentInVersion2(self, self._spawn, *self._rows)
+        return self._in_v2.handlers()
+
+    def _spawn(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Start what outlives a request; it ends with the connection."""
+        assert self._tasks is not None
+        self._tasks.create_task(work())
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """End the prompts of version 2, which are no open requests, and then all else as `Side`
+        does."""
+        super().on_closed(error)
+        if self._in_v2 is not None:
+            self._in_v2.leave()
+
+    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        if self._in_v2 is None or self.version != 2:
+            return await super()._call(method, params)
+        return await self._in_v2.ask_client(method, params)
+
+    def _notify(self, method: str, params: WireModel | Any | None) -> None:
+        if self._in_v2 is None or self.version != 2:
+            super()._notify(method, params)
+        else:
+            self._in_v2.tell_client(method, params)
 
 
 class _Agent:

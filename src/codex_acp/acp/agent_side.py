@@ -20,9 +20,8 @@ if TYPE_CHECKING:
         UnstableAgentNotificationHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
+    from codex_acp.acp.dialects import AgentHandlers, ExtensionHandler, QuickHandler
     from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.acp.v2_handlers import AgentHandlers
     from codex_acp.transport.connection import Connection
 
 

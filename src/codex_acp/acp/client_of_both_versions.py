@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
     from codex_acp.acp.agent_of_v2 import AgentOfVersion2
-    from codex_acp.acp.as_v1.updates import Update
+    from codex_acp.acp.as_v1 import Update
+    from codex_acp.acp.dialects import ClientHandlers
     from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.acp.v2_handlers import ClientHandlers
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.connection import Connection

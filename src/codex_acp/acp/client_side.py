@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from codex_acp._record import replace
 from codex_acp.acp._generated.v1.calls import AgentCalls
+from codex_acp.acp.capabilities import answered_version
 from codex_acp.acp.dialects import Handlers, dialects
-from codex_acp.acp.negotiation import answered_version
 from codex_acp.acp.side import Side
 from codex_acp.errors import InvalidPayload, UnsupportedVersion
 from codex_acp.jsonrpc.message import encode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from codex_acp.acp import types
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
         ClientRequestHandlers,
@@ -30,14 +31,13 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.calls import AgentCalls as AgentCallsV2
     from codex_acp.acp._generated.v2.models import InitializeRequest as InitializeRequestV2
     from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
-    from codex_acp.acp.dialects import RequestHandler
+    from codex_acp.acp.dialects import ClientHandlers, RequestHandler
     from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.acp.v2_handlers import ClientHandlers
     from codex_acp.jsonrpc.message import JsonValue, Request
-
-    JsonObject: TypeAlias = dict[str, JsonValue]
     from codex_acp.transport.connection import Connection
     from codex_acp.wire.model import WireModel
+
+    JsonObject: TypeAlias = dict[str, JsonValue]
 
 
 class ClientSide(Side, AgentCalls):
@@ -158,3 +158,29 @@ def _plain(request: WireModel) -> JsonObject:
     from codex_acp.wire.codec import plain
 
     return cast("JsonObject", plain(request))
+
+
+def option_of(
+    options: Sequence[types.PermissionOption], kind: types.PermissionOptionKind | None
+) -> types.PermissionOption | None:
+    """The first option of this kind, or None.
+
+    Only one whose id stands for this kind alone: the agent goes by the id.
+    """
+    for option in options:
+        kinds = {other.kind for other in options if other.option_id == option.option_id}
+        if option.kind == kind and kinds == {kind}:
+            return option
+    return None
+
+
+def outcome_of(
+    options: Sequence[types.PermissionOption], kind: types.PermissionOptionKind | None
+) -> types.RequestPermissionOutcome:
+    """The outcome that chooses `option_of` this kind; "cancelled" where there is none."""
+    from codex_acp.acp import types  # here: a client of version 2 loads no model of version 1
+
+    option = option_of(options, kind)
+    if option is None:
+        return types.CancelledRequestPermissionOutcome()
+    return types.SelectedRequestPermissionOutcome(option_id=option.option_id)

@@ -1,29 +1,42 @@
 """One version of ACP as one side speaks it: its methods, how they are read, and who handles them.
 
 Knows the generated registries' shape, but no single method. A version's registry loads when a
-dialect of it is made, so a side of one version loads nothing of another.
+dialect of it is made, so a side of one version loads nothing of another. Finds what is unstable in
+models that a stable side may not send (`_generated/v1/unstable.py` lists it).
 """
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from codex_acp._record import record, replace
-from codex_acp.acp.conventions import check_extensions, check_known, check_rows
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from types import ModuleType
 
-    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
-    from codex_acp.acp.v2_handlers import AgentHandlers, ClientHandlers
+    from codex_acp.acp._generated.v2.handlers import (
+        AgentNotificationHandlers,
+        AgentRequestHandlers,
+        ClientNotificationHandlers,
+        ClientRequestHandlers,
+        UnstableAgentNotificationHandlers,
+        UnstableAgentRequestHandlers,
+        UnstableClientNotificationHandlers,
+        UnstableClientRequestHandlers,
+    )
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.wire.model import WireModel
     from codex_acp.wire.registry import MethodInfo, ModelRegistry
 
+    QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
+    ExtensionHandler: TypeAlias = Callable[[JsonValue], Awaitable[JsonValue]]
     RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
     NotificationHandler: TypeAlias = Callable[[Any], None]
-    V2: TypeAlias = AgentHandlers | ClientHandlers
+    V2: TypeAlias = "AgentHandlers | ClientHandlers"
     SideName: TypeAlias = Literal["agent", "client"]
 
 
@@ -36,6 +49,26 @@ class Handlers(NamedTuple):
     unstable_notifications: Mapping[str, object] | None = None
     quick: Mapping[str, QuickHandler] | None = None
     extensions: Mapping[str, ExtensionHandler] | None = None
+
+
+class AgentHandlers(NamedTuple):
+    """An agent's handlers of version 2, as `AgentSide` takes those of version 1."""
+
+    requests: AgentRequestHandlers
+    notifications: AgentNotificationHandlers
+    unstable: UnstableAgentRequestHandlers | None = None
+    unstable_notifications: UnstableAgentNotificationHandlers | None = None
+    quick: Mapping[str, QuickHandler] | None = None
+    extensions: Mapping[str, ExtensionHandler] | None = None
+
+
+class ClientHandlers(NamedTuple):
+    """A client's handlers of version 2, as `ClientSide` takes those of version 1."""
+
+    requests: ClientRequestHandlers
+    notifications: ClientNotificationHandlers
+    unstable: UnstableClientRequestHandlers | None = None
+    unstable_notifications: UnstableClientNotificationHandlers | None = None
 
 
 @record(frozen=True)
@@ -74,8 +107,6 @@ class Dialect:
         if info.experimental:
             msg = f"{method} is unstable; open the side with `unstable` if the peer has it"
             raise MisuseError(msg)
-        from codex_acp.acp.stable_only import check_stable
-
         check_stable(method, value, self.version)
 
     def with_initialize(
@@ -163,3 +194,67 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
 def methods_of(methods: Mapping[str, MethodInfo], *, unstable: bool) -> dict[str, MethodInfo]:
     """Return the methods that the stable schema has, or those that it lacks."""
     return {method: info for method, info in methods.items() if info.experimental == unstable}
+
+
+def is_unstable(model: type[WireModel]) -> bool:
+    """Whether only the unstable schema has this model."""
+    return model.__name__ in _lists(model.__module__.partition(".models.")[0]).TYPES
+
+
+def check_stable(method: str, value: object, version: int) -> None:
+    """Raise MisuseError that names each unstable part of a model, or of a value that holds some."""
+    found: list[str] = []
+    _look(value, _lists(f"codex_acp.acp._generated.v{version}"), found)
+    if found:
+        raise MisuseError(
+            f"{method} was to be sent with {', '.join(dict.fromkeys(found))}, which only the"
+            " unstable schema has; open the side with `unstable` if the peer is to get it"
+        )
+
+
+@cache
+def _lists(tree: str) -> ModuleType:
+    return import_module(f"{tree}.unstable")
+
+
+def _look(value: Any, lists: ModuleType, found: list[str]) -> None:
+    """Note what is unstable; only what can hold something unstable is looked into."""
+    name = value.__class__.__name__
+    if name in lists.TYPES:
+        found.append(name)
+    elif name in lists.CONTAINING:
+        fields = lists.FIELDS.get(name)
+        if fields is not None:
+            found += [f"{name}.{field}" for field in fields if field in value.model_fields_set]
+        for inner in value.__dict__.values():
+            _look(inner, lists, found)
+    elif name in ("list", "tuple"):
+        for item in value:
+            _look(item, lists, found)
+
+
+def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
+    """Raise MisuseError unless ``rows`` has one row for each method.
+
+    A type checker reports the same; this is for programs that are not checked.
+    """
+    missing = [method for method in methods if method not in rows]
+    if missing:
+        raise MisuseError(f"the table of {what} handlers has no row for {', '.join(missing)}")
+    check_known(what, rows, methods)
+
+
+def check_extensions(rows: Mapping[str, object]) -> None:
+    """Raise MisuseError if ``rows`` has a method that a schema could have one day."""
+    wrong = [method for method in rows if not method.startswith("_")]
+    if wrong:
+        msg = f"a method that is in no schema has to begin with _, unlike {', '.join(wrong)}"
+        raise MisuseError(msg)
+
+
+def check_known(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
+    """Raise MisuseError if ``rows`` has one that is no method."""
+    unknown = [method for method in rows if method not in methods]
+    if unknown:
+        msg = f"the table of {what} handlers has rows for unknown methods: {', '.join(unknown)}"
+        raise MisuseError(msg)

@@ -10,10 +10,9 @@ import logging
 from functools import cached_property
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from codex_acp.acp.answers import answer_rpc_error
+from codex_acp.acp.capabilities import choose_version, initialize_params
 from codex_acp.acp.dialects import dialects
-from codex_acp.acp.negotiation import choose_version, initialize_params
-from codex_acp.acp.side import Side
+from codex_acp.acp.side import Side, answer_rpc_error
 from codex_acp.errors import MisuseError, RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST, Request
 
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.acp._generated.v2.calls import ClientCalls as ClientCallsV2
-    from codex_acp.acp.conventions import QuickHandler
-    from codex_acp.acp.dialects import Dialect, Handlers
+    from codex_acp.acp.dialects import AgentHandlers, Dialect, Handlers, QuickHandler
     from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.acp.v2_handlers import AgentHandlers
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification
     from codex_acp.transport.connection import Connection, Responder
 

@@ -1,7 +1,8 @@
 """Serve one peer on one connection, for the agent's side of ACP and the client's alike.
 
-Owns the tasks of the peer's requests, their cancellation and their one answer each. Must not know
-which methods a side has, what they mean, or what a session is.
+Owns the tasks of the peer's requests, their cancellation, and how the outcome of a handler becomes
+the one answer of its request, with the error codes and their messages. Must not
+know which methods a side has, what they mean, or what a session is.
 
 Everything that arrives takes effect in the order of arrival. The first step of a request's
 handler, a notification and the wake-up of whoever waits for a response are all put behind each
@@ -14,22 +15,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
-from codex_acp.acp.answers import (
-    answer_failure,
-    answer_result,
-    answer_rpc_error,
-    cancelled,
-    encoded_result,
-    extension_result,
-    invalid_params,
-    not_offered,
+from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError, RpcError, TransportError
+from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+from codex_acp.jsonrpc.message import (
+    AGENT_LOST,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    REQUEST_CANCELLED,
+    EncodedJson,
+    JsonValue,
+    encode_json,
 )
-from codex_acp.acp.conventions import CANCEL_REQUEST
-from codex_acp.acp.served_request import serving
-from codex_acp.errors import InvalidPayload, MisuseError, RpcError, TransportError
+from codex_acp.transport.connection import Connection, Direction
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -37,12 +39,45 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.dialects import Dialect, RequestHandler
     from codex_acp.jsonrpc.message import EncodedJson, Notification, Request, RequestId
-    from codex_acp.transport.connection import Connection, Responder
+    from codex_acp.transport.connection import Responder
+    from codex_acp.transport.link import Link
     from codex_acp.wire.model import WireModel
 
     InvalidNotificationCallback: TypeAlias = Callable[[Notification, InvalidPayload], None]
 
+
 logger = logging.getLogger(__name__)
+
+CANCEL_REQUEST: Final = "$/cancel_request"
+"""Either side may send it to give up a request of its own."""
+
+
+def acp_connection(
+    link: Link,
+    *,
+    name: str,
+    line_limit: int = DEFAULT_LINE_LIMIT,
+    on_line: Callable[[Direction, bytes], None] | None = None,
+) -> Connection:
+    """A connection with ACP's conventions. ``name`` stands for the peer in logs and errors.
+
+    ``line_limit`` is in bytes; ``on_line`` sees each line received and sent.
+    """
+    return Connection(
+        link,
+        name=name,
+        version=True,
+        line_limit=line_limit,
+        cancel_method=CANCEL_REQUEST,
+        on_line=on_line,
+    )
+
+
+def stdio() -> Link:
+    """The link of an agent to whoever started it. What is printed afterwards goes to stderr."""
+    from codex_acp.transport.stdio import StdioLink, claim_stdout
+
+    return StdioLink(stdout_fd=claim_stdout())
 
 
 class _OpenRequest:
@@ -369,3 +404,124 @@ def _encoded(params: WireModel | Any | None) -> EncodedJson:
     from codex_acp.wire.codec import encode  # here: requests may be answered before models load
 
     return encode({} if params is None else params)
+
+
+class _EncodedResult(NamedTuple):
+    """A result that needs no model. A type of its own: a typed handler may not return bytes."""
+
+    json: EncodedJson
+
+
+async def encoded_result(run: Callable[[], Awaitable[EncodedJson]]) -> object:
+    """Await ``run`` and mark its result for `answer_result`, as JSON to be sent unchanged."""
+    return _EncodedResult(await run())
+
+
+async def extension_result(
+    answer: Callable[[JsonValue], Awaitable[JsonValue]], params: JsonValue
+) -> object:
+    """The same of what ``answer`` returns for the params of a method that is in no schema."""
+    return _EncodedResult(encode_json(await answer(params)))
+
+
+def answer_result(responder: Responder, result: object) -> None:
+    """Answer with what a handler returned; raises if that is no model or cannot be encoded."""
+    if responder.settled:
+        return
+    if isinstance(result, _EncodedResult):
+        responder.result(result.json)
+        return
+    from codex_acp.wire.codec import encode  # here: an answer may be given before models load
+    from codex_acp.wire.model import WireModel
+
+    if not isinstance(result, WireModel):
+        msg = f"the handler returned {type(result).__name__} where a result model is needed"
+        raise TypeError(msg)
+    responder.result(encode(result))
+
+
+def answer_rpc_error(responder: Responder, error: RpcError) -> None:
+    """Answer with an error, unless the request is settled; its message steers no terminal."""
+    if not responder.settled:
+        if not error.message.isprintable():
+            from codex_acp._glyphs import plain_text  # seldom: not at the start
+
+            error = RpcError(error.code, plain_text(error.message), error.data)
+        responder.rpc_error(error)
+
+
+def answer_failure(responder: Responder, error: Exception, *, was_cancelled: bool) -> None:
+    """Answer for a handler that raised.
+
+    An RpcError is the answer that the handler chose. Anything else is -32603 with what happened;
+    or -32800 if the peer had cancelled the request, which is all that ACP then allows.
+    """
+    method = responder.method
+    if isinstance(error, RpcError):
+        answer_rpc_error(responder, error)
+        return
+    if isinstance(error, CodexAcpError):
+        what = str(error)
+        # Handlers that end because the connection does are no news.
+        level = logging.DEBUG if responder.settled or was_cancelled else logging.WARNING
+        logger.log(level, "the handler of %s failed: %s", method, what)
+    else:
+        what = f"{type(error).__name__}: {error}"
+        logger.error("the handler of %s failed", method, exc_info=error)
+    if was_cancelled:
+        answer_rpc_error(responder, cancelled(method))
+    else:
+        data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
+        answer_rpc_error(responder, RpcError(INTERNAL_ERROR, f"{method} failed: {what}", data))
+
+
+def cancelled(method: str, why: str = "was cancelled") -> RpcError:
+    """Return the error for a request that the client cancelled."""
+    return RpcError(REQUEST_CANCELLED, f"{method} {why}")
+
+
+def invalid_params(error: InvalidPayload) -> RpcError:
+    """Return the error for params that do not fit; its message and data name each wrong field."""
+    return RpcError(INVALID_PARAMS, f"invalid params: {error}", {"problems": list(error.problems)})
+
+
+def not_offered(method: str) -> RpcError:
+    """Return the error for a method that is unknown or has no handler."""
+    return RpcError(METHOD_NOT_FOUND, f"the method {method} is not offered", {"method": method})
+
+
+_SERVED: ContextVar[Responder] = ContextVar("_SERVED")
+
+
+def serving(responder: Responder) -> None:
+    """From now on the task answers this request."""
+    _SERVED.set(responder)
+
+
+def served_request_id() -> RequestId:
+    """The id of that request: elicitations may refer to it.
+
+    Raises MisuseError outside of a request's handler.
+    """
+    return _served().id
+
+
+def served_answer() -> Callable[[EncodedJson], None]:
+    """Return a function that answers the request at once; the handler's own result is dropped then.
+
+    Raises as `served_request_id`.
+    """
+    responder = _served()
+
+    def answer(result: EncodedJson) -> None:
+        if not responder.settled:
+            responder.result(result)
+
+    return answer
+
+
+def _served() -> Responder:
+    try:
+        return _SERVED.get()
+    except LookupError:
+        raise MisuseError("no request of the peer is being answered here") from None

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
         UnstableClientRequestHandlers as UnstableClientRequestHandlers,
     )
     from codex_acp.acp._generated.v2.models import *  # noqa: F403 - as the schema names them
-    from codex_acp.acp.v2_handlers import AgentHandlers as AgentHandlers
-    from codex_acp.acp.v2_handlers import ClientHandlers as ClientHandlers
+    from codex_acp.acp.dialects import AgentHandlers as AgentHandlers
+    from codex_acp.acp.dialects import ClientHandlers as ClientHandlers
     from codex_acp.wire.model import UnknownValue as UnknownValue
     from codex_acp.wire.model import UnknownVariant as UnknownVariant
     from codex_acp.wire.model import WireModel as WireModel
@@ -59,7 +59,7 @@ else:
                 "UnstableAgentRequestHandlers UnstableClientNotificationHandlers "
                 "UnstableClientRequestHandlers"
             ),
-            "codex_acp.acp.v2_handlers": "AgentHandlers ClientHandlers",
+            "codex_acp.acp.dialects": "AgentHandlers ClientHandlers",
             "codex_acp.wire.model": "UnknownValue UnknownVariant WireModel",
         },
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         AgentRequestHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
+    from codex_acp.acp.dialects import ExtensionHandler, QuickHandler
     from codex_acp.adapter.agent import AgentMethods, CodexAgent
     from codex_acp.adapter.dialects.requests import Json
     from codex_acp.adapter.prompts.early_turn import BeginPrompt

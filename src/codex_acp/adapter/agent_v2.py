@@ -13,14 +13,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp.acp._generated.v2.methods import MODELS
-from codex_acp.acp.served_request import served_answer
-from codex_acp.acp.v2_handlers import AgentHandlers
+from codex_acp.acp.dialects import AgentHandlers
+from codex_acp.acp.side import served_answer
 from codex_acp.adapter.agent import CommonMethods
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import encode_json
-from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
+from codex_acp.jsonrpc.message import (
+    INVALID_PARAMS,
+    REQUEST_CANCELLED,
+    RESOURCE_NOT_FOUND,
+    encode_json,
+)
 from codex_acp.mapping.session_setup import simple_thread_params
 from codex_acp.mapping.v2 import handshake
 from codex_acp.mapping.v2.handshake import command, option
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
         AgentRequestHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
+    from codex_acp.acp.dialects import ExtensionHandler, QuickHandler
     from codex_acp.adapter.agent import AgentMethods, CodexAgent
     from codex_acp.adapter.dialects.requests import Json
     from codex_acp.adapter.prompts.early_turn import BeginPrompt

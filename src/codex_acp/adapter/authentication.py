@@ -16,7 +16,7 @@ import anyio
 
 from codex_acp._json import object_at, value_at
 from codex_acp._urls import RefusedUrl, allowed_url
-from codex_acp.acp.served_request import served_request_id
+from codex_acp.acp.side import served_request_id
 from codex_acp.adapter.login_check import can_open_pages, open_page
 from codex_acp.adapter.mcp_logins import Ends, open_until
 from codex_acp.adapter.sessions.model_route import configuration

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from codex_acp.acp.negotiation import initialize_params
+from codex_acp.acp.capabilities import initialize_params
 from codex_acp.codex.connection.handshake import Hello
 from codex_acp.mapping.agent import UNWANTED_NOTIFICATIONS, codex_client_info, is_simple
 

@@ -17,8 +17,7 @@ from pydantic_core import to_json
 
 from codex_acp._last_ones import LastOnes
 from codex_acp.errors import TransportError
-from codex_acp.jsonrpc.message import notification_head
-from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.jsonrpc.message import EncodedJson, notification_head
 from codex_acp.mapping.events import TextChunk, ThoughtChunk, ToolCallChanged, given
 from codex_acp.wire.codec import encode
 

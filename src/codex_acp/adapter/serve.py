@@ -8,8 +8,8 @@ import logging
 import signal
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp.conventions import acp_connection
 from codex_acp.acp.either_agent_side import EitherAgentSide
+from codex_acp.acp.side import acp_connection
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.server.app_server import AppServer
@@ -22,8 +22,7 @@ from codex_acp.transport.shielding import run_loop
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from codex_acp.acp.conventions import ExtensionHandler
-    from codex_acp.acp.dialects import Handlers
+    from codex_acp.acp.dialects import ExtensionHandler, Handlers
     from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.handshake import Hello

@@ -35,8 +35,8 @@ from codex_acp.runtime import (
     allow_kinds,
     reject_all,
 )
-from codex_acp.transport.shielding import run_loop
 from codex_acp.transport.process_tree import adopt_orphans
+from codex_acp.transport.shielding import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

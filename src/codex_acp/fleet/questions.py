@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from codex_acp._json import object_at
 from codex_acp.acp import types
-from codex_acp.acp.as_v1.values import as_json
 from codex_acp.errors import CodexAcpError, InvalidPayload
 from codex_acp.runtime import Permission, ToolCall
 from codex_acp.runtime.permissions import Decision, ask_form, ask_url, decide
-from codex_acp.wire.codec import decode
+from codex_acp.wire.codec import decode, plain
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -53,13 +53,13 @@ def permission_question(permission: Permission) -> dict[str, JsonValue]:
         "name": call.name,
         "kind": call.kind,
         "status": call.status,
-        "content": [as_json(part) for part in call.content],
-        "locations": [as_json(location) for location in call.locations],
+        "content": [plain(part) for part in call.content],
+        "locations": [plain(location) for location in call.locations],
         "rawInput": call.raw_input,
         "rawOutput": call.raw_output,
     }
     told = {key: value for key, value in shown.items() if value is not None}
-    return {"kind": "permission", "request": as_json(permission.request), "toolCall": told}
+    return {"kind": "permission", "request": object_at(plain(permission.request)), "toolCall": told}
 
 
 def _permission(task_id: str, question: Mapping[str, JsonValue]) -> TaskPermission:
@@ -113,4 +113,6 @@ async def _answer(
         answer = await ask(decode(model, question.get("request"), "an elicitation"))
     except InvalidPayload:
         answer = types.CancelCreateElicitationResponse()
-    return {"answer": as_json(answer)}, isinstance(answer, types.AcceptCreateElicitationResponse)
+    return {"answer": object_at(plain(answer))}, isinstance(
+        answer, types.AcceptCreateElicitationResponse
+    )

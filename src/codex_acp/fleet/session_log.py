@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at, value_at
-from codex_acp.acp.as_v1.values import as_json
 from codex_acp.acp.types import (
     AgentMessageChunkSessionUpdate,
     AgentThoughtChunkSessionUpdate,
     AvailableCommandsUpdateSessionUpdate,
     TextContentBlock,
 )
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ class SessionLog:
                     self._flush()
                 return
         if not isinstance(update, AvailableCommandsUpdateSessionUpdate):  # said to an editor's menu
-            self._add("update", update=as_json(update))
+            self._add("update", update=plain(update))
 
     def question(
         self, question: Mapping[str, JsonValue], answer: Mapping[str, JsonValue] | None
@@ -98,7 +98,7 @@ class SessionLog:
     def _flush(self) -> None:
         if self._chunk is None:
             return
-        update = as_json(self._chunk)
+        update = object_at(plain(self._chunk))
         update["content"] = {**update["content"], "text": "".join(self._pieces)}
         self._chunk, self._pieces, self._waiting = None, [], 0
         self._take(_line("update", update=update))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from codex_acp.acp.as_v1.values import as_json
+from codex_acp._json import object_at
 from codex_acp.acp.types import UsageUpdateSessionUpdate
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.fleet.changes import Baseline, Changes, changes_since, directory_baseline
@@ -135,7 +135,7 @@ class WorkerQuestions:
         ask = self._asks.get(getattr(request, "session_id", ""))
         if ask is None:
             return {"action": "decline"}
-        answer = (await ask({"kind": kind, "request": as_json(request)})).get("answer")
+        answer = (await ask({"kind": kind, "request": object_at(plain(request))})).get("answer")
         return answer if isinstance(answer, dict) else {}
 
 

@@ -20,8 +20,7 @@ from codex_acp._json import object_at, text_at, value_at
 from codex_acp._version import __version__
 from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
 from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
-from codex_acp.acp.capabilities import negotiated_version
-from codex_acp.acp.negotiation import is_implementation, version_of
+from codex_acp.acp.capabilities import is_implementation, negotiated_version, version_of
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS, ServerNotificationMethod
 from codex_acp.codex._generated.version import SCHEMA_PACKAGE as CODEX_PACKAGE
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.acp import types
+from codex_acp.acp.client_side import option_of, outcome_of
 from codex_acp.acp.form_answers import InvalidContent, too_large, validate, written
-from codex_acp.acp.permission_options import option_of, outcome_of
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from codex_acp._json import text_at, value_at
 from codex_acp.acp import types
-from codex_acp.acp.stable_only import is_unstable
+from codex_acp.acp.dialects import is_unstable
 from codex_acp.acp.types import SessionUpdate, TextContentBlock, UnknownVariant
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_acp.acp import connect_agent
-from codex_acp.acp.permission_options import outcome_of
+from codex_acp.acp.client_side import outcome_of
 from codex_acp.acp.types import (
     AcceptCreateElicitationResponse,
     AgentMessageChunkSessionUpdate,

@@ -12,8 +12,8 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from codex_acp._json import list_at, text_at
-from codex_acp.acp.conventions import acp_connection
 from codex_acp.acp.either_agent_side import EitherAgentSide
+from codex_acp.acp.side import acp_connection
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.network.network_session import NetworkSession

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.server_requests import OpenRequest, RefusedRequest
     from codex_acp.errors import CodexAcpError
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
-    from codex_acp.transport.connection import Direction
+    from codex_acp.transport.connection import Direction, Responder
     from codex_acp.transport.link import Link
-    from codex_acp.transport.connection import Responder
     from codex_acp.wire.model import WireModel
 
 NEW_THREAD: Final = ("thread/start", "thread/fork")
