@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from codex_acp._record import names_of, record
 from codex_acp.codex._generated import models
+from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import ToolCallAnnounced, ToolCallChanged
-from codex_acp.routing.changes import text_content
 from codex_acp.routing.display import inline
 from codex_acp.wire.model import UnknownVariant
 
@@ -41,7 +41,7 @@ class Ending(NamedTuple):
     @property
     def content(self) -> list[CallContent]:
         """The line as content; nothing if there is none."""
-        return [] if self.line is None else [text_content(self.line)]
+        return [] if self.line is None else [TextBlock(self.line)]
 
 
 @record(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from codex_acp.mapping.call import (
     named,
     structured,
 )
-from codex_acp.mapping.content import CallContent, ImageBlock, Location, TerminalContent
+from codex_acp.mapping.content import CallContent, ImageBlock, Location, TerminalContent, TextBlock
 from codex_acp.mapping.events import (
     CallKind,
     Severity,
@@ -51,7 +51,6 @@ from codex_acp.routing.changes import (
     patch_of,
     real_paths,
     shown_path,
-    text_content,
 )
 from codex_acp.routing.display import TITLE_LIMIT, inline, listed, visible
 from codex_acp.wire.codec import plain
@@ -197,7 +196,7 @@ def _collab(item: models.CollabAgentToolCallThreadItem, phase: Phase) -> Call:
         for thread, state in item.agents_states.items()
     ]
     if states:
-        content.append(text_content("\n".join(["Sub-agents:", *states])))
+        content.append(TextBlock("\n".join(["Sub-agents:", *states])))
     return Call(
         id=tool_call_id(item.id),
         title=_title(item),
@@ -377,7 +376,7 @@ def _ending(item: models.CommandExecutionThreadItem, phase: Phase) -> Ending:
 
 
 def _exit_line(item: models.CommandExecutionThreadItem) -> list[CallContent]:
-    return [] if item.exit_code is None else [text_content(f"Exit code: {item.exit_code}")]
+    return [] if item.exit_code is None else [TextBlock(f"Exit code: {item.exit_code}")]
 
 
 def _shown(script: str) -> str:
@@ -639,7 +638,7 @@ def image_generation_call(item: _ImageGeneration, phase: Phase) -> Call:
     if result:
         content.append(_image(result))
     if item.failure is not None:
-        content.append(text_content(_failure(item.failure)))
+        content.append(TextBlock(_failure(item.failure)))
     return Call(
         id=tool_call_id(item.id),
         title="Generate image",
@@ -736,7 +735,7 @@ def _image(result: str) -> CallContent:
     for beginning, mime_type in _IMAGE_TYPES.items():
         if result.startswith(beginning):
             return block_content(ImageBlock(result, mime_type))
-    return text_content(f"Image: {inline(result, _SHOWN_OF_A_REFERENCE)}")
+    return TextBlock(f"Image: {inline(result, _SHOWN_OF_A_REFERENCE)}")
 
 
 def _failure(failure: models.ImageGenerationFailure) -> str:

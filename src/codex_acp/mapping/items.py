@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.codex._generated import models
+from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
     MessageAnew,
     TextChunk,
@@ -29,7 +30,6 @@ from codex_acp.mapping.messages import (
     user_message,
 )
 from codex_acp.mapping.running_calls import announce, call_completed, call_started, whole_call
-from codex_acp.routing.changes import text_content
 from codex_acp.routing.display import TITLE_LIMIT, block, inline, listed
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant
@@ -188,7 +188,7 @@ def _content(params: _Review) -> list[CallContent]:
     if params.target_item_id is not None:
         lines.append(f"Tool call: {inline(params.target_item_id)}")
     lines += _verdict(params.review)
-    return [text_content("\n".join(lines))]
+    return [TextBlock("\n".join(lines))]
 
 
 def _verdict(review: models.GuardianApprovalReview) -> list[str]:

@@ -30,7 +30,7 @@ from codex_acp.mapping.content import (
     TextResource,
     block_of_json,
 )
-from codex_acp.routing.changes import CONTENT_LIMIT, code_content, text_content
+from codex_acp.routing.changes import CONTENT_LIMIT, code_content
 from codex_acp.routing.display import fenced, inline, prose, shortened, visible
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
@@ -334,7 +334,7 @@ def block_content(block: Block) -> Block:
         case _:
             assert_never(block)
     if len(data) > DATA_LIMIT:
-        return text_content(f"[{name} of {len(data):,} characters of base64 not shown]")
+        return TextBlock(f"[{name} of {len(data):,} characters of base64 not shown]")
     return block
 
 
@@ -349,7 +349,7 @@ def output_block(output: str) -> TextBlock:
 
     Emoji and what scripts need stay as they are: nobody decides by it.
     """
-    return text_content(fenced(whole_text(prose(output.replace("\r\n", "\n")))))
+    return TextBlock(fenced(whole_text(prose(output.replace("\r\n", "\n")))))
 
 
 def link(name: str, uri: str, description: str | None = None) -> Block:
@@ -400,7 +400,7 @@ def _shown(block: Block) -> Block:
             return block_content(BlobResource(uri, block.blob, block.mime_type))
         case TextResource():
             text = shortened(block.text, CONTENT_LIMIT).replace("\r\n", "\n")
-            return text_content(f"{inline(block.uri)}\n{fenced(prose(text))}")
+            return TextBlock(f"{inline(block.uri)}\n{fenced(prose(text))}")
         case _:
             assert_never(block)
 
@@ -458,11 +458,11 @@ def output_content(
         ):
             return _shown(content_block(models.AudioUserInput(url=part.audio_url)))
         case models.FileIdInputImageFunctionCallOutputContentItem():
-            return text_content(f"[image {inline(part.file_id)}]")
+            return TextBlock(f"[image {inline(part.file_id)}]")
         case models.FileIdInputAudioFunctionCallOutputContentItem():
-            return text_content(f"[audio {inline(part.file_id)}]")
+            return TextBlock(f"[audio {inline(part.file_id)}]")
         case models.EncryptedContentFunctionCallOutputContentItem():
-            return text_content(f"[{len(part.encrypted_content):,} characters, encrypted]")
+            return TextBlock(f"[{len(part.encrypted_content):,} characters, encrypted]")
         case UnknownVariant():
             return json_content(part.wire())
         case _:

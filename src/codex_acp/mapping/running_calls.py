@@ -29,6 +29,7 @@ from codex_acp.mapping.call import (
     size_of_text,
     whole_text,
 )
+from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
     CallStatus,
     SessionEvent,
@@ -55,7 +56,6 @@ from codex_acp.mapping.item_calls import (
 )
 from codex_acp.mapping.messages import say
 from codex_acp.mapping.prompt import output_block, size_of
-from codex_acp.routing.changes import text_content
 from codex_acp.routing.display import shortened, visible
 from codex_acp.wire.codec import plain
 
@@ -384,7 +384,7 @@ def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
         return ToolCallChanged(id=id_of(item), status="completed", stoppable=False)
     streamed = open_call.output.whole() if open_call.output.size else None
     call = call_of(state, item, "running", streamed)
-    line = text_content(runs_on(item))
+    line = TextBlock(runs_on(item))
     call = replace(call, status="completed", content=[*call.content, line])
     return as_update(call, _terminal(state, item, ended=True))
 
@@ -422,7 +422,7 @@ def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> Ses
         stoppable=_stoppable(state, item, runs=False),
     )
     if isinstance(item, FileChangeThreadItem):  # as last shown: nobody reads files for a turn's end
-        update.content = [*open_call.content, text_content(UNFINISHED)]
+        update.content = [*open_call.content, TextBlock(UNFINISHED)]
     return update
 
 

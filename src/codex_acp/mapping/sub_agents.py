@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
     SessionMessage,
     TextChunk,
@@ -19,7 +20,6 @@ from codex_acp.mapping.events import (
 )
 from codex_acp.mapping.items import whole_item
 from codex_acp.mapping.state import SessionState, SubAgent
-from codex_acp.routing.changes import text_content
 from codex_acp.routing.display import inline, shortened, visible
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class SubAgentNotes:
         earlier = self._count - len(self._lines)
         first = [f"({earlier:,} earlier lines are not shown)"] if earlier else []
         text = "\n".join(["What the sub-agent did:", *first, *self._lines])
-        return ToolCallChanged(id=self._call_id, content=[*self._before, text_content(text)])
+        return ToolCallChanged(id=self._call_id, content=[*self._before, TextBlock(text)])
 
 
 def _line(event: SessionEvent) -> str | None:

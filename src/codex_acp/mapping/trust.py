@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex.threads.opening import git_programs_refusal
+from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
     PermissionOption,
     PermissionQuestion,
     ToolCallAnnounced,
     ToolCallChanged,
 )
-from codex_acp.routing.changes import text_content
 from codex_acp.routing.display import TITLE_LIMIT, code_span, visible
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def programs_question(
     if len(title) > TITLE_LIMIT:
         return None
     content = [
-        text_content(
+        TextBlock(
             "Codex looks at this directory with git, outside of any sandbox. The configuration "
             "of git that came with the directory names programs, which run then, as you:\n\n"
             + "\n".join(lines)

@@ -39,7 +39,7 @@ from codex_acp.codex.approvals.grants import (
     allows,
     arguments_of,
 )
-from codex_acp.mapping.content import CallContent, Location
+from codex_acp.mapping.content import CallContent, Location, TextBlock
 from codex_acp.mapping.events import (
     CallKind,
     CommandSubject,
@@ -56,7 +56,6 @@ from codex_acp.routing.changes import (
     place_notes,
     real_paths,
     shown_path,
-    text_content,
 )
 from codex_acp.routing.display import (
     TITLE_LIMIT,
@@ -368,11 +367,11 @@ def _content(approval: ApprovalRequest, looks: Looks) -> list[CallContent]:
         code_content(text, name, heading) for heading, text, name in _action(approval)
     ]
     if cwd := _cwd(approval):
-        content.append(text_content(f"In {shown_path(cwd, None)}{place_notes(looks, cwd)}"))
+        content.append(TextBlock(f"In {shown_path(cwd, None)}{place_notes(looks, cwd)}"))
     if lines := place_lines(looks, [path for path in looks if path != _cwd(approval)]):
-        content.append(text_content("\n\n".join(lines)))
+        content.append(TextBlock("\n\n".join(lines)))
     reason = reason_shown(approval)
-    return [*content, *([text_content(reason)] if reason else [])]
+    return [*content, *([TextBlock(reason)] if reason else [])]
 
 
 def _cwd(approval: ApprovalRequest) -> str | None:

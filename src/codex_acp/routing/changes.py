@@ -255,7 +255,7 @@ class Change:
             f"{shown_path(self.target or self._change.path)} is replaced: {why}"
             for why in self._unread()
         ]
-        return [text_content("\n\n".join(lines))] if lines else []
+        return [TextBlock("\n\n".join(lines))] if lines else []
 
 
 _DONE: Final = {"Create": "new", "Replace": "replaced", "Delete": "deleted"}
@@ -372,11 +372,6 @@ CONTENT_LIMIT: Final = 1_000_000
 """Characters of one piece of content; more would only freeze the client."""
 
 
-def text_content(text: str) -> TextBlock:
-    """Markdown of ours as one piece of content; what others wrote in it is code, and complete."""
-    return TextBlock(text)
-
-
 def code_content(
     text: str, language: str = "", heading: str = "", limit: int = CONTENT_LIMIT
 ) -> TextBlock:
@@ -385,7 +380,7 @@ def code_content(
     At most ``limit`` characters of it; a cut is said in the block.
     """
     head = f"{heading}\n" if heading else ""
-    return text_content(head + fenced(shortened(visible(text, multiline=True), limit), language))
+    return TextBlock(head + fenced(shortened(visible(text, multiline=True), limit), language))
 
 
 _HEADER: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@", re.ASCII)
