@@ -113,7 +113,7 @@ def conversation(version: int) -> tuple[dict[str, Any], list[Any], list[str]]:
 def test_a_client_of_one_version_loads_nothing_of_the_other(version: int, other: int) -> None:
     modules = conversation(version)[2]
     assert f"codex_acp.acp._generated.v{version}.models.turn" in modules
-    places = ("acp._generated.v{}", "mapping.v{}", "adapter.agent_v{}", "adapter.dialects.v{}")
+    places = ("acp._generated.v{}", "mapping.v{}", "adapter.agent_v{}")
     foreign = tuple(f"codex_acp.{place.format(other)}" for place in places)
     assert [name for name in modules if name.startswith(foreign)] == []
 
@@ -137,8 +137,8 @@ def test_that_conversation_asks_and_is_asked_all_there_is(
 @pytest.mark.parametrize("name", ["v1", "v2"])
 def test_only_what_is_of_a_version_names_its_tree(name: str) -> None:
     """Besides, it may be named for types, and where the version is looked at."""
-    own = (f"agent_{name}.py", f"dialects/{name}.py", f"dialects/{name}_updates.py", f"{name}/")
-    looks = ("adapter/prompts/steering.py",)
+    own = (f"agent_{name}.py", f"{name}/")
+    looks = ("adapter/asks.py", "adapter/prompts/steering.py")
     found = []
     for package in ("adapter", "mapping", "routing"):
         for path in sorted((ROOT / "src" / "codex_acp" / package).rglob("*.py")):

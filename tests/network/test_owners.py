@@ -22,7 +22,7 @@ from tests.network.served import ALICE, BOB, served, several_tokens
 
 if TYPE_CHECKING:
     from codex_acp.adapter.agent import CodexAgent
-    from codex_acp.adapter.dialects.requests import ListSessions
+    from codex_acp.adapter.session_client import ListSessions
 
 TWO = Tokens(lambda: (Token("alice", b"a"), Token("bob", b"b")))
 

@@ -16,7 +16,7 @@ from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.acp.side import acp_connection
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
-from codex_acp.adapter.dialects.v1 import AsksInV1
+from codex_acp.adapter.asks import ConnectionAsks
 from codex_acp.adapter.server.request_intake import RequestIntake
 from codex_acp.adapter.server_requests import ServerRequestRunner
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -149,7 +149,7 @@ class World:
         self.events = RequestIntake(
             self._codex_client,
             lambda items: ServerRequestRunner(
-                lambda _: AsksInV1(self._side),
+                lambda _: ConnectionAsks(self._side, 1),
                 1,
                 items,
                 lambda _: RoutingContext(

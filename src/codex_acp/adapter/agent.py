@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from abc import abstractmethod
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from codex_acp._json import text_at
 from codex_acp.adapter.client import Client
@@ -27,6 +28,7 @@ from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
 from codex_acp.adapter.side_tasks import guarded
+from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.mapping.agent import codex_client_info
 from codex_acp.mapping.session_setup import canonical_id
 from codex_acp.transcript.log import Transcript
@@ -34,32 +36,33 @@ from codex_acp.transcript.log import Transcript
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from codex_acp.acp.dialects import QuickHandler
     from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.adapter.authentication import Logins, Providers
-    from codex_acp.adapter.dialects.requests import (
+    from codex_acp.adapter.hand_over import HandOver
+    from codex_acp.adapter.load_ahead import LoadAhead
+    from codex_acp.adapter.prompts.early_turn import BeginPrompt, EarlyTurn
+    from codex_acp.adapter.server.app_server import AppServer
+    from codex_acp.adapter.session.driver import PromptResult
+    from codex_acp.adapter.session_client import (
         DisableProvider,
         ForkSession,
         Json,
         ListSessions,
         NewSession,
         ResumeSession,
+        SessionClient,
         SetProvider,
         SetTitle,
     )
-    from codex_acp.adapter.hand_over import HandOver
-    from codex_acp.adapter.load_ahead import LoadAhead
-    from codex_acp.adapter.prompts.early_turn import EarlyTurn
-    from codex_acp.adapter.server.app_server import AppServer
-    from codex_acp.adapter.session.driver import PromptResult
-    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.archive import SessionArchive
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.session_services import SessionServices
     from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.agent import LoginWays
-    from codex_acp.mapping.content import Block
+    from codex_acp.mapping.content import Block, TextBlock
     from codex_acp.mapping.events import Command, StateChanged
     from codex_acp.mapping.options import Option
     from codex_acp.wire.registry import ModelRegistry
@@ -416,14 +419,8 @@ class Archive(Protocol):
     async def status(self, session_id: str) -> StateChanged | None: ...
 
 
-class _OfSession(Protocol):
-    """A request that names a session."""
-
-    session_id: str
-
-
 class CommonMethods:
-    """The methods that both versions have alike, answered with ``models``.
+    """The methods that both versions of ACP have alike, answered with ``models``.
 
     ``whole`` is the agent of a client that has one for itself: it is asked for logins and
     providers, too, and simple requests are answered before models load.
@@ -439,12 +436,22 @@ class CommonMethods:
     def _answer(self, name: str, answer: Mapping[str, object] | None = None) -> Any:
         return self._models.decode(f"{name}Response", answer or {}, "the answer")
 
-    def _common_unstable(self) -> dict[str, Callable[[Any], Awaitable[Any]]]:
-        """Rows of the unstable schema; advertised where that schema has them."""
+    def quick(self) -> Mapping[str, QuickHandler]:
+        """Return the handlers of simple requests, which `Side` answers before any model loads."""
+        return {
+            "initialize": self._quick_initialize,
+            "session/new": self._quick_new_session,
+            "session/prompt": self._own.quick_prompts(self._answer_prompt),
+        }
+
+    def unstable(self) -> Any:
+        """Return the methods of the unstable schema; advertised where that schema has them."""
         rows: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "session/set_title": self.set_title,
             "session/archive": self.archive,
             "session/unarchive": self.unarchive,
+            "session/fork": self.fork_session,
+            "session/status": self.session_status,
         }
         if self._whole is not None:
             rows |= {
@@ -460,11 +467,76 @@ class CommonMethods:
         assert self._whole is not None
         return self._whole
 
+    # In each version.
+
+    @abstractmethod
+    def _is_simple(self, params: JsonValue) -> bool:
+        """Return whether the params of ``initialize`` can be read without their model."""
+
+    @abstractmethod
+    def _introduced(self, params: Json) -> Json:
+        """Take in ``initialize``, and return its answer."""
+
+    @abstractmethod
+    def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+        """Return what answers ``session/new`` without a model; None: its params need one."""
+
+    @abstractmethod
+    async def _answer_prompt(
+        self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
+    ) -> EncodedJson:
+        """Answer a prompt of text that is begun before any model is loaded."""
+
+    @abstractmethod
+    def _opened(self, answer: Json) -> Json:
+        """Return what a version answers when a session was made."""
+
+    @abstractmethod
+    async def session_status(self, request: Any) -> Any:
+        """Tell what a session is doing, as `SessionArchive.status` does."""
+
+    # The connection.
+
+    async def initialize(self, request: object) -> Any:
+        """Answered at once: a Codex that is missing is reported by what needs it."""
+        from codex_acp.wire.codec import plain
+
+        return self._answer("Initialize", self._introduced(cast("Json", plain(request))))
+
+    def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+        if not isinstance(params, dict) or not self._is_simple(params):
+            return None
+
+        async def answer() -> EncodedJson:
+            return encode_json(self._introduced(params))
+
+        return answer
+
+    async def log_in(self, response: str, request: Any) -> Any:
+        """Log in, as `Logins.authenticate` does, and answer with the named ``response``."""
+        await self._own.logins.authenticate(request.method_id, request.meta)
+        return self._answer(response)
+
+    async def log_out(self, response: str, _request: object) -> Any:
+        """Log out, as `Logins.log_out` does, and answer with the named ``response``."""
+        await self._own.logins.log_out()
+        return self._answer(response)
+
+    # Sessions.
+
+    async def new_session(self, request: NewSession) -> Any:
+        """Open a new session, as `CodexAgent.new_session` does."""
+        return self._answer("NewSession", self._opened(await self._agent.new_session(request)))
+
+    async def fork_session(self, request: ForkSession) -> Any:
+        """Fork a session, as `SessionMethods.fork` does."""
+        return self._answer("ForkSession", self._opened(await self._agent.fork_session(request)))
+
     async def list_sessions(self, request: ListSessions) -> Any:
         """List the sessions, as `SessionMethods.list` does."""
         return self._answer("ListSessions", await self._agent.list_sessions(request))
 
-    async def delete_session(self, request: _OfSession) -> Any:
+    async def delete_session(self, request: Any) -> Any:
         """Delete a session, as `SessionMethods.delete` does."""
         await self._agent.delete_session(request.session_id)
         return self._answer("DeleteSession")
@@ -474,24 +546,24 @@ class CommonMethods:
         answer = await self._agent.set_title(request.session_id, request.title)
         return self._answer("SetSessionTitle", answer)
 
-    async def archive(self, request: _OfSession) -> Any:
+    async def archive(self, request: Any) -> Any:
         """Archive a session, as `SessionArchive.archive` does."""
         await self._agent.archive.archive(request.session_id)
         return self._answer("ArchiveSession")
 
-    async def unarchive(self, request: _OfSession) -> Any:
+    async def unarchive(self, request: Any) -> Any:
         """Take a session out of the archive, as `SessionArchive.unarchive` does."""
         await self._agent.archive.unarchive(request.session_id)
         return self._answer("UnarchiveSession")
 
-    async def auth_status(self, request: object) -> Any:
+    # The login and the model's provider.
+
+    async def auth_status(self, _request: object) -> Any:
         """Tell how the login stands, as `Logins.status` does."""
-        del request
         return self._answer("AuthStatus", await self._own.logins.status())
 
-    async def list_providers(self, request: object) -> Any:
+    async def list_providers(self, _request: object) -> Any:
         """List the providers, as `Providers.list` does."""
-        del request
         return self._answer("ListProviders", await self._own.providers.list())
 
     async def set_provider(self, request: SetProvider) -> Any:

@@ -6,7 +6,8 @@ answered, and the first prompt is begun, without a model.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.acp.dialects import Handlers
@@ -23,12 +24,11 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
-        UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.dialects import ExtensionHandler, QuickHandler
+    from codex_acp.acp.dialects import ExtensionHandler
     from codex_acp.adapter.agent import AgentMethods, CodexAgent
-    from codex_acp.adapter.dialects.requests import Json
     from codex_acp.adapter.prompts.early_turn import BeginPrompt
+    from codex_acp.adapter.session_client import Json
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.content import TextBlock
 
@@ -49,10 +49,11 @@ class AgentInV1(CommonMethods):
 
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
+        log_in, log_out = partial(self.log_in, "Authenticate"), partial(self.log_out, "Logout")
         return {
             "initialize": self.initialize,
-            "authenticate": None if self._whole is None else self.authenticate,
-            "logout": None if self._whole is None else self.logout,
+            "authenticate": None if self._whole is None else log_in,
+            "logout": None if self._whole is None else log_out,
             "session/new": self.new_session,
             "session/load": self.load_session,
             "session/list": self.list_sessions,
@@ -72,61 +73,19 @@ class AgentInV1(CommonMethods):
             "$/cancel_request": None,
         }
 
-    def unstable(self) -> UnstableAgentRequestHandlers:
-        """Methods of the unstable schema; advertised where that schema has them."""
-        rows = {
-            **self._common_unstable(),
-            "session/fork": self.fork_session,
-            "session/status": self.session_status,
-        }
-        return cast("UnstableAgentRequestHandlers", rows)
-
-    def quick(self) -> Mapping[str, QuickHandler]:
-        """The same answers for simple requests, before any model is loaded; see `Side`."""
-        return {
-            "initialize": self._quick_initialize,
-            "session/new": self._quick_new_session,
-            "session/prompt": self._own.quick_prompts(self._answer_prompt),
-        }
-
     # The connection.
 
-    async def initialize(self, request: v1.InitializeRequest) -> v1.InitializeResponse:
-        """Answered at once: a Codex that is missing is reported by what needs it."""
-        from codex_acp.wire.codec import plain
-
-        answer = self._answer("Initialize", self._introduced(cast("Json", plain(request))))
-        return cast("v1.InitializeResponse", answer)
-
-    def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        if not isinstance(params, dict) or not is_simple(params):
-            return None
-
-        async def answer() -> EncodedJson:
-            return encode_json(self._introduced(params))
-
-        return answer
+    def _is_simple(self, params: JsonValue) -> bool:
+        return is_simple(params)
 
     def _introduced(self, params: Json) -> Json:
         ways = self._agent.introduce(params, VERSION)
         return initialize_result(params, ways, self._agent.about)
 
-    async def authenticate(self, request: v1.AuthenticateRequest) -> Any:
-        """Log in, as `Logins.authenticate` does."""
-        await self._own.logins.authenticate(request.method_id, request.meta)
-        return self._answer("Authenticate")
-
-    async def logout(self, request: v1.LogoutRequest) -> Any:
-        """Log out, as `Logins.log_out` does."""
-        del request
-        await self._own.logins.log_out()
-        return self._answer("Logout")
-
     # Sessions.
 
-    async def new_session(self, request: v1.NewSessionRequest) -> Any:
-        """Open a new session, as `CodexAgent.new_session` does."""
-        return self._answer("NewSession", await self._agent.new_session(request))
+    def _opened(self, answer: Json) -> Json:
+        return answer
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         thread = simple_thread_params(params)
@@ -145,10 +104,6 @@ class AgentInV1(CommonMethods):
     async def resume_session(self, request: v1.ResumeSessionRequest) -> Any:
         """Resume a session, as `SessionMethods.resume` does."""
         return self._answer("ResumeSession", await self._agent.resume_session(request))
-
-    async def fork_session(self, request: v1.ForkSessionRequest) -> Any:
-        """Fork a session, as `SessionMethods.fork` does."""
-        return self._answer("ForkSession", await self._agent.fork_session(request))
 
     async def close_session(self, request: v1.CloseSessionRequest) -> Any:
         """Close a session, as `SessionMethods.close` does."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.dialects import AgentHandlers
@@ -36,12 +36,11 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
-        UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.dialects import ExtensionHandler, QuickHandler
+    from codex_acp.acp.dialects import ExtensionHandler
     from codex_acp.adapter.agent import AgentMethods, CodexAgent
-    from codex_acp.adapter.dialects.requests import Json
     from codex_acp.adapter.prompts.early_turn import BeginPrompt
+    from codex_acp.adapter.session_client import Json
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.content import Block, TextBlock
@@ -66,27 +65,17 @@ class AgentInV2(CommonMethods):
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
         """Return the handlers of the connection."""
-        return AgentHandlers(
-            self.requests(),
-            self.notifications(),
-            self.unstable(),
-            quick=None if self._whole is None else self._quick(self._whole),
-            extensions=extensions,
-        )
-
-    def _quick(self, whole: CodexAgent) -> Mapping[str, QuickHandler]:
-        return {
-            "initialize": self._quick_initialize,
-            "session/new": self._quick_new_session,
-            "session/prompt": whole.quick_prompts(self._answer_prompt),
-        }
+        quick = None if self._whole is None else self.quick()
+        rows = (self.requests(), self.notifications(), self.unstable())
+        return AgentHandlers(*rows, quick=quick, extensions=extensions)
 
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
+        log_in, log_out = partial(self.log_in, "LoginAuth"), partial(self.log_out, "LogoutAuth")
         return {
             "initialize": self.initialize,
-            "auth/login": None if self._whole is None else self.log_in,
-            "auth/logout": None if self._whole is None else self.log_out,
+            "auth/login": None if self._whole is None else log_in,
+            "auth/logout": None if self._whole is None else log_out,
             "session/new": self.new_session,
             "session/list": self.list_sessions,
             "session/delete": self.delete_session,
@@ -100,75 +89,41 @@ class AgentInV2(CommonMethods):
 
     def notifications(self) -> AgentNotificationHandlers:
         """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
+        agent = self._agent
         return {
-            "session/cancel": self.cancel,
+            "session/cancel": lambda n: agent.cancel(n.session_id),
             "$/cancel_request": None,
         }
 
-    def unstable(self) -> UnstableAgentRequestHandlers:
-        """Methods of the unstable schema; advertised where that schema has them."""
-        rows = {
-            **self._common_unstable(),
-            "session/fork": self.fork_session,
-            "session/status": self.session_status,
-        }
-        return cast("UnstableAgentRequestHandlers", rows)
-
     # The connection.
 
-    async def initialize(self, request: v2.InitializeRequest) -> v2.InitializeResponse:
-        """Answered at once: a Codex that is missing is reported by what needs it."""
-        from codex_acp.wire.codec import plain
+    def _is_simple(self, params: JsonValue) -> bool:
+        return handshake.is_simple(params)
 
-        params = cast("dict[str, JsonValue]", plain(request))
-        answer = self._answer("Initialize", self._introduced(params))
-        return cast("v2.InitializeResponse", answer)
-
-    def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        if not isinstance(params, dict) or not handshake.is_simple(params):
-            return None
-
-        async def answer() -> EncodedJson:
-            return encode_json(self._introduced(params))
-
-        return answer
-
-    def _introduced(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _introduced(self, params: Json) -> Json:
         as_in_v1 = handshake.introduction(params)
         ways = self._agent.introduce(as_in_v1, handshake.VERSION)
         return handshake.initialize_result(as_in_v1, ways, self._agent.about)
 
-    async def log_in(self, request: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
-        """Log in, as `Logins.authenticate` does."""
-        await self._own.logins.authenticate(request.method_id, request.meta)
-        return cast("v2.LoginAuthResponse", self._answer("LoginAuth"))
-
-    async def log_out(self, request: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
-        """Log out, as `Logins.log_out` does."""
-        del request
-        await self._own.logins.log_out()
-        return cast("v2.LogoutAuthResponse", self._answer("LogoutAuth"))
-
     # Sessions.
 
-    async def new_session(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
-        """Open a new session, as `CodexAgent.new_session` does."""
-        answer = self._begun(await self._agent.new_session(request))
-        return cast("v2.NewSessionResponse", self._answer("NewSession", answer))
+    def _opened(self, answer: Json) -> Json:
+        session_id = str(answer["sessionId"])
+        return {"sessionId": session_id, **self._options(session_id)}
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         with_servers = {"mcpServers": [], **params} if isinstance(params, dict) else None
-        thread, whole = simple_thread_params(with_servers), self._whole
-        if thread is None or whole is None:
+        thread = simple_thread_params(with_servers)
+        if thread is None:
             return None
 
         async def answer() -> EncodedJson:
-            opened = await whole.start(Setup(thread), self._of)
+            opened = await self._own.start(Setup(thread), self._options_and_commands)
             return encode_json({key: opened[key] for key in opened if key != "modes"})
 
         return answer
 
-    async def resume_session(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
+    async def resume_session(self, request: v2.ResumeSessionRequest) -> Any:
         """Resume a session, as `SessionMethods.load` does and `.resume`; the state is told behind
         the history."""
         from codex_acp.mapping.v2.content import wants_history
@@ -179,20 +134,10 @@ class AgentInV2(CommonMethods):
             await self._agent.resume_session(request)
         session = self._session(request.session_id)
         session.tell_state()
-        answer = self._answer("ResumeSession", await self._of(session.id))
-        return cast("v2.ResumeSessionResponse", answer)
+        return self._answer("ResumeSession", await self._options_and_commands(session.id))
 
-    async def fork_session(self, request: v2.ForkSessionRequest) -> v2.ForkSessionResponse:
-        """Fork a session, as `SessionMethods.fork` does."""
-        answer = self._begun(await self._agent.fork_session(request))
-        return cast("v2.ForkSessionResponse", self._answer("ForkSession", answer))
-
-    def _begun(self, opened: Json) -> Json:
-        session_id = str(opened["sessionId"])
-        return {"sessionId": session_id, **self._options(session_id)}
-
-    async def _of(self, session_id: str) -> dict[str, JsonValue]:
-        """Return what an answer says of an open session: options, and commands if in time."""
+    async def _options_and_commands(self, session_id: str) -> Json:
+        """Return the options of an open session, and its commands if they are there in time."""
         answer = self._options(session_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(COMMANDS_SECONDS):
@@ -201,11 +146,11 @@ class AgentInV2(CommonMethods):
                 answer["availableCommands"] = [command(each) for each in commands]
         return answer
 
-    def _options(self, session_id: str) -> dict[str, JsonValue]:
+    def _options(self, session_id: str) -> Json:
         options = self._agent_of(session_id).config.options(session_id)
         return {"configOptions": [option(each) for each in options]}
 
-    async def session_status(self, request: v2.SessionStatusRequest) -> v2.SessionStatusResponse:
+    async def session_status(self, request: v2.SessionStatusRequest) -> Any:
         """Tell what a session is doing, as `SessionArchive.status` does."""
         from codex_acp.mapping.session import state_of
 
@@ -213,12 +158,12 @@ class AgentInV2(CommonMethods):
         answer: Json = {"status": "saved"}
         if state is not None:
             answer = {"status": "open", "state": state_of(state)}
-        return cast("v2.SessionStatusResponse", self._answer("SessionStatus", answer))
+        return self._answer("SessionStatus", answer)
 
     def _session(self, session_id: str) -> Session:
         return self._agent_of(session_id).session(session_id)
 
-    async def close_session(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
+    async def close_session(self, request: v2.CloseSessionRequest) -> Any:
         """Close a session, as `SessionMethods.close` does; one that is not open is as closed as it
         can be."""
         try:
@@ -226,22 +171,19 @@ class AgentInV2(CommonMethods):
         except RpcError as error:
             if error.code != RESOURCE_NOT_FOUND:
                 raise
-        return cast("v2.CloseSessionResponse", self._answer("CloseSession"))
+        return self._answer("CloseSession")
 
-    async def set_config_option(
-        self, request: v2.SetSessionConfigOptionRequest
-    ) -> v2.SetSessionConfigOptionResponse:
+    async def set_config_option(self, request: v2.SetSessionConfigOptionRequest) -> Any:
         """Set an option of a session, as `Config.set_config_option` does."""
         from codex_acp.mapping.v2.content import option_and_value
 
         options = await self._agent.set_config_option(*option_and_value(request))
         answer = {"configOptions": [option(each) for each in options]}
-        response = self._answer("SetSessionConfigOption", answer)
-        return cast("v2.SetSessionConfigOptionResponse", response)
+        return self._answer("SetSessionConfigOption", answer)
 
     # Prompts.
 
-    async def prompt(self, request: v2.PromptRequest) -> v2.PromptResponse:
+    async def prompt(self, request: v2.PromptRequest) -> Any:
         """Answered when Codex has taken the message; what becomes of it, the state tells.
 
         Raises RpcError as `Session.prompt` until then; -32800 for one that was cancelled before.
@@ -250,7 +192,7 @@ class AgentInV2(CommonMethods):
 
         blocks = blocks_of(request.prompt)
         answer = {"messageId": await self._message_id(request.session_id, blocks)}
-        return cast("v2.PromptResponse", self._answer("Prompt", answer))
+        return self._answer("Prompt", answer)
 
     async def _answer_prompt(
         self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
@@ -307,23 +249,17 @@ class AgentInV2(CommonMethods):
             if not inserted.done():
                 inserted.set_exception(failure)
 
-    def cancel(self, notification: v2.CancelSessionNotification) -> None:
-        """Cancel what runs in a session, as `CodexAgent.cancel` does."""
-        self._agent.cancel(notification.session_id)
-
     # One command.
 
-    async def cancel_tool_call(
-        self, request: v2.CancelToolCallRequest
-    ) -> v2.CancelToolCallResponse:
+    async def cancel_tool_call(self, request: v2.CancelToolCallRequest) -> Any:
         """End the command of a tool call. Raises RpcError -32602 if it cannot be."""
         await self._stop(request.session_id, request.tool_call_id, "toolCallId")
-        return cast("v2.CancelToolCallResponse", self._answer("CancelToolCall"))
+        return self._answer("CancelToolCall")
 
-    async def cancel_terminal(self, request: v2.CancelTerminalRequest) -> v2.CancelTerminalResponse:
+    async def cancel_terminal(self, request: v2.CancelTerminalRequest) -> Any:
         """End the command in a terminal. Raises RpcError -32602 if it cannot be."""
         await self._stop(request.session_id, request.terminal_id, "terminalId")
-        return cast("v2.CancelTerminalResponse", self._answer("CancelTerminal"))
+        return self._answer("CancelTerminal")
 
     async def _stop(self, session_id: str, call_id: str, where: str) -> None:
         if not await self._session(session_id).stop_command(call_id):

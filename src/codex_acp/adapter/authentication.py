@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     import asyncio
 
     from codex_acp.adapter.client import Client
-    from codex_acp.adapter.dialects.requests import Json, SetProvider
     from codex_acp.adapter.login_check import LoginCheck
     from codex_acp.adapter.server.app_server import AppServer
+    from codex_acp.adapter.session_client import Json, SetProvider
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.adapter.side_tasks import Spawn

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from codex_acp.acp.capabilities import ClientFeatures, features_in
+from codex_acp.mapping.events import Notice
 
 if TYPE_CHECKING:
     from codex_acp.acp.either_agent_side import EitherAgentSide
-    from codex_acp.adapter.dialects.v1 import AsksInV1
-    from codex_acp.adapter.dialects.v2 import AsksInV2
+    from codex_acp.adapter.asks import ConnectionAsks
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events import SessionEvent
 
+logger = logging.getLogger(__name__)
+
 
 class Client:
-    """``spawn`` runs what waits for a client that is slow."""
+    """The client of one connection, in the version of ACP that it speaks.
+
+    ``spawn`` runs what waits for a client that is slow.
+    """
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
@@ -25,7 +31,7 @@ class Client:
         """Its capabilities, known after ``initialize``."""
         self._side: EitherAgentSide | None = None
         self._outflow: Outflow | None = None
-        self._asks: AsksInV1 | AsksInV2 | None = None
+        self._asks: ConnectionAsks | None = None
         self._version = 1
 
     def join(self, side: EitherAgentSide) -> None:
@@ -43,17 +49,12 @@ class Client:
         self._version = version
 
     @property
-    def asks(self) -> AsksInV1 | AsksInV2:
-        """The connection to it, as what can be asked."""
+    def asks(self) -> ConnectionAsks:
+        """Return where to ask the person; loads what that needs."""
         if self._asks is None:
-            if self._version == 1:
-                from codex_acp.adapter.dialects.v1 import AsksInV1
+            from codex_acp.adapter.asks import ConnectionAsks
 
-                self._asks = AsksInV1(self._connection)
-            else:
-                from codex_acp.adapter.dialects.v2 import AsksInV2
-
-                self._asks = AsksInV2(self._connection)
+            self._asks = ConnectionAsks(self._connection, self._version)
         return self._asks
 
     def auth_status(self, status: dict[str, JsonValue]) -> None:
@@ -76,10 +77,16 @@ class Client:
         return self._outflow
 
     def _write(self, event: SessionEvent) -> list[bytes]:
+        """Return the updates that tell of an event, as JSON."""
+        from codex_acp.wire.codec import encode
+
         if self._version == 1:
-            from codex_acp.adapter.dialects import v1_updates
+            from codex_acp.mapping.v1 import updates as v1
 
-            return v1_updates.written(event, self.features)
-        from codex_acp.adapter.dialects import v2_updates
+            updates = v1.updates_of(event, self.features)
+            if not updates and isinstance(event, Notice):
+                logger.warning("Codex says: %s", event.title)
+            return [encode(update) for update in updates]
+        from codex_acp.mapping.v2 import updates as v2
 
-        return v2_updates.written(event)
+        return [encode(update) for update in v2.updates_of(event)]

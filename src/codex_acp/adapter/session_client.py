@@ -1,7 +1,8 @@
-"""The client as a session sees it: its capabilities, its updates, and the questions to its person.
+"""The client as a session sees it: capabilities, updates, questions to its person, and requests.
 
 On standard input and output there is one client, and its `Client` serves every session. Over the
-network clients come and go, and each session has a `NetworkSession` of its own.
+network clients come and go, and each session has a `NetworkSession` of its own. Nothing of a
+version of ACP is loaded by who imports these types.
 """
 
 from __future__ import annotations
@@ -11,10 +12,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codex_acp.acp._generated.v1 import models as v1
+    from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.mapping.events import PermissionQuestion, SessionEvent
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
+
+    # Requests in the words of either version, read by the fields that both have.
+    NewSession = v1.NewSessionRequest | v2.NewSessionRequest
+    ForkSession = v1.ForkSessionRequest | v2.ForkSessionRequest
+    ResumeSession = v1.LoadSessionRequest | v1.ResumeSessionRequest | v2.ResumeSessionRequest
+    ListSessions = v1.ListSessionsRequest | v2.ListSessionsRequest
+    SetProvider = v1.SetProviderRequest | v2.SetProviderRequest
+    DisableProvider = v1.DisableProviderRequest | v2.DisableProviderRequest
+    SetTitle = v1.SetSessionTitleRequest | v2.SetSessionTitleRequest
+
+    Json = dict[str, JsonValue]
+    """An answer, which each version makes its own model of."""
 
 
 class Outgoing(Protocol):

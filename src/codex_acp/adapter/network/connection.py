@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.dialects import Handlers
     from codex_acp.acp.v2 import AgentHandlers
-    from codex_acp.adapter.dialects.requests import (
-        ForkSession,
-        Json,
-        ListSessions,
-        NewSession,
-        ResumeSession,
-    )
     from codex_acp.adapter.network.access_control import Token, Tokens
     from codex_acp.adapter.network.limits import Limits
     from codex_acp.adapter.network.network_session import Mark
     from codex_acp.adapter.network.registry import Owners
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.session.driver import PromptResult
+    from codex_acp.adapter.session_client import (
+        ForkSession,
+        Json,
+        ListSessions,
+        NewSession,
+        ResumeSession,
+    )
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.events import StateChanged

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from codex_acp.adapter.config_options import Config
-    from codex_acp.adapter.dialects.requests import (
+    from codex_acp.adapter.session_client import (
         ForkSession,
         ListSessions,
         NewSession,
         ResumeSession,
+        SessionClient,
     )
-    from codex_acp.adapter.session_client import SessionClient
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection

@@ -1,0 +1,104 @@
+"""Asks the person at the client of one connection, in the version of ACP that the client speaks.
+
+Apart from the updates in `Client`, because most turns ask nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+from codex_acp.errors import InvalidPayload
+from codex_acp.routing.ledger import OutcomeCancelled, Selected
+from codex_acp.wire.codec import plain
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.acp.side import Side
+    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.mapping.events import PermissionQuestion
+    from codex_acp.wire.model import WireModel
+    from codex_acp.wire.registry import ModelRegistry
+
+logger = logging.getLogger(__name__)
+
+
+class ConnectionAsks:
+    """Asks as `Asks` says, in ``version``, of which alone the models and the mapping are loaded."""
+
+    def __init__(self, side: Side, version: int) -> None:
+        self._side = side
+        self._version = version
+        self._models: ModelRegistry
+        self._permission_request: Callable[[PermissionQuestion], WireModel]
+        if version == 1:
+            from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
+            from codex_acp.mapping.v1 import updates as permissions_of_v1
+
+            self._models = MODELS_OF_V1
+            self._permission_request = permissions_of_v1.permission_request
+        else:
+            from codex_acp.acp._generated.v2.methods import MODELS as MODELS_OF_V2
+            from codex_acp.mapping.v2 import updates as permissions_of_v2
+
+            self._models = MODELS_OF_V2
+            self._permission_request = permissions_of_v2.permission_request
+
+    @property
+    def next_request_id(self) -> int | None:
+        """Return the id of the next request, as `Asks` does."""
+        return self._side.next_request_id
+
+    async def request_permission(
+        self, question: PermissionQuestion, asked: Callable[[int | None], None]
+    ) -> Selected | OutcomeCancelled:
+        """Ask for a permission, as `Asks` does: once, by `next_request_id`.
+
+        Raises InvalidPayload for an outcome that is not known: it is no consent.
+        """
+        del asked
+        method = "session/request_permission"
+        outcome = (await self._call(method, self._permission_request(question))).outcome
+        unknown = isinstance(outcome, UnknownVariant)
+        if not unknown and outcome.outcome == "selected":
+            return Selected(outcome.option_id)
+        if not unknown and outcome.outcome == "cancelled":
+            return OutcomeCancelled()
+        problem = f"outcome: there is no outcome {outcome.wire().get('outcome')!r}"
+        raise InvalidPayload(f"the result of {method}", (problem,))
+
+    async def elicitation_create(
+        self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
+    ) -> dict[str, Any]:
+        """Ask for input, as `Asks` does."""
+        del asked
+        request = self._models.decode("CreateElicitationRequest", params, "an elicitation")
+        response = await self._call("elicitation/create", request)
+        if self._version == 2 and isinstance(response, UnknownVariant):  # which v2 has handled so
+            action = response.wire().get("action")
+            logger.warning("an elicitation was answered with the unknown action %r", action)
+            return {"action": "cancel"}
+        return cast("dict[str, Any]", plain(response))
+
+    def withdraw(self, request_id: RequestId | None) -> None:
+        """Withdraw a request, as `Asks` does."""
+        if isinstance(request_id, int):  # as are all of this side's
+            self._side.connection.abandon(request_id)
+
+    def elicitation_complete(self, elicitation_id: str) -> None:
+        """Tell that a page was dealt with, as `Asks` does."""
+        params = {"elicitationId": elicitation_id}
+        self._notify("elicitation/complete", "CompleteElicitationNotification", params)
+
+    def auth_status(self, status: dict[str, Any]) -> None:
+        """Tell who is logged in now; the client has asked before (the method is unstable)."""
+        self._notify("auth/status_update", "AuthStatusUpdateNotification", status)
+
+    async def _call(self, method: str, params: object) -> Any:
+        return await self._side.call_as(self._version, method, params)
+
+    def _notify(self, method: str, model: str, params: dict[str, Any]) -> None:
+        notification = self._models.decode(model, params, "a notification")
+        self._side.notify_as(self._version, method, notification)
