@@ -155,7 +155,7 @@ class World:
                 lambda _: RoutingContext(
                     items, ClientFeatures(elicitation_form=True, elicitation_url=True), {THREAD}
                 ),
-                lambda name: self.session if name == THREAD else None,
+                lambda name: cast("Any", self.session) if name == THREAD else None,
                 self.transcript,
                 lambda thread_id, turn_id: self.interrupted.append((thread_id, turn_id)),
             ),

@@ -21,7 +21,6 @@ from codex_acp.adapter.login_check import can_open_pages, open_page
 from codex_acp.adapter.mcp_logins import Ends, open_until
 from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.codex._generated import models
-from codex_acp.codex._generated.models import GetAccountParams
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.agent import (
@@ -94,18 +93,44 @@ class Logins:
         self._check = check
         self._spawn = spawn
         self._providers = providers
-        self._authentication = Authentication(client)
-        check.changed = self._changed
-        self._told: AuthStatus | None = None
+        self._pages = 0
+        check.changed = self._on_change
+        self._sent_status: AuthStatus | None = None
         """The state that the client was sent last; None: it never asked, so it gets no updates."""
 
     async def authenticate(self, method: str, meta: dict[str, Any] | None) -> None:
-        """Log in, as `Authentication.authenticate` does."""
+        """Log in by the method that the person chose; returns when that is done.
+
+        At once if that login is there already, whoever made it, or if Codex needs none, and the
+        client brings no key.
+
+        Raises RpcError: -32602 for a method that is not offered, -32000 with the reason when the
+        login failed, was declined or took too long.
+        """
         if method == GATEWAY:
             await self._providers.log_in(meta)
-        else:
-            codex = await self._app_server.client()
-            await self._authentication.authenticate(method, meta, codex)
+            return
+        codex = await self._app_server.client()
+        method = ALIASES.get(method, method)
+        try:
+            brings_key = value_at(meta, API_KEY, "apiKey") is not None
+            offered = method in _WAYS and not brings_key
+            if offered and not (await _read_account(codex)).requires_openai_auth:
+                return
+            if method == API_KEY:
+                await self._log_in_with_key(codex, meta)
+            elif method in (CHATGPT, DEVICE_CODE):
+                await self._log_in_with_chatgpt(codex, method)
+            elif method == TERMINAL and await _account_type(codex) is not None:
+                pass  # the client ran it in its terminal, and tells us so
+            else:
+                raise _not_offered(method)
+        except ErrorReply as error:
+            raise _failed(f"Codex refused the login: {error.message}") from error
+        except RpcError:
+            raise
+        except CodexAcpError as error:
+            raise RpcError(INTERNAL_ERROR, f"Codex could not log in: {error}") from error
 
     async def by_default(self, login: dict[str, Any]) -> bool:
         """Log in as ``DEFAULT_AUTH_REQUEST`` says; return whether that is Codex's own login.
@@ -121,88 +146,25 @@ class Logins:
         return bool(method != GATEWAY)
 
     async def log_out(self) -> None:
-        """Log out of Codex, and forget the gateway."""
-        await self._authentication.log_out(await self._app_server.client())
-        self._check.forget()
-        await self._providers.log_out()
+        """Forget the credentials that Codex keeps, and the gateway.
 
-    async def status(self) -> dict[str, JsonValue]:
-        """Answer ``auth/status`` (unstable), and send the client each change from now on."""
-        self._told = await self._now()
-        return self._told.wire()
-
-    async def _now(self) -> AuthStatus:
-        if self._providers.is_gateway:
-            return NOT_REQUIRED
-        try:
-            codex = await self._app_server.client()
-            self._check.follow(codex)
-            return auth_status(await codex.account_read(GetAccountParams(refresh_token=False)))
-        except CodexAcpError as error:
-            logger.warning("Codex does not tell who is logged in: %s", error)
-            return UNKNOWN
-
-    async def _tell(self) -> None:
-        now = await self._now()
-        if self._told is not None and now != self._told:
-            self._told = now
-            self._client.auth_status(now.wire())
-
-    def _changed(self) -> None:
-        """Send the new state: somebody has logged in or out, here or elsewhere."""
-        if self._told is not None:
-            self._spawn(self._tell)
-
-
-class Authentication:
-    """``authenticate`` and ``logout``, for one client."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._pages = 0
-
-    async def authenticate(
-        self, method: str, meta: dict[str, Any] | None, codex: AppServerConnection
-    ) -> None:
-        """Log in by the method that the person chose; returns when that is done.
-
-        At once if that login is there already, whoever made it, or if Codex needs none, and the
-        client brings no key.
-
-        Raises RpcError: -32602 for a method that is not offered, -32000 with the reason when the
-        login failed, was declined or took too long.
+        Raises RpcError -32603 with Codex's reason.
         """
-        method = ALIASES.get(method, method)
-        try:
-            if method in _WAYS and not _brings_key(meta) and await _needs_none(codex):
-                return
-            if method == API_KEY:
-                await self._with_key(codex, meta)
-            elif method in (CHATGPT, DEVICE_CODE):
-                await self._with_chatgpt(codex, method)
-            elif method == TERMINAL and await _account(codex) is not None:
-                pass  # the client ran it in its terminal, and tells us so
-            else:
-                raise _not_offered(method)
-        except ErrorReply as error:
-            raise _failed(f"Codex refused the login: {error.message}") from error
-        except RpcError:
-            raise
-        except CodexAcpError as error:
-            raise RpcError(INTERNAL_ERROR, f"Codex could not log in: {error}") from error
-
-    async def log_out(self, codex: AppServerConnection) -> None:
-        """Forget the credentials that Codex keeps. Raises RpcError -32603 with Codex's reason."""
+        codex = await self._app_server.client()
         try:
             await codex.account_logout()
         except CodexAcpError as error:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log out: {error}") from error
+        self._check.forget()
+        await self._providers.log_out()
 
     # The ways in.
 
-    async def _with_key(self, codex: AppServerConnection, meta: dict[str, object] | None) -> None:
+    async def _log_in_with_key(
+        self, codex: AppServerConnection, meta: dict[str, object] | None
+    ) -> None:
         key = value_at(meta, API_KEY, "apiKey")
-        if key is None and await _account(codex) == "apiKey":
+        if key is None and await _account_type(codex) == "apiKey":
             return
         if key is None:
             found = (os.environ.get(name, "").strip() for name in API_KEY_VARIABLES)
@@ -214,8 +176,8 @@ class Authentication:
             )
         await codex.account_login_start(models.ApiKeyLoginAccountParams(api_key=key.strip()))
 
-    async def _with_chatgpt(self, codex: AppServerConnection, method: str) -> None:
-        if await _account(codex) == "chatgpt":
+    async def _log_in_with_chatgpt(self, codex: AppServerConnection, method: str) -> None:
+        if await _account_type(codex) == "chatgpt":
             return
         by_code, shown = method == DEVICE_CODE, self._client.features.elicitation_url
         if not shown and (by_code or not can_open_pages(os.environ)):
@@ -235,11 +197,13 @@ class Authentication:
                 message = "Log in to OpenAI in your browser, so that Codex can use your account."
             else:
                 raise _failed("Codex answered with another kind of login")
-            await self._wait(codex, started.login_id, ends.of(started.login_id), url, message)
+            await self._wait_for_login(
+                codex, started.login_id, ends.of(started.login_id), url, message
+            )
 
     # Waiting for the person.
 
-    async def _wait(
+    async def _wait_for_login(
         self, codex: AppServerConnection, login_id: str, end: End, url: str, message: str
     ) -> None:
         """Show the page and wait until Codex says how the login ended; else give it up."""
@@ -248,7 +212,7 @@ class Authentication:
             if isinstance(page, RefusedUrl):
                 raise _failed(f"the login page was refused: {page.reason}")
             with anyio.move_on_after(LOGIN_SECONDS) as limit:
-                await self._until(end, page.url, message)
+                await self._show_page(end, page.url, message)
             if limit.cancelled_caught:
                 raise _failed(f"nobody logged in within {LOGIN_SECONDS / 60:g} minutes")
             why = end.result()
@@ -256,9 +220,9 @@ class Authentication:
                 raise _failed(f"the login failed: {why}")
         finally:
             if not end.done():
-                await self._give_up(codex, login_id)
+                await self._cancel_login(codex, login_id)
 
-    async def _until(self, end: End, url: str, message: str) -> None:
+    async def _show_page(self, end: End, url: str, message: str) -> None:
         """Return when ``end`` is done. Raises RpcError if the person does not get to the page."""
         if not self._client.features.elicitation_url:
             if not await open_page(url):
@@ -277,26 +241,48 @@ class Authentication:
         if refusal is not None:
             raise _failed(refusal)
 
-    async def _give_up(self, codex: AppServerConnection, login_id: str) -> None:
+    async def _cancel_login(self, codex: AppServerConnection, login_id: str) -> None:
         with suppress(CodexAcpError), anyio.CancelScope(shield=True):
             with anyio.move_on_after(CANCEL_SECONDS):
                 await codex.account_login_cancel(models.CancelLoginAccountParams(login_id=login_id))
 
+    # The state of the login.
 
-def _brings_key(meta: dict[str, object] | None) -> bool:
-    return value_at(meta, API_KEY, "apiKey") is not None
+    async def status(self) -> dict[str, JsonValue]:
+        """Answer ``auth/status`` (unstable), and send the client each change from now on."""
+        self._sent_status = await self._read_status()
+        return self._sent_status.wire()
+
+    async def _read_status(self) -> AuthStatus:
+        if self._providers.is_gateway:
+            return NOT_REQUIRED
+        try:
+            codex = await self._app_server.client()
+            self._check.follow(codex)
+            return auth_status(await _read_account(codex))
+        except CodexAcpError as error:
+            logger.warning("Codex does not tell who is logged in: %s", error)
+            return UNKNOWN
+
+    async def _send_status(self) -> None:
+        now = await self._read_status()
+        if self._sent_status is not None and now != self._sent_status:
+            self._sent_status = now
+            self._client.auth_status(now.wire())
+
+    def _on_change(self) -> None:
+        """Send the new state: somebody has logged in or out, here or elsewhere."""
+        if self._sent_status is not None:
+            self._spawn(self._send_status)
 
 
-async def _needs_none(codex: AppServerConnection) -> bool:
-    """Whether the configured model provider is asked without a login."""
-    account = await codex.account_read(models.GetAccountParams(refresh_token=False))
-    return not account.requires_openai_auth
+async def _read_account(codex: AppServerConnection) -> models.GetAccountResponse:
+    return await codex.account_read(models.GetAccountParams(refresh_token=False))
 
 
-async def _account(codex: AppServerConnection) -> str | None:
-    """The kind of login that is there already; None if there is none."""
-    account = (await codex.account_read(models.GetAccountParams(refresh_token=False))).account
-    return getattr(account, "type", None)
+async def _account_type(codex: AppServerConnection) -> str | None:
+    """Return the kind of login that is there already; None if there is none."""
+    return getattr((await _read_account(codex)).account, "type", None)
 
 
 def _failed(message: str) -> RpcError:
@@ -323,7 +309,7 @@ class Providers:
         self._sessions = sessions
 
     async def list(self) -> Json:
-        """The one provider that can be routed, and where it is asked now; never its headers."""
+        """Return the one provider that can be routed, and its address now; never its headers."""
         gateway = self._opener.route.gateway
         url = native_base_url(await self._configured()) if gateway is None else gateway.base_url
         provider: JsonValue = {
@@ -335,7 +321,7 @@ class Providers:
         return {"providers": [provider]}
 
     async def set(self, request: SetProvider) -> None:
-        """From the next turn of each session on, the model is asked there.
+        """Route the model calls of each session to a gateway, from its next turn on.
 
         Raises RpcError -32602 for another provider or protocol, an address or a header that cannot
         be; nothing is changed then.
@@ -347,12 +333,12 @@ class Providers:
         await self._route(gateway_of(request.base_url, request.headers))
 
     async def disable(self, provider_id: str) -> None:
-        """The model is asked as Codex is configured again; one that is unknown is as disabled."""
+        """Route the model calls as Codex is configured. Nothing for an unknown provider."""
         if provider_id == PROVIDER:
             await self._route(None)
 
     async def log_in(self, meta: dict[str, object] | None) -> None:
-        """The login ``gateway`` of the official adapter: the same, by ``_meta.gateway``."""
+        """Route to ``_meta.gateway``, which is a login of the official adapter."""
         settings = object_at(meta, "gateway")
         name, where = settings.get("providerName"), "_meta.gateway."
         more = {"name": name} if isinstance(name, str) and name.strip() else {}
@@ -361,7 +347,7 @@ class Providers:
 
     @property
     def is_gateway(self) -> bool:
-        """Whether the model is asked by a gateway of the client now."""
+        """Return whether the model calls go to a gateway of the client now."""
         return self._opener.route.gateway is not None
 
     async def log_out(self) -> None:

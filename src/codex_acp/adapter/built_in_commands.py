@@ -88,7 +88,7 @@ class CommandRuns:
         self._skills = skills
 
     def built_in(self, command: Typed) -> Command | None:
-        """A command of this agent; None: it has none of that name. Raises as `Commands.find`."""
+        """Return the built-in command of that name, if any. Raises as `SessionCommands.find`."""
         makers: dict[str, Callable[[str], Command]] = {
             "review": self._review,
             "review-branch": self._review_branch,

@@ -1,11 +1,11 @@
 """Describes the two results of a slash command: a turn of another kind, or a text.
 
-Owns the two shapes. Which commands there are is `commands`'; running them is `Session`'s.
+`SessionCommands` finds the commands; `Session` runs the result.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codex_acp._record import record
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.mapping.commands import Fact
-    from codex_acp.mapping.content import Block
     from codex_acp.wire.model import WireModel
 
 
@@ -61,13 +60,3 @@ class SessionAccess:
     """Logs Codex out, and forgets the client's gateway. Raises RpcError."""
     shared: bool = False
     """Whether other clients use the same Codex."""
-
-
-class Commands(Protocol):
-    """The commands of one session."""
-
-    async def find(self, prompt: Sequence[Block]) -> Command | None:
-        """The command that a prompt is; None: it goes to the model as it is.
-
-        Raises RpcError -32602 for a command whose arguments cannot be right.
-        """

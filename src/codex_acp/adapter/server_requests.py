@@ -57,8 +57,8 @@ from codex_acp.routing.table import async_form, route
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codex_acp.adapter.requests.session_protocol import SessionProtocol
     from codex_acp.adapter.session_client import Asks
+    from codex_acp.adapter.sessions.session import Session
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items
@@ -118,7 +118,7 @@ class ServerRequestRunner:
         generation: int,
         items: Items,
         context: Callable[[str | None], RoutingContext],
-        session: Callable[[str], SessionProtocol | None],
+        session: Callable[[str], Session | None],
         transcript: Transcript,
         interrupt: Callable[[str, str], None],
     ) -> None:

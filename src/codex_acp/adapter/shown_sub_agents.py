@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.prompts.turn_events import turn_of
 from codex_acp.adapter.server.held_notifications import hand_over
@@ -58,28 +58,8 @@ NOTE_SECONDS: Final = 0.25
 """How long lines are gathered before the tool call is sent anew."""
 
 
-class SubAgentSink(Protocol):
-    """Follows a sub-agent's thread, in whichever form it is shown."""
-
-    def announce(self) -> None:
-        """Tell the client of it, before anything that it does; again to another client."""
-
-    def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
-        """Hear what was said of it earlier, then what comes from now on."""
-
-    def waiting(self) -> AbstractContextManager[None]:
-        """While a person is asked something for it."""
-
-    def detach(self) -> None:
-        """Hear and send nothing more of it."""
-
-    @property
-    def now(self) -> Activity:
-        """Return its activity."""
-
-
 class ShownSubAgent:
-    """``agent`` on ``codex``, a sink of its thread.
+    """Shows one sub-agent as a session of its own: the notification sink of its thread.
 
     ``names`` learns of those that it starts, ``ended`` is called when a turn of it is over.
     """
@@ -101,7 +81,10 @@ class ShownSubAgent:
         self._activity = SessionActivity(self._tell_activity)
 
     def announce(self) -> None:
-        """Announce the sub-agent, as `SubAgentSink` does: told in the session above."""
+        """Tell the client of the sub-agent in the session above, before anything that it does.
+
+        Called again when the session is shown to another client.
+        """
         agent, running = self._agent, self._agent.turn_id is not None
         title, description = agent.title, agent.description
         self._tell_parent(SubAgentChanged(agent.thread_id, title, description, stoppable=running))
@@ -109,19 +92,21 @@ class ShownSubAgent:
             self._activity.begins()
 
     def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
-        """Follow the thread, as `SubAgentSink` does."""
+        """Show the ``earlier`` notifications of the thread, then each that comes from now on."""
         hand_over(earlier, self._thread)
         self._thread.follow()
 
     def waiting(self) -> AbstractContextManager[None]:
+        """Show, while the context is open, that a person is asked something for the sub-agent."""
         return self._activity.waiting()
 
     def detach(self) -> None:
+        """Follow the thread no longer, and send nothing more of it."""
         self._thread.drop()
 
     @property
     def now(self) -> Activity:
-        """Return its activity, as `SubAgentSink` does."""
+        """Return its activity."""
         return self._activity.now
 
     def _tell_parent(self, event: SubAgentChanged) -> None:
@@ -214,7 +199,10 @@ class NotesOutlet:
 
 
 class NotedSubAgent(NotificationSink):
-    """``agent`` on ``codex``, a sink of its thread; see `ShownSubAgent`."""
+    """Shows one sub-agent as lines in ``outlet``: the notification sink of its thread.
+
+    ``names`` and ``ended`` are those of `ShownSubAgent`, which has the same methods.
+    """
 
     def __init__(
         self,
@@ -233,23 +221,24 @@ class NotedSubAgent(NotificationSink):
         self._ended = ended
 
     def announce(self) -> None:
-        """Announce the sub-agent, as `SubAgentSink` does: the tool call does that."""
+        """Do nothing: the tool call announces the sub-agent."""
 
     def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
-        """Follow the thread, as `SubAgentSink` does."""
+        """Note the ``earlier`` notifications of the thread, then each that comes from now on."""
         hand_over(earlier, self)
         self._codex.subscribe(self._agent.thread_id, self)
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Count a question that waits, as `SubAgentSink` does: the session at the top says so."""
+        """Do nothing: the session at the top shows that a question waits."""
         return nullcontext()
 
     @property
     def now(self) -> Activity:
-        """Return its activity, as `SubAgentSink` does."""
+        """Return its activity."""
         return "idle" if self._agent.turn_id is None else "running"
 
     def detach(self) -> None:
+        """Follow the thread no longer, and send nothing more of it."""
         self._codex.unsubscribe(self._agent.thread_id, self)
         self._outlet.drop()
 

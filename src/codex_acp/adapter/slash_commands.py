@@ -92,6 +92,10 @@ class SessionCommands:
         return names.available_commands(self._prompts.values(), skills, shared=self._access.shared)
 
     async def find(self, prompt: Sequence[Block]) -> Command | None:
+        """Return the command that a prompt is; None: it goes to the model as it is.
+
+        Raises RpcError -32602 for a command whose arguments cannot be right.
+        """
         first = prompt[0] if prompt else None
         if not isinstance(first, TextBlock) or not names.may_need_lists(first.text):
             return None

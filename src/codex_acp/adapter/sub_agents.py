@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.session_client import Outgoing
-    from codex_acp.adapter.shown_sub_agents import NotesOutlet, SubAgentSink
+    from codex_acp.adapter.shown_sub_agents import NotedSubAgent, NotesOutlet, ShownSubAgent
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events import SessionEvent
@@ -57,7 +57,7 @@ class SubAgents:
         self._may_note = may_note
         self._may_be_below = may_be_below
         self._earlier = earlier
-        self._sinks: dict[str, SubAgentSink] = {}
+        self._sinks: dict[str, ShownSubAgent | NotedSubAgent] = {}
         self.outlets: dict[str, NotesOutlet] = {}
         """By tool call, where lines go; without any there is nothing to be `told`."""
         self._told_of_more = False
@@ -184,7 +184,7 @@ class SubAgents:
             [(method, params) for method, params in earlier if not _replayed(agent, params)]
         )
 
-    def _shown(self, agent: SubAgent) -> SubAgentSink:
+    def _shown(self, agent: SubAgent) -> ShownSubAgent | NotedSubAgent:
         client = self._state.client
         state = SessionState(
             client, roots=self._state.roots, said=self._state.said, is_sub_agent=True
@@ -192,7 +192,7 @@ class SubAgents:
         if client.subagents:
             from codex_acp.adapter.shown_sub_agents import ShownSubAgent
 
-            sink: SubAgentSink = ShownSubAgent(
+            sink: ShownSubAgent | NotedSubAgent = ShownSubAgent(
                 agent, self._codex, self._outflow, state, self.hear, self._wake
             )
         else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.adapter.command_results import Commands, Says, StartsTurn
+from codex_acp.adapter.command_results import Says, StartsTurn
 from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.session.events import EndTurn
     from codex_acp.adapter.session_client import Outgoing
     from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.adapter.slash_commands import SessionCommands
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping import events
@@ -88,7 +89,7 @@ class Session:
         earlier: Callable[[str], list[tuple[str, JsonValue]]] = lambda _: [],
     ) -> None:
         self.id = session_id
-        self.commands: Commands | None = None
+        self.commands: SessionCommands | None = None
         """Commands that a prompt may be instead of a message; None: every prompt is a message."""
         self.ensure_git_consent: Callable[[], Awaitable[None]] | None = None
         """Asks before a turn whether git may run what the directory names. Raises RpcError."""

@@ -1,1 +1,0 @@
-"""Server requests of Codex: given to the routing, asked of the person, answered once."""
