@@ -18,23 +18,14 @@ from codex_acp._json import text_at
 from codex_acp.adapter.command_results import Command, Says, SessionAccess, StartsTurn
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.codex._generated import models
-from codex_acp.codex._generated.models import (
-    ThreadGoalGetParams,
-    ThreadGoalSetParams,
-    TurnInterruptParams,
-)
 from codex_acp.codex.connection.calls import all_pages
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping import commands
 from codex_acp.mapping.commands import (
-    DIFF_LIMIT,
-    INIT_PROMPT,
     RECONNECT,
     Typed,
-    diff_report,
-    goal_report,
     reserved,
 )
 from codex_acp.routing.display import block, inline
@@ -95,7 +86,7 @@ class CommandRuns:
             "review-commit": self._review_commit,
             "compact": lambda _: self._compact(),
             "plan": self._plan,
-            "init": lambda _: self.turn([models.TextUserInput(text=INIT_PROMPT)], ()),
+            "init": lambda _: self.turn([models.TextUserInput(text=commands.INIT_PROMPT)], ()),
             "goal": self._goal,
             "diff": lambda _: Says(self._diff),
             "status": lambda _: Says(self._status),
@@ -148,10 +139,7 @@ class CommandRuns:
         thread_id = self._session_id
 
         async def show() -> str:
-            found = await self._codex().thread_goal_get(
-                models.ThreadGoalGetParams(thread_id=thread_id)
-            )
-            return commands.goal_report(found.goal)
+            return commands.goal_report(await _goal_of(self._codex(), thread_id))
 
         async def clear() -> str:
             params = models.ThreadGoalClearParams(thread_id=thread_id)
@@ -313,7 +301,9 @@ class _Pursuit(NotificationSink):
         return self.lost is not None or (not self.active and self.turn_id is None)
 
 
-async def pursue(codex: AppServerConnection, thread_id: str, goal: ThreadGoalSetParams) -> str:
+async def pursue(
+    codex: AppServerConnection, thread_id: str, goal: models.ThreadGoalSetParams
+) -> str:
     """Set the goal, wait until Codex stops working on it, and return a report of its state.
 
     Codex works in turns of its own, and the prompt lasts as long.
@@ -329,7 +319,7 @@ async def pursue(codex: AppServerConnection, thread_id: str, goal: ThreadGoalSet
             with anyio.move_on_after(IDLE_SECONDS if pursuit.turn_id is None else None):
                 await pursuit.news.wait()
                 continue
-            found = (await codex.thread_goal_get(ThreadGoalGetParams(thread_id=thread_id))).goal
+            found = await _goal_of(codex, thread_id)
             if pursuit.turn_id is None:  # nothing came meanwhile
                 pursuit.active = found is not None and found.status == "active"
     except asyncio.CancelledError:
@@ -340,16 +330,23 @@ async def pursue(codex: AppServerConnection, thread_id: str, goal: ThreadGoalSet
         codex.unsubscribe(thread_id, pursuit)
     if pursuit.lost is not None:
         raise pursuit.lost
-    found = (await codex.thread_goal_get(ThreadGoalGetParams(thread_id=thread_id))).goal
-    return goal_report(found)
+    return commands.goal_report(await _goal_of(codex, thread_id))
+
+
+async def _goal_of(codex: AppServerConnection, thread_id: str) -> models.ThreadGoal | None:
+    return (await codex.thread_goal_get(models.ThreadGoalGetParams(thread_id=thread_id))).goal
 
 
 async def _pause(codex: AppServerConnection, thread_id: str, turn_id: str | None) -> None:
     with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
-        await codex.thread_goal_set(ThreadGoalSetParams(thread_id=thread_id, status="paused"))
+        await codex.thread_goal_set(
+            models.ThreadGoalSetParams(thread_id=thread_id, status="paused")
+        )
     if turn_id is not None:
         with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
-            await codex.turn_interrupt(TurnInterruptParams(thread_id=thread_id, turn_id=turn_id))
+            await codex.turn_interrupt(
+                models.TurnInterruptParams(thread_id=thread_id, turn_id=turn_id)
+            )
 
 
 async def uncommitted(codex: AppServerConnection, cwd: str) -> str:
@@ -363,7 +360,7 @@ async def uncommitted(codex: AppServerConnection, cwd: str) -> str:
     if diff.exit_code != 0:
         return f"git could not show the changes:\n{block(diff.stderr.strip())}"
     new = await _git(codex, cwd, "ls-files", "--others", "--exclude-standard", "-z")
-    return diff_report(diff.stdout, [name for name in new.stdout.split("\0") if name])
+    return commands.diff_report(diff.stdout, [name for name in new.stdout.split("\0") if name])
 
 
 async def _git(codex: AppServerConnection, cwd: str, *arguments: str) -> models.CommandExecResponse:
@@ -372,7 +369,7 @@ async def _git(codex: AppServerConnection, cwd: str, *arguments: str) -> models.
             command=[*_GIT, *arguments],
             cwd=cwd,
             timeout_ms=GIT_MILLISECONDS,
-            output_bytes_cap=4 * DIFF_LIMIT,
+            output_bytes_cap=4 * commands.DIFF_LIMIT,
             sandbox_policy=models.ReadOnlySandboxPolicy(),
         )
     )

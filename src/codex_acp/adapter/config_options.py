@@ -244,20 +244,19 @@ class Config:
     async def _take_over(
         self, session: ConfigSession, earlier: _Kept | None, source: str | None
     ) -> None:
-        """Choices that Codex does not keep: a service tier in a load, the most in a fork."""
+        """Restore what Codex does not keep: a service tier in a load, most choices in a fork."""
         origin = None if source is None else self._sessions.get(source)
         if origin is not None:
-            await self._restore(session, origin.settings)
-            session.chosen = origin.chosen
+            wanted, chosen = origin.settings, origin.chosen
         elif earlier is not None:
-            await self._restore(session, session.settings._replace(tier=earlier.tier))
-            session.chosen = earlier.chosen
-
-    async def _restore(self, session: ConfigSession, wanted: Settings) -> None:
+            wanted, chosen = session.settings._replace(tier=earlier.tier), earlier.chosen
+        else:
+            return
         try:
             await session.change(difference(wanted, session.settings))
         except CodexAcpError as error:
             logger.warning("session %s: settings are not as before: %s", session.id, error)
+        session.chosen = chosen
 
     # What the client sets.
 

@@ -121,28 +121,13 @@ class ElicitationRunner:
         _withdraw(elicited, by)
         return elicited.routed
 
-    def withdraw_of_session(self, session_id: str) -> None:
-        """The client cancelled the session's prompt."""
+    def withdraw_all(
+        self, by: ElicitationSettler, concerns: Callable[[Elicitation], bool] = lambda _: True
+    ) -> None:
+        """Withdraw each open elicitation that the event ``concerns``."""
         for elicited in self._elicited.values():
-            if elicited.routed.session_id == session_id:
-                _withdraw(elicited, "turn_cancelled")
-
-    def withdraw_of_threads(self, threads: frozenset[str]) -> None:
-        """The client cancelled what runs in these."""
-        for elicited in self._elicited.values():
-            if elicited.routed.thread_id in threads:
-                _withdraw(elicited, "turn_cancelled")
-
-    def withdraw_of_turn(self, thread_id: str, turn_id: str) -> None:
-        """A turn is over, and with it whatever it asked."""
-        for elicited in self._elicited.values():
-            if (elicited.routed.thread_id, elicited.routed.turn_id) == (thread_id, turn_id):
-                _withdraw(elicited, "turn_ended")
-
-    def withdraw_all(self) -> None:
-        """The connection to Codex is gone."""
-        for elicited in self._elicited.values():
-            _withdraw(elicited, "disconnected")
+            if concerns(elicited.routed):
+                _withdraw(elicited, by)
 
 
 def _withdraw(elicited: _Elicited, by: ElicitationSettler) -> None:

@@ -146,41 +146,35 @@ def run_stdio(
     ``hello`` was said to the spawned Codex.
     """
     app_server = AppServer(options, spawned, defaults=defaults, hello=hello)
-    return run_loop(_main(link, app_server, transcript, line_limit, versions))
 
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
+        app_server.before_use(lambda: adopt_orphans(loop))
+        loop.call_later(START_UP_SECONDS, gc.enable)
+        ahead = LoadAhead(loop)
+        ending = asyncio.Event()
+        for number in END_SIGNALS:
+            loop.add_signal_handler(number, ending.set)
+        try:
+            await serve_link(
+                link,
+                app_server,
+                transcript,
+                line_limit=line_limit,
+                when_loaded=collect_garbage,
+                ahead=ahead,
+                versions=versions,
+                ending=ending,
+            )
+        except TransportError as error:
+            logger.warning("the client is gone: %s", error)
+            return 1
+        finally:
+            ahead.give_up()
+        return 0
 
-async def _main(
-    link: Link,
-    app_server: AppServer,
-    transcript: Transcript | None,
-    line_limit: int,
-    versions: Collection[int],
-) -> int:
-    loop = asyncio.get_running_loop()
-    loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
-    app_server.before_use(lambda: adopt_orphans(loop))
-    loop.call_later(START_UP_SECONDS, gc.enable)
-    ahead = LoadAhead(loop)
-    ending = asyncio.Event()
-    for number in END_SIGNALS:
-        loop.add_signal_handler(number, ending.set)
-    try:
-        await serve_link(
-            link,
-            app_server,
-            transcript,
-            line_limit=line_limit,
-            when_loaded=collect_garbage,
-            ahead=ahead,
-            versions=versions,
-            ending=ending,
-        )
-    except TransportError as error:
-        logger.warning("the client is gone: %s", error)
-        return 1
-    finally:
-        ahead.give_up()
-    return 0
+    return run_loop(main())
 
 
 async def _end(ending: asyncio.Event, agent: CodexAgent, side: EitherAgentSide) -> None:

@@ -219,12 +219,12 @@ class ServerRequestRunner:
         pending = self._ledger.pending
         threads = {e.route.thread_id for e in pending if e.route.session_id == session_id}
         self._carry_out(self._ledger.turn_cancelled(frozenset(threads)))
-        self._elicitations.withdraw_of_session(session_id)
+        self._elicitations.withdraw_all("turn_cancelled", lambda e: e.session_id == session_id)
 
     def sub_agents_cancelled(self, threads: frozenset[str]) -> None:
         """The client cancelled these sub-agents, and nothing else of their session."""
         self._carry_out(self._ledger.turn_cancelled(threads))
-        self._elicitations.withdraw_of_threads(threads)
+        self._elicitations.withdraw_all("turn_cancelled", lambda e: e.thread_id in threads)
 
     def reported(self, event: ServerNotification) -> None:
         """Codex reported an item or a turn: another action than the allowed one must not run."""
@@ -242,7 +242,8 @@ class ServerRequestRunner:
         self._carry_out(self._ledger.turn_ended(thread_id, turn_id))
         for key in [key for key in self._accepted if key[0] == thread_id]:
             self.item_ended(*key, ended_well=False)
-        self._elicitations.withdraw_of_turn(thread_id, turn_id)
+        turn = thread_id, turn_id
+        self._elicitations.withdraw_all("turn_ended", lambda e: (e.thread_id, e.turn_id) == turn)
 
     def resolved(self, request_id: RequestId) -> None:
         """Codex settled one of its requests itself (``serverRequest/resolved``)."""
@@ -256,7 +257,7 @@ class ServerRequestRunner:
     def codex_lost(self) -> None:
         """The connection to Codex is gone: nothing can be answered, every dialog is withdrawn."""
         self._carry_out(self._ledger.codex_lost(self._generation))
-        self._elicitations.withdraw_all()
+        self._elicitations.withdraw_all("disconnected")
 
     def refused(self, refused: RefusedRequest) -> None:
         """A request was refused before or beside its route (contract 1.6): say it, and note it.
@@ -307,9 +308,7 @@ class ServerRequestRunner:
         self._settled(routed, accepted=settlement.outcome == "accepted")
         if settlement.reply is None:
             raise RpcError(-32000, settlement.reason)
-        if isinstance(settlement.reply.result, RpcError):
-            raise settlement.reply.result
-        return settlement.reply.result
+        return _result(settlement.reply.result)
 
     def _fail_closed(self, failed: FailedClosed) -> None:
         """Codex cannot tell these from another action (contract 3.7): none of them may run."""
@@ -432,10 +431,7 @@ class ServerRequestRunner:
         routed = Decline(request, "the prompt was cancelled", session_id)
         self._transcript.record(records.request_declined(routed, self._generation))
         self._say(session_id, f"Declined without asking: {routed.reason}")
-        result = refusals.cancelled(request.method, request.params, routed.reason)
-        if isinstance(result, RpcError):
-            raise result
-        return result
+        return _result(refusals.cancelled(request.method, request.params, routed.reason))
 
     def _decline(self, routed: Decline) -> WireModel:
         logger.warning("declined %s: %s", routed.request.method, routed.reason)
@@ -457,13 +453,17 @@ class ServerRequestRunner:
             session.say(text)
 
     def _refused(self, request: ServerRequest, reason: str) -> WireModel:
-        result = refusals.refusal(request.method, request.params, reason)
-        if isinstance(result, RpcError):
-            raise result
-        return result
+        return _result(refusals.refusal(request.method, request.params, reason))
 
     def _key(self, request_id: RequestId) -> Key:
         return Key(self._generation, type(request_id).__name__, request_id)
+
+
+def _result(reply: WireModel | RpcError) -> WireModel:
+    """Return the result that a request is answered with. Raises the error that it is refused by."""
+    if isinstance(reply, RpcError):
+        raise reply
+    return reply
 
 
 class AsyncQuestionRunner:

@@ -110,20 +110,23 @@ class SessionCommands:
         return self._run.turn(user_input(prompt), mentioned) if mentioned else None
 
     def _found(self, command: Typed, rest: Sequence[Block]) -> Command | None:
+        """Return the command of that name, with ``rest``, the blocks behind its text."""
+        skills: tuple[models.SkillMetadata, ...] = ()
         if command.name.startswith(names.PROMPTS_PREFIX):
             prompt = self._prompts.get(command.name.removeprefix(names.PROMPTS_PREFIX))
             if prompt is None:
                 return None
             text = names.expanded(prompt.body, command.arguments)
-            return self._run.turn([models.TextUserInput(text=text), *_inputs(rest)], ())
-        own = self._run.built_in(command)
-        if own is not None:
-            return own
-        skill = self._skills.get(command.name)
-        if skill is None:
-            return None
-        text = f"${skill.name} {command.arguments}".rstrip()
-        return self._run.turn([models.TextUserInput(text=text), *_inputs(rest)], (skill,))
+        else:
+            built_in = self._run.built_in(command)
+            if built_in is not None:
+                return built_in
+            skill = self._skills.get(command.name)
+            if skill is None:
+                return None
+            text, skills = f"${skill.name} {command.arguments}".rstrip(), (skill,)
+        inputs: list[models.UserInput] = [models.TextUserInput(text=text)]
+        return self._run.turn(inputs + (user_input(rest) if rest else []), skills)
 
     async def _skill_entries(self) -> Sequence[models.SkillsListEntry]:
         params = models.SkillsListParams(cwds=[self._cwd])
@@ -138,10 +141,6 @@ class SessionCommands:
                 self._session_id, self._cwd, self._codex, self._access, self._skill_entries
             )
         return self._runs
-
-
-def _inputs(rest: Sequence[Block]) -> list[models.UserInput]:
-    return user_input(rest) if rest else []
 
 
 async def read_user_prompts(codex_home: str) -> list[UserPrompt]:

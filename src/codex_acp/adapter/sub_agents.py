@@ -64,7 +64,7 @@ class SubAgents:
         self._changed = asyncio.Event()
         for agent in list(state.sub_agents.values()):  # those of a history
             if may_be_below(agent.thread_id):
-                self._follow(agent)
+                self._follow(agent, announce=False)
             else:
                 del state.sub_agents[agent.thread_id]
 
@@ -116,7 +116,7 @@ class SubAgents:
         """The client is another one, which may know sub-agents' sessions or not."""
         self._leave()
         for agent in list(self._state.sub_agents.values()):
-            self._announce(agent)
+            self._follow(agent, announce=True)
 
     def move(self, codex: AppServerConnection) -> None:
         """The session goes on on another app-server, on which none of them runs."""
@@ -124,7 +124,7 @@ class SubAgents:
         self._codex = codex
         for agent in list(self._state.sub_agents.values()):
             agent.turn_id = None
-            self._follow(agent)
+            self._follow(agent, announce=False)
 
     @property
     def work(self) -> bool:
@@ -157,7 +157,7 @@ class SubAgents:
             return
         elif len(known) < MAX_SHOWN:
             known[agent.thread_id] = agent
-            self._announce(agent)
+            self._follow(agent, announce=True)
         elif not self._told_of_more:
             self._told_of_more = True
             self._say(MORE_THAN_SHOWN)
@@ -169,39 +169,26 @@ class SubAgents:
             known.description = known.description or agent.description
             self._sinks[known.thread_id].announce()
 
-    def _announce(self, agent: SubAgent) -> None:
-        self._shown(agent).announce()
-        self._hear(agent)
-
-    def _follow(self, agent: SubAgent) -> None:
-        """Hear a sub-agent's thread, whose client knows it."""
-        self._shown(agent)
-        self._hear(agent)
-
-    def _hear(self, agent: SubAgent) -> None:
+    def _follow(self, agent: SubAgent, *, announce: bool) -> None:
+        """Show a sub-agent's thread; ``announce`` the sub-agent to a client that is new to it."""
+        sink = self._sinks[agent.thread_id] = self._new_sink(agent)
+        if announce:
+            sink.announce()
         earlier = self._earlier(agent.thread_id)
-        self._sinks[agent.thread_id].follow(
+        sink.follow(
             [(method, params) for method, params in earlier if not _replayed(agent, params)]
         )
 
-    def _shown(self, agent: SubAgent) -> ShownSubAgent | NotedSubAgent:
+    def _new_sink(self, agent: SubAgent) -> ShownSubAgent | NotedSubAgent:
         client = self._state.client
         state = SessionState(
             client, roots=self._state.roots, said=self._state.said, is_sub_agent=True
         )
+        from codex_acp.adapter.shown_sub_agents import NotedSubAgent, ShownSubAgent
+
         if client.subagents:
-            from codex_acp.adapter.shown_sub_agents import ShownSubAgent
-
-            sink: ShownSubAgent | NotedSubAgent = ShownSubAgent(
-                agent, self._codex, self._outflow, state, self.hear, self._wake
-            )
-        else:
-            from codex_acp.adapter.shown_sub_agents import NotedSubAgent
-
-            outlet = self._outlet(agent)
-            sink = NotedSubAgent(agent, self._codex, outlet, state, self.hear, self._wake)
-        self._sinks[agent.thread_id] = sink
-        return sink
+            return ShownSubAgent(agent, self._codex, self._outflow, state, self.hear, self._wake)
+        return NotedSubAgent(agent, self._codex, self._outlet(agent), state, self.hear, self._wake)
 
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
         """Where its lines go: the session's own tool call that started it, or the one above it."""
