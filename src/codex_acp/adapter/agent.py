@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 END_SECONDS: Final = 1.0
-"""For Codex to end what runs, before it is ended itself: an interrupt takes some milliseconds."""
+"""Seconds for Codex to end what runs, before Codex is ended: an interrupt takes milliseconds."""
 
 
 class CodexAgent:
@@ -117,7 +117,7 @@ class CodexAgent:
 
     @property
     def parts(self) -> tuple[Sessions, Config]:
-        """For those who show a session to one client behind the other."""
+        """Return the sessions and options, for a server that shows a session to several clients."""
         return self._sessions, self.config
 
     def join(self, side: EitherAgentSide) -> None:
@@ -128,13 +128,13 @@ class CodexAgent:
 
     @property
     def about(self) -> Json:
-        """Nothing: it is as the others are."""
+        """Return nothing: ``initialize`` answers as it is."""
         return {}
 
     def introduce(
         self, params: dict[str, JsonValue], version: int = 1, client: Client | None = None
     ) -> LoginWays:
-        """The client has said who it is, in v1's words; how it may log in."""
+        """Take in who the client is, in v1's words; return how it may log in."""
         (client or self.client).introduced(params, version)
         name = text_at(params, "clientInfo", "title") or text_at(params, "clientInfo", "name")
         self._client_name = (name if client is None else "a network server") or self._client_name
@@ -146,7 +146,7 @@ class CodexAgent:
 
     @cached_property
     def logins(self) -> Logins:
-        """The logins of its Codex; loaded when they are asked for."""
+        """Return the logins of its Codex; loaded when they are asked for."""
         from codex_acp.adapter.authentication import Logins
 
         check = self._opener.login
@@ -154,7 +154,7 @@ class CodexAgent:
 
     @cached_property
     def providers(self) -> Providers:
-        """Where the model is asked; loaded when that is asked for."""
+        """Return where the model is asked; loaded when that is asked for."""
         from codex_acp.adapter.authentication import Providers
 
         return Providers(self._opener, self._sessions)
@@ -179,7 +179,7 @@ class CodexAgent:
     async def start(
         self, setup: Setup, more: Callable[[str], Awaitable[dict[str, JsonValue]]] | None = None
     ) -> dict[str, JsonValue]:
-        """A new session; the answer as plain JSON, with what ``more`` has to say of it."""
+        """Open a new session; return the answer as plain JSON, with what ``more`` adds of it."""
         opened = await self._opener.start(setup)
         try:
             also = {} if more is None else await more(opened.session_id)
@@ -233,7 +233,7 @@ class CodexAgent:
 
     @cached_property
     def archive(self) -> SessionArchive:
-        """The archive of its sessions; loaded when it is asked for."""
+        """Return the archive of its sessions; loaded when it is asked for."""
         from codex_acp.adapter.sessions.archive import SessionArchive
 
         ending = self.preconditions.cancel
@@ -256,7 +256,7 @@ class CodexAgent:
         return await self.config.set_config_option(session_id, config_id, value)
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
-        """The slash commands of an session, told by an answer; None: they follow, once loaded."""
+        """Return the slash commands of a session, for an answer; None: they follow, once loaded."""
         services = None if self._ahead is not None and self._ahead.loading else self._services
         return None if services is None else await services.told_commands(session_id)
 
@@ -270,7 +270,7 @@ class CodexAgent:
     # Behind the answer.
 
     def _opened(self, opened: OpeningResult) -> Json:
-        """A session is open; what else there is to do, waits until that is answered."""
+        """Note that a session is open; what else there is to do, waits for the answer."""
         self._sessions.transcript.opened(opened.session_id, opened.how)
         self._after.add(opened)
         return opened.answer
@@ -293,7 +293,7 @@ class CodexAgent:
             await asyncio.wait(pending)
 
     def leave(self) -> None:
-        """The client is gone: nothing is begun for it any more."""
+        """Begin nothing any more: the client is gone."""
         self._left = True
         self._after.leave()
         if "_hand_over" in self.__dict__:
@@ -364,7 +364,7 @@ class CodexAgent:
             session.cancel()
 
     def session(self, session_id: str) -> Session:
-        """An open session. Raises RpcError: -32002; -32602 for a sub-agent's."""
+        """Return an open session. Raises RpcError: -32002; -32602 for a sub-agent's."""
         self._sessions.not_below(session_id)
         session = self._sessions.known(session_id)
         if session is None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.content import Block, TextBlock
 
 COMMANDS_SECONDS: Final = 0.1
-"""How much longer an answer may take for the list of commands; what comes later is an update."""
+"""Seconds that an answer waits for the list of commands; a later list follows as an update."""
 
 
 class AgentInV2(CommonMethods):

@@ -63,14 +63,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOGIN_SECONDS: Final = 15 * 60.0
-"""How long a person may take: a device code is good for a quarter of an hour."""
+"""Seconds that a person may take: a device code is good for a quarter of an hour."""
 
 COMPLETED: Final = "account/login/completed"
 
 _WAYS: Final = (CHATGPT, DEVICE_CODE, API_KEY, TERMINAL)
 
 CANCEL_SECONDS: Final = 5.0
-"""How long Codex may take to give up a login that nobody waits for any more."""
+"""Seconds that Codex may take to cancel a login that nobody waits for any more."""
 
 
 class Logins:

@@ -108,7 +108,7 @@ class CommandRuns:
         skills: Sequence[models.SkillMetadata],
         first: Callable[[], Awaitable[object]] | None = None,
     ) -> StartsTurn:
-        """A message to the model, with the skills that it names, after what is done ``first``."""
+        """Return a message to the model with the skills it names; ``first`` is called before it."""
         inputs += [models.SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
         return StartsTurn("turn/start", None, inputs, first)
 
@@ -350,7 +350,7 @@ async def _pause(codex: AppServerConnection, thread_id: str, turn_id: str | None
 
 
 async def uncommitted(codex: AppServerConnection, cwd: str) -> str:
-    """The difference to the last commit and the new files, as Markdown; or why there is none."""
+    """Return the changes since the last commit and the new files as Markdown, or why not."""
     inside = await _git(codex, cwd, "rev-parse", "--show-toplevel")
     if inside.exit_code != 0:
         return "This folder is not in a git repository."

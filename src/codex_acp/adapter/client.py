@@ -1,4 +1,4 @@
-"""The client of one ACP connection, as the adapter sees it: see `SessionClient`."""
+"""The client of one ACP connection as the adapter sees it: the `SessionClient` of all sessions."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Client:
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
         self.features: ClientFeatures = ClientFeatures()
-        """Its capabilities, known after ``initialize``."""
+        """The client's capabilities, known after ``initialize``."""
         self._side: EitherAgentSide | None = None
         self._outflow: Outflow | None = None
         self._asks: ConnectionAsks | None = None
         self._version = 1
 
     def join(self, side: EitherAgentSide) -> None:
-        """This is the connection to it."""
+        """Take the connection to the client."""
         self._side = side
 
     @property
     def gone(self) -> bool:
-        """Whether its connection has ended."""
+        """Return whether the connection has ended."""
         return self._connection.closed
 
     def introduced(self, introduction: dict[str, JsonValue], version: int = 1) -> None:
@@ -58,7 +58,7 @@ class Client:
         return self._asks
 
     def auth_status(self, status: dict[str, JsonValue]) -> None:
-        """Tell it who is logged in now."""
+        """Tell the client who is logged in now."""
         if not self.gone:
             self.asks.auth_status(status)
 
@@ -69,7 +69,7 @@ class Client:
 
     @property
     def outflow(self) -> Outflow:
-        """The way of all updates to it; loads what it needs."""
+        """Return the queue of updates to the client; loads what that needs."""
         if self._outflow is None:
             from codex_acp.adapter.outflow import Outflow
 

@@ -24,22 +24,22 @@ class StartsTurn(NamedTuple):
     """The call that begins the turn. The answer of ``thread/compact/start`` does not name it: it is
     the next turn that compacts the thread."""
     params: WireModel | None = None
-    """Of that call; None for a message to the model."""
+    """Params of ``method``; None for a message to the model."""
     message: list[UserInput] | None = None
-    """The same as a message to the model, if it is one: then ``turn/start`` sends it, or, while a
-    turn runs, ``turn/steer``. None: it waits for that turn's end.
+    """The command as a message to the model: ``turn/start`` sends it, or, while a turn runs,
+    ``turn/steer``. None: the command is no message, and waits for the end of a turn that runs.
     """
     first: Callable[[], Awaitable[object]] | None = None
-    """Called before that message is sent. Raises as every call to Codex, or RpcError."""
+    """Called before ``message`` is sent. Raises as every call to Codex, or RpcError."""
 
 
 class Says(NamedTuple):
     """A command that is answered with a text of the agent, without a turn."""
 
     run: Callable[[], Awaitable[str]]
-    """The text, Markdown; empty: nothing is said. Raises as every call to Codex, or RpcError."""
+    """Returns the text, Markdown; empty: nothing is told. Raises as calls to Codex, or RpcError."""
     starts_turns: bool = False
-    """Whether Codex begins turns by itself because of it."""
+    """True if Codex begins turns by itself because of the command."""
 
 
 Command: TypeAlias = StartsTurn | Says
@@ -53,10 +53,10 @@ class SessionAccess:
     settings: Callable[[], Sequence[Fact]]
     """Settings that its status shows."""
     plan_mode: Callable[[bool | None], Awaitable[bool]]
-    """Turns plan mode on or off, None: to the other; whether it is on. Raises RpcError."""
+    """Turns plan mode on or off, or, with None, over; returns whether it is on. Raises RpcError."""
     mcp_started: Callable[[Callable[[], Awaitable[None]], Sequence[str]], Awaitable[Sequence[str]]]
-    """Runs what has MCP servers start anew, and waits for those named: which are not done yet."""
+    """Calls what restarts the MCP servers and waits for the named ones; returns the late ones."""
     log_out: Callable[[], Awaitable[None]]
     """Logs Codex out, and forgets the client's gateway. Raises RpcError."""
     shared: bool = False
-    """Whether other clients use the same Codex."""
+    """True if other clients use the same Codex."""

@@ -59,7 +59,7 @@ class Place:
         self.untrusted: str | None = None
         """Directory about whose trust nobody has decided; None: decided, or not known."""
         self.trusted = False
-        """Whether a person has trusted ``untrusted`` since then."""
+        """True once a person has trusted the directory ``untrusted``."""
         self.done: asyncio.Event = asyncio.Event()
         self.changed: Callable[[], None] | None = None
         """Called when `done` is set; set by the one session whose options depend on this."""

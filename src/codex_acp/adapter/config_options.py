@@ -71,21 +71,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NEW_WAIT_SECONDS: Final = 0.025
-"""How much longer ``session/new`` may take for the lists; what comes later is an update."""
+"""Seconds that ``session/new`` waits for the lists; later ones follow as an update."""
 
 WAIT_SECONDS: Final = 1.0
-"""The same for a thread that is not new, where nobody counts milliseconds."""
+"""Seconds that a load, resume or fork waits for the lists: nobody counts milliseconds there."""
 
 CONFIGURED_WAIT_SECONDS: Final = 5.0
-"""How long a person who wants the configured mode waits for Codex to tell which it is."""
+"""Seconds that a choice of the configured mode waits for Codex to tell which mode that is."""
 
 SETTINGS_UPDATED: Final = "thread/settings/updated"
 
 REPORT_SECONDS: Final = 1.0
-"""How long after its answer Codex may take to report the settings: usually a millisecond."""
+"""Seconds behind its answer in which Codex reports the settings: usually a millisecond."""
 
 MAX_LEFT: Final = 1000
-"""Closed sessions of which it is known what was chosen in them."""
+"""Closed sessions of which the choices are kept."""
 
 
 class _Kept(NamedTuple):
@@ -142,7 +142,7 @@ class Config:
         restore: dict[str, JsonValue] | None = None,
         begin: str | None = None,
     ) -> dict[str, JsonValue]:
-        """``modes`` and ``configOptions`` for the answer, as plain JSON; loads no model.
+        """Return ``modes`` and ``configOptions`` for the answer, as plain JSON; loads no model.
 
         ``result`` is that of ``thread/start``, ``thread/resume`` or ``thread/fork``; ``place`` what
         `opening` gave. A fork takes over what its ``source`` has, if that is open. ``restore`` is
@@ -168,7 +168,7 @@ class Config:
         return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
-        """The thread of an open session was resumed on another connection: ``thread/resume``.
+        """Go on with an open session whose thread was resumed (``result``) on another connection.
 
         Raises RpcError if Codex may do other things in it now than before, and will not change it.
         """
@@ -189,14 +189,14 @@ class Config:
         self._tell(session)
 
     def closed(self, session_id: str) -> None:
-        """The session is not open any more; again is fine."""
+        """Forget a session that is not open any more. Idempotent."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.leave()
             self._left[session_id] = _Kept(session.settings.tier, session.chosen)
 
     def answer(self, session_id: str) -> dict[str, JsonValue]:
-        """As `open`, for one more client of a session that is open."""
+        """Return what `open` returns, for one more client of an open session."""
         session = self._sessions.get(session_id)
         if session is None:
             return {}
@@ -204,7 +204,7 @@ class Config:
         return {"modes": mode_state(options[0]), "configOptions": [*map(written, options)]}
 
     def unrestored(self, session_id: str) -> str | None:
-        """Why a session has not the sandbox that is configured; None: it has it."""
+        """Return why a session does not have the configured sandbox; None: it has."""
         session = self._sessions.get(session_id)
         return None if session is None else session.unrestored
 
@@ -214,8 +214,9 @@ class Config:
         return () if session is None or session.began is None else (session.began,)
 
     async def _begin_in(self, session: ConfigSession, mode: str) -> str | None:
-        """Put a new session into a mode that nobody chose in it; what is to be said of that: that
-        it could not be, or that nothing holds Codex back in it.
+        """Put a new session into a mode that nobody chose in it.
+
+        Return the line for its person: the mode was refused, or nothing holds Codex back in it.
         """
         from codex_acp.adapter.session_defaults import MODE_VARIABLE
 
@@ -232,7 +233,7 @@ class Config:
         return f"{MODE_VARIABLE} has put this session into the mode {mode}: {how}."
 
     def options(self, session_id: str) -> list[Option]:
-        """The options of an open session as they are now; none for another."""
+        """Return the present options of an open session; none for another."""
         session = self._sessions.get(session_id)
         return [] if session is None else options_of(self._view(session))
 
@@ -263,7 +264,7 @@ class Config:
     async def set_config_option(
         self, session_id: str, option_id: str, value: str | bool
     ) -> list[Option]:
-        """Set one option; gives all of them.
+        """Set one option, and return all options.
 
         Raises RpcError: -32602 for an unknown option or value, -32002 for an unknown session,
         -32603 with Codex's message if it refuses.
@@ -275,7 +276,7 @@ class Config:
         return options
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
-        """Set the mode, for clients that do not know config options. Raises the same."""
+        """Set the mode, for clients without config options. Raises as `set_config_option`."""
         session = self._session(session_id)
         mode = await self._choose(session, MODE, lambda view: checked_mode(view, mode_id))
         if mode_of(self._view(session)) == mode:
@@ -283,12 +284,12 @@ class Config:
         self._tell(session)
 
     def plans(self, session_id: str) -> bool:
-        """Whether an open session is in Codex's plan mode."""
+        """Return whether an open session is in Codex's plan mode."""
         session = self._sessions.get(session_id)
         return session is not None and session.settings.collaboration == PLAN
 
     async def plan_mode(self, session_id: str, wanted: bool | None) -> bool:
-        """Turn Codex's plan mode on or off, None: to the other; whether it is on.
+        """Turn Codex's plan mode on or off, or, with None, over; return whether it is on.
 
         Raises RpcError: -32602 if this Codex has none, -32603 with its message if it refuses.
         """
@@ -309,7 +310,7 @@ class Config:
     async def _choose(
         self, session: ConfigSession, option_id: str, check: Callable[[ConfigView], str]
     ) -> str:
-        """Have Codex take a value that ``check`` finds in the request; gives the value."""
+        """Have Codex take the value that ``check`` finds in the request, and return it."""
         async with session.lock:
             if self._sessions.get(session.id) is not session:  # closed while another change ran
                 raise _not_open(session.id)
@@ -330,7 +331,7 @@ class Config:
             return value
 
     async def _trust(self, session: ConfigSession, value: str) -> None:
-        """A person says that a directory is trusted; that counts for all sessions in it."""
+        """Trust the directory of a session, as its person says, in all sessions in it."""
         root, trusted = session.place.untrusted, session.place.trusted
         if trusted and value != TRUSTED:
             message = f"value: {root} is trusted; Codex's configuration is where to take that back"
@@ -360,7 +361,7 @@ class Config:
             self._tell(session)
 
     def _tell(self, session: ConfigSession) -> None:
-        """Send what differs from what the client of an open session has, if it has anything."""
+        """Send an open session's client the options and mode that differ from those it has."""
         if session.told_options is None or self._sessions.get(session.id) is not session:
             return
         options = options_of(self._view(session))
@@ -379,7 +380,7 @@ def _not_open(session_id: str) -> RpcError:
 
 
 async def _wait(seconds: float, *known: asyncio.Event) -> None:
-    """Until all of it is known, and no longer than that."""
+    """Wait until all ``known`` events are set, or for ``seconds``."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             for each in known:
@@ -393,13 +394,13 @@ class _Wanted:
         self.patch = patch
         self.exactly = exactly
         self.reported = False
-        """Whether Codex has reported settings since, whatever they are."""
+        """True once Codex has reported any settings since the change was asked for."""
         self.met = asyncio.Event()
 
 
 class ConfigSession(NotificationSink):
-    """One session. ``changed`` is called when Codex has changed the settings by itself, and when
-    what depends on the working directory has come.
+    """The settings of one session. ``changed`` is called when Codex has changed them by itself, and
+    when the choices of the working directory have come.
 
     ``result`` is that of the method that began the thread; of a ``new`` thread it tells what is
     configured.
@@ -442,7 +443,7 @@ class ConfigSession(NotificationSink):
         self._follow()
 
     def move(self, catalogues: Catalogues, result: JsonValue) -> Settings:
-        """Go on with the same thread, resumed on another connection; gives what it had before."""
+        """Go on with the thread, resumed on another connection; return the settings before."""
         before = self.settings
         self.leave()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
@@ -450,7 +451,7 @@ class ConfigSession(NotificationSink):
         return before
 
     def leave(self) -> None:
-        """Hear nothing more."""
+        """Follow the thread no longer."""
         self.place.changed = None
         self._catalogues.codex.unsubscribe(self.id, self)
 
@@ -482,7 +483,7 @@ class ConfigSession(NotificationSink):
         return self._configured
 
     def told(self, options: list[Option]) -> list[Option]:
-        """The client is given these, as ``configOptions`` and as ``modes``."""
+        """Note that the client is given ``options``, as ``configOptions`` and as ``modes``."""
         modes = options[0]
         self.told_options, self.told_mode = options, modes.current
         self.told_modes = frozenset(modes.values)

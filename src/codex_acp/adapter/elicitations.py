@@ -40,7 +40,7 @@ class _Elicited:
     by: ElicitationSettler = "client"
 
     def asked(self, acp_id: int | None) -> None:
-        """It is asked by this request from now on."""
+        """Note the id of the request that asks for the elicitation from now on."""
         self.acp_id = acp_id
 
 
@@ -63,7 +63,7 @@ class ElicitationRunner:
         self._asked = 0
 
     async def ask(self, key: Key, routed: Elicitation) -> WireModel | None:
-        """Ask the person; the reply for Codex. None if the request's id is open already."""
+        """Ask the person, and return the reply for Codex; None if the request's id is open."""
         if key in self._elicited:
             return None
         self._asked += 1
@@ -114,7 +114,7 @@ class ElicitationRunner:
     # Events that settle what is open.
 
     def withdraw(self, key: Key, by: ElicitationSettler) -> Elicitation | None:
-        """Withdraw one; None if it is not open."""
+        """Withdraw one elicitation and return it; None if it is not open."""
         elicited = self._elicited.get(key)
         if elicited is None:
             return None
@@ -137,6 +137,6 @@ def _withdraw(elicited: _Elicited, by: ElicitationSettler) -> None:
 
 
 def _time_limit(routed: Elicitation) -> float:
-    """Seconds that Codex waits before it answers a question itself; it says so for some."""
+    """Return the seconds after which Codex answers a question itself; it says so for some."""
     milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
     return math.inf if milliseconds is None else milliseconds / 1000

@@ -67,7 +67,7 @@ class FileTexts:
         return looks
 
     def forget(self) -> None:
-        """Keep nothing of what was read."""
+        """Forget all texts that were read."""
         self._known = {}
 
     def _text(self, path: str, limit: int) -> str:
@@ -83,7 +83,7 @@ class FileTexts:
 
 
 async def read_files(paths: Iterable[str], limit: int) -> dict[str, bytes]:
-    """The bytes of those files that are not larger than ``limit``; in a thread of its own."""
+    """Read the files that are not larger than ``limit`` bytes, in a thread of its own."""
     wanted = list(paths)[:MAX_FILES]
     return await in_thread(lambda: _read_all(wanted, limit)) if wanted else {}
 

@@ -50,7 +50,7 @@ class HandOver:
         await self._peers.listen(await self._opener.codex())
 
     def leave(self) -> None:
-        """The agent ends."""
+        """Hand over nothing any more: the agent ends."""
         self._peers.leave()
 
     async def _let_go(self, session_id: str, asker: Asker) -> State:
@@ -92,7 +92,7 @@ class HandOver:
         return "free"
 
     def _works(self, session_id: str, opened: OpenSession) -> bool:
-        """Whether something runs in it that would end with it, or a question waits."""
+        """Return whether something runs in the session, or a question of it waits."""
         session = opened.session
         return (
             opened.works()

@@ -45,20 +45,20 @@ LATER: Final = ("codex_acp.acp._generated.v1.methods:PromptRequest",)
 """Models that the first prompt of text does without, but not what follows it."""
 
 V1: Final = ".v1."
-"""Of the names above what is another for another version of ACP."""
+"""Part of a name above that is replaced for another version of ACP."""
 
 END_SECONDS: Final = 5.0
-"""For so long the end waits for what is being loaded."""
+"""Seconds that the end waits for the module that is being loaded."""
 
 IDLE_SECONDS: Final = 0.25
-"""So long after the answer to ``initialize`` it begins for a client that has opened no session."""
+"""Seconds behind the answer to ``initialize`` after which loading begins without a session."""
 
 SWITCH_SECONDS: Final = 0.0005
-"""So soon the thread lets go of the interpreter when the event loop has something to do."""
+"""Seconds after which the thread lets go of the interpreter if the event loop has work."""
 
 
 class LoadAhead:
-    """To be started once; ``then`` runs what has to wait for it."""
+    """Loads the modules once, in a thread; ``then`` runs callbacks that have to wait for that."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -71,7 +71,7 @@ class LoadAhead:
         self._version = 1
 
     def introduced(self, version: int) -> None:
-        """The client speaks this version of ACP; it may leave the time to load for it."""
+        """Note the client's version of ACP, and load while the client is idle."""
         self._version = version
         self.start_within(IDLE_SECONDS)
 
@@ -94,7 +94,7 @@ class LoadAhead:
 
     @property
     def loading(self) -> bool:
-        """Whether it is due, and what a prompt needs is not all there."""
+        """Return whether loading is due, and not all that a prompt needs is there."""
         return self._due and not self._prompt_ready.is_set()
 
     async def for_a_prompt(self) -> None:
@@ -102,7 +102,7 @@ class LoadAhead:
         await self._prompt_ready.wait()
 
     def needed(self) -> None:
-        """Somebody who could not wait has just loaded it."""
+        """Note that all a prompt needs was loaded by somebody who could not wait."""
         self._prompt_ready.set()
 
     def then(self, callback: Callable[[], None]) -> None:

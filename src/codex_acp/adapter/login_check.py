@@ -45,11 +45,11 @@ class LoginCheck(NotificationSink):
         self._followed: AppServerConnection | None = None
 
     def forget(self) -> None:
-        """Somebody has logged out."""
+        """Check again before the next session: somebody has logged out."""
         self._passed = None
 
     def follow(self, codex: AppServerConnection) -> None:
-        """Hear what Codex says of the account; again is fine."""
+        """Follow what Codex says of the account. Idempotent."""
         if self._followed is not codex:
             self._followed = codex
             codex.subscribe_all(self, frozenset({ACCOUNT_UPDATED}))
@@ -89,7 +89,7 @@ class LoginCheck(NotificationSink):
 
 
 def can_open_pages(environment: Mapping[str, str]) -> bool:
-    """Whether there is a screen for a browser, as far as the environment tells."""
+    """Return whether there is a screen for a browser, as far as the environment tells."""
     if environment.get(NO_BROWSER):
         return False
     if sys.platform == "darwin":
@@ -98,7 +98,7 @@ def can_open_pages(environment: Mapping[str, str]) -> bool:
 
 
 async def open_page(url: str) -> bool:
-    """Open ``url``, which the person has asked for; whether a browser was found."""
+    """Open ``url``, which the person has asked for; return whether a browser was found."""
     from anyio import to_thread
 
     return await to_thread.run_sync(_open, url, abandon_on_cancel=True)
@@ -112,7 +112,7 @@ def _open(url: str) -> bool:
 
 
 def login_ways(environment: Mapping[str, str], codex: str | None) -> LoginWays:
-    """``codex`` is the binary that this agent was given, if any; a login must use the same."""
+    """Return how a person may log in; ``codex`` is the binary that this agent was given, if any."""
     named = () if codex is None else ("--codex", codex)
     return LoginWays(
         browser=can_open_pages(environment),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOGIN_SECONDS: Final = 10 * 60
-"""How long Codex, and so we, wait for the person."""
+"""Seconds that Codex, and this agent with it, waits for the person."""
 
 COMPLETED: Final = "mcpServer/oauthLogin/completed"
 
@@ -67,7 +67,7 @@ class McpLogins(NotificationSink):
         codex.subscribe_all(self, frozenset({STARTUP_STATUS}))
 
     def session_answered(self, session_id: str, servers: Iterable[str]) -> None:
-        """The client knows the session now, and these of its servers want a login."""
+        """Ask for the logins of ``servers``: the client knows the session now."""
         for server in servers:
             self._ask(session_id, server)
 
@@ -98,7 +98,7 @@ class McpLogins(NotificationSink):
             logger.warning("the MCP servers were not started again: %s", error)
 
     async def _try(self, ends: Ends, session_id: str, server: str) -> str | None:
-        """Why there is no login; None: there is."""
+        """Return why there is no login; None: there is."""
         end = ends.of(server)
         params = McpServerOauthLoginParams(
             name=server, thread_id=session_id, timeout_secs=LOGIN_SECONDS
@@ -140,7 +140,7 @@ class Ends(NotificationSink):
         self._codex.unsubscribe_all(self)
 
     def of(self, name: str) -> asyncio.Future[str | None]:
-        """Done when it has ended: None for success, else why not."""
+        """Return a future of how ``name`` ended: None for success, else why not."""
         if name not in self._ends:
             self._ends[name] = asyncio.get_running_loop().create_future()
         return self._ends[name]
@@ -162,7 +162,7 @@ class Ends(NotificationSink):
 async def open_until(
     asks: Asks, request: dict[str, Any], end: asyncio.Future[str | None]
 ) -> str | None:
-    """Ask the person to open the page, and wait for ``end``; why it was not opened, else None.
+    """Ask the person to open the page, and wait for ``end``; return why it was not opened, if so.
 
     The question is withdrawn when the end comes first. Cancelling this changes nothing of ``end``.
     """

@@ -37,7 +37,7 @@ MAX_WAITING_TEXT: Final = 2 * 1024 * 1024
 """Characters that may wait: more than any model says while a client hangs."""
 
 UPDATES_PER_WRITE: Final = 64
-"""How many waiting updates are handed over before the client is given a chance to lag again."""
+"""Waiting updates that are written before the client is given a chance to lag again."""
 
 MAX_PREFIXES: Final = 1000
 """Sessions of which the beginning of an update is kept."""
@@ -66,7 +66,7 @@ class _Waiting:
         """As it is sent; of a chunk, which may grow, nothing yet."""
 
     def takes(self, session_id: str, event: SessionEvent) -> str | None:
-        """The text of ``event`` if it can be joined to this one, else None."""
+        """Return the text of ``event`` if it can be joined to this event's, else None."""
         mine = self.event
         if (
             isinstance(event, _CHUNKS)
@@ -79,7 +79,7 @@ class _Waiting:
         return None
 
     def is_replaced_by(self, event: ToolCallChanged) -> bool:
-        """Whether nothing of this is left once ``event`` is told: its fields are all set anew.
+        """Return whether ``event`` sets all fields of this event anew.
 
         News of a terminal add instead of replacing, so such an event stays.
         """
@@ -89,7 +89,7 @@ class _Waiting:
         return given(mine).keys() <= given(event).keys()
 
     def joined(self, write: Write) -> Sequence[bytes]:
-        """The event with all of its text, as JSON."""
+        """Return the updates of the event with all of its text, as JSON."""
         event = self.event
         if isinstance(event, _CHUNKS):
             return write(event._replace(text="".join([event.text, *self.pieces])))
@@ -97,7 +97,7 @@ class _Waiting:
 
     @property
     def size(self) -> int:
-        """About the characters that it holds."""
+        """Return about how many characters the event holds."""
         return sum(map(len, self.written)) + sum(map(len, self.pieces))
 
 
@@ -134,19 +134,19 @@ class Outflow:
         self._full = False
 
     def when_full(self, callback: Callable[[bool], None]) -> None:
-        """``callback(True)`` when no more should come, ``callback(False)`` when it may again."""
+        """Call ``callback(True)`` when no more should be sent, ``callback(False)`` when it may."""
         self._on_full = callback
         if self._full:
             callback(True)
 
     @property
     def unread(self) -> int:
-        """About the characters that wait for the client."""
+        """Return about how many characters wait for the client."""
         return self._size
 
     @property
     def client_gone(self) -> bool:
-        """Whether nothing that is sent arrives any more."""
+        """Return whether nothing that is sent arrives any more."""
         return self._side.closed
 
     def send(self, session_id: str, event: SessionEvent) -> None:
@@ -215,7 +215,7 @@ class Outflow:
         self._tell_if_full()
 
     def _write_all(self, session_id: str, updates: Sequence[bytes]) -> None:
-        """``SessionNotification`` around the JSON of each update."""
+        """Write a ``SessionNotification`` around the JSON of each update."""
         before = self._prefixes.get(session_id)
         if before is None:
             before = b'{"sessionId":' + encode(session_id) + b',"update":'
@@ -224,7 +224,7 @@ class Outflow:
             self._side.session_update_encoded(EncodedJson(b"".join((before, update, b"}"))))
 
     def _begin_chunk(self, message: tuple[str, str, type]) -> None:
-        """Pieces of another message follow: how a line of it begins."""
+        """Make the beginning of the lines of another message, whose pieces follow."""
         self._write_pieces()
         self._message = session_id, message_id, kind = message
         self._chunk_prefix = (
@@ -236,7 +236,7 @@ class Outflow:
         )  # fmt: skip
 
     def _write_pieces(self) -> None:
-        """The pieces as one chunk, without its model, which would only be taken apart again."""
+        """Write the pieces as one chunk; its model would only be taken apart again."""
         pieces, self._pieces = self._pieces, []
         if pieces:
             text = to_json("".join(pieces))

@@ -103,14 +103,14 @@ async def serve_link(
 
 
 def _in_v1(agent: CodexAgent) -> Handlers:
-    """Loaded with the first client that speaks v1."""
+    """Load and make the handlers of v1, for the first client that speaks it."""
     from codex_acp.adapter.agent_v1 import AgentInV1
 
     return AgentInV1(agent, agent).handlers(extensions_of(lambda _: agent, 1))
 
 
 def _in_v2(agent: CodexAgent) -> AgentHandlers:
-    """Loaded with the first client that speaks v2."""
+    """Load and make the handlers of v2, for the first client that speaks it."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
     return AgentInV2(agent, lambda _: agent, agent).handlers(extensions_of(lambda _: agent, 2))
@@ -119,7 +119,10 @@ def _in_v2(agent: CodexAgent) -> AgentHandlers:
 def extensions_of(
     agent_of: Callable[[str], CodexAgent], version: int
 ) -> Mapping[str, ExtensionHandler]:
-    """One row a method; ``agent_of`` gives the agent of an open session, or raises RpcError."""
+    """Return the methods that no schema of ACP has, for an agent that speaks ``version``.
+
+    ``agent_of`` returns the agent of an open session, or raises RpcError.
+    """
 
     async def steer(params: JsonValue) -> JsonValue:
         from codex_acp.adapter.prompts.steering import answer_steering
@@ -140,7 +143,7 @@ def run_stdio(
     defaults: SessionDefaults | None = None,
     hello: Hello | None = None,
 ) -> int:
-    """Serve on ``link`` until it ends or a signal comes; the exit code of the process.
+    """Serve on ``link`` until it ends or a signal comes; return the exit code of the process.
 
     ``versions`` are those of ACP that are offered, ``defaults`` what each session is given;
     ``hello`` was said to the spawned Codex.
@@ -184,6 +187,6 @@ async def _end(ending: asyncio.Event, agent: CodexAgent, side: EitherAgentSide) 
 
 
 def collect_garbage() -> None:
-    """The end of the start-up, which collects none: what it has made is there to stay."""
+    """End the start-up, in which no garbage is collected: its objects are there to stay."""
     gc.freeze()
     gc.enable()

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     """Is given all that is said of a thread: an item may name another sub-agent."""
 
 NOTE_SECONDS: Final = 0.25
-"""How long lines are gathered before the tool call is sent anew."""
+"""Seconds for which lines are gathered before the tool call is sent anew."""
 
 
 class ShownSubAgent:
@@ -113,7 +113,7 @@ class ShownSubAgent:
         self._outflow.send(self._agent.parent_id, event)
 
     def _tell_activity(self, activity: StateChanged) -> None:
-        """ACP v2 wants it in both sessions, v1 in the one above."""
+        """Tell the activity in both sessions, as ACP v2 wants; v1 reads it in the one above."""
         self._outflow.send(self._agent.thread_id, activity)
         stoppable = activity.state != "idle"
         self._tell_parent(
@@ -180,19 +180,19 @@ class NotesOutlet:
         self._timer: asyncio.TimerHandle | None = None
 
     def added(self) -> None:
-        """There are lines to be sent soon."""
+        """Send the lines that were added soon."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Send what was added; if it cannot be sent now it goes with the next."""
+        """Send the lines that were added; what cannot be sent now goes with the next ones."""
         if self._timer is None:
             return
         self.drop()
         self._send(self.notes)
 
     def drop(self) -> None:
-        """Send nothing of what was added."""
+        """Send nothing of the lines that were added."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -270,20 +270,20 @@ class NotedSubAgent(NotificationSink):
 
 
 class SubAgentHistories:
-    """Of those below ``session_id``, on their way to ``audience``."""
+    """Shows the histories of the sub-agents below ``session_id`` to the client ``audience``."""
 
     def __init__(self, audience: SessionClient, session_id: str) -> None:
         self._outflow = audience.outflow
         self._client = audience.features
         self._session_id = session_id
         self.agents: dict[str, SubAgent] = {}
-        """All that the histories name, in order."""
+        """All sub-agents that the histories name, in order."""
         self._notes: dict[str, SubAgentNotes] = {}
         self._more = False
-        """Whether the histories name more than are shown."""
+        """True if the histories name more sub-agents than are shown."""
 
     def learn(self, thread_id: str, item: models.ThreadItem) -> None:
-        """An item of the session's thread, or of one below, is about to be shown."""
+        """Note the sub-agents that an item names, before it is shown."""
         if not isinstance(
             item, models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem
         ):
@@ -305,12 +305,12 @@ class SubAgentHistories:
                     self._notes[agent.call_id] = SubAgentNotes(agent.call_id)
 
     def told(self, event: SessionEvent) -> None:
-        """The session's own history has told something."""
+        """Note an event of the session's own history: it may begin the tool call of a sub-agent."""
         for notes in self._notes.values():
             notes.begun_with(event)
 
     async def show(self, codex: AppServerConnection) -> None:
-        """Show them, one after the other. Raises TransportError if Codex or the client is gone."""
+        """Show the histories, one by one. Raises TransportError if Codex or the client is gone."""
         shown = 0
         while shown < len(self.agents):  # each may name more
             agent = list(self.agents.values())[shown]

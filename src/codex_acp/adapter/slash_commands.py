@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LIST_SECONDS: Final = 3.0
-"""How long a prompt that may be a command waits for the lists of prompts and skills."""
+"""Seconds that a prompt which may be a command waits for the lists of prompts and skills."""
 
 MAX_BYTES: Final = 256 * 1024
 """Bytes of one prompt file: people write them by hand."""
@@ -43,7 +43,7 @@ MAX_FILES: Final = 200
 
 
 class SessionCommands:
-    """The commands of one session. ``codex`` gives the connection that the session is on now."""
+    """The commands of one session. ``codex`` returns the connection that the session is on now."""
 
     def __init__(
         self,
@@ -64,16 +64,16 @@ class SessionCommands:
         self._runs: CommandRuns | None = None
 
     def outdated(self) -> None:
-        """Prompts or skills have changed: the next `load` reads them anew."""
+        """Read prompts and skills anew with the next `load`: they have changed."""
         self._list = None
 
     def news(self, update: CommandsChanged) -> bool:
-        """Whether the client does not have this list yet; it has it from now on."""
+        """Note that the client gets the list; return whether it is news to the client."""
         known, self._told = self._told, update
         return known != update
 
     async def load(self) -> CommandsChanged:
-        """The whole list for the client, read when it is first wanted. Never fails."""
+        """Return the whole list for the client, read when it is first wanted. Never fails."""
         async with self._lock:
             if self._list is None:
                 self._list = await self._read()
@@ -144,7 +144,7 @@ class SessionCommands:
 
 
 async def read_user_prompts(codex_home: str) -> list[UserPrompt]:
-    """All that can be read, by name; what cannot is logged and left out."""
+    """Return the prompt files that can be read, by name; others are logged and left out."""
     return await in_thread(lambda: _read(Path(codex_home) / "prompts"))
 
 

@@ -72,7 +72,7 @@ class SubAgents:
         return thread_id in self._state.sub_agents
 
     def has_started(self, thread_id: str) -> bool:
-        """Whether Codex says that one was started here, so that it is nobody else's."""
+        """Return whether Codex says that the thread was started here: it is nobody else's then."""
         agent = self._state.sub_agents.get(thread_id)
         return agent is not None and agent.started
 
@@ -93,33 +93,33 @@ class SubAgents:
 
     @property
     def threads(self) -> tuple[str, ...]:
-        """Their threads."""
+        """Return the threads of all sub-agents."""
         return tuple(self._state.sub_agents)
 
     def hear(self, thread_id: str, method: str, params: JsonValue) -> None:
-        """Something was said of the session's thread, or of one below: it may name another one."""
+        """Follow sub-agents that a notification of the session's thread, or one below, names."""
         if method in NAMING:
             for agent in named_by(thread_id, value_at(params, "item")):
                 self._named(agent)
 
     def told(self, event: SessionEvent) -> None:
-        """The session tells its client something: a tool call that starts a sub-agent, perhaps."""
+        """Note an event for the session's client: it may begin the tool call of a sub-agent."""
         for outlet in self.outlets.values():
             outlet.notes.begun_with(event)
 
     def waiting(self, thread_id: str) -> AbstractContextManager[None]:
-        """While a person is asked something for a thread."""
+        """Show, while the context is open, that a person is asked something for a thread."""
         sink = self._sinks.get(thread_id)
         return nullcontext() if sink is None else sink.waiting()
 
     def shown_to_another(self) -> None:
-        """The client is another one, which may know sub-agents' sessions or not."""
+        """Show all sub-agents anew: the client is another one."""
         self._leave()
         for agent in list(self._state.sub_agents.values()):
             self._follow(agent, announce=True)
 
     def move(self, codex: AppServerConnection) -> None:
-        """The session goes on on another app-server, on which none of them runs."""
+        """Follow all sub-agents on another app-server, on which none of them runs."""
         self._leave()
         self._codex = codex
         for agent in list(self._state.sub_agents.values()):
@@ -128,11 +128,11 @@ class SubAgents:
 
     @property
     def work(self) -> bool:
-        """Whether anything runs in one of them."""
+        """Return whether anything runs in a sub-agent."""
         return any(agent.turn_id is not None for agent in self._state.sub_agents.values())
 
     async def settled(self) -> None:
-        """Wait until nothing runs in any of them."""
+        """Wait until nothing runs in any sub-agent."""
         while self.work:
             await self._changed.wait()
 
@@ -141,7 +141,7 @@ class SubAgents:
         changed.set()
 
     def detach(self) -> None:
-        """Hear and send nothing more of them: nobody waits for their end any more."""
+        """Follow no sub-agent any more: nobody waits for their end."""
         self._leave()
         for agent in self._state.sub_agents.values():
             agent.turn_id = None
@@ -191,7 +191,7 @@ class SubAgents:
         return NotedSubAgent(agent, self._codex, self._outlet(agent), state, self.hear, self._wake)
 
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
-        """Where its lines go: the session's own tool call that started it, or the one above it."""
+        """Return where a sub-agent's lines go: the session's own tool call above it."""
         from codex_acp.adapter.shown_sub_agents import NotesOutlet
         from codex_acp.mapping.sub_agents import SubAgentNotes
 
@@ -217,6 +217,6 @@ class SubAgents:
 
 
 def _replayed(agent: SubAgent, params: JsonValue) -> bool:
-    """Whether a history that was read meanwhile has shown what this is about."""
+    """Return whether a history that was read meanwhile has shown the item of a notification."""
     item_id = item_of(params) or text_at(params, "itemId")
     return item_id is not None and item_id in agent.replayed
