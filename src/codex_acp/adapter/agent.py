@@ -28,7 +28,7 @@ from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
 from codex_acp.adapter.side_tasks import guarded
-from codex_acp.jsonrpc.encode import encode_json
+from codex_acp.jsonrpc.message import encode_json
 from codex_acp.mapping.agent import codex_client_info
 from codex_acp.mapping.session_setup import canonical_id
 from codex_acp.transcript.log import Transcript
