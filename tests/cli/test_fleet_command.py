@@ -18,7 +18,7 @@ import pytest
 from codex_acp.cli.fleet import LiveTable, Progress
 from codex_acp.cli.terminal import columns_of
 from codex_acp.fleet.errors import OutDirectoryError
-from codex_acp.fleet.outcome import Outcome, outcome_from_json
+from codex_acp.fleet.outcomes import Outcome, outcome_from_json
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
 from tests.fleet.fleet_bench import AGENT, repository
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from codex_acp.fleet import read_outcomes
-from codex_acp.fleet.journal import read_history
+from codex_acp.fleet.outcomes import read_history
 from codex_acp.testing import CodexHome, ScriptedModel
 from tests.fleet.chaos_tasks import TORN, ChaosTask, Checks
 from tests.fleet.fleet_bench import repository

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from codex_acp.fleet import TaskPermission, deny_all
-from codex_acp.fleet.engines.ray_worker import RayWorker
 from codex_acp.fleet.jobs import Job
+from codex_acp.fleet.ray_worker import RayWorker
 from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest, allow_kinds
 from tests.fleet.fleet_bench import WAIT, fleet_of, outcomes, spec, task
 

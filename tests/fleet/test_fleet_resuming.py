@@ -27,9 +27,7 @@ from codex_acp.fleet import (
     Retries,
     read_outcomes,
 )
-from codex_acp.fleet.journal import History, read_history
-from codex_acp.fleet.out_directory import OutDirectory
-from codex_acp.fleet.outcome import Attempt
+from codex_acp.fleet.outcomes import Attempt, History, OutDirectory, read_history
 from tests.fleet.fleet_bench import WAIT, fleet_of, git, notes, outcomes, repository, spec, task
 from tests.support.processes import lives
 

@@ -21,8 +21,8 @@ from codex_acp.runtime import (
     Form,
     Permission,
     TerminalAccess,
-    answers,
-    given_up,
+    agent_session,
+    permissions,
     prompt,
 )
 from codex_acp.runtime.filesystem import FileThreads
@@ -36,7 +36,7 @@ AGENT = Path(__file__).with_name("hostile_agent.py")
 CLOSE_SECONDS = 40.0
 """Promised are the two bounds below and two seconds: what remains is for a busy machine."""
 
-BOUNDS = {given_up: "CLOSE_SECONDS", prompt: "CANCEL_SECONDS"}
+BOUNDS = {agent_session: "CLOSE_SECONDS", prompt: "CANCEL_SECONDS"}
 """For ``session/close``, and for a shared agent's prompt; five and ten seconds, here a third."""
 
 WAIT = 60.0
@@ -102,7 +102,7 @@ async def test_a_read_that_hangs_keeps_nobody_from_closing(
         never_set.wait()
         raise AssertionError
 
-    monkeypatch.setattr(answers, "read_text", hang)
+    monkeypatch.setattr(permissions, "read_text", hang)
     agent = FileAgent()
     runtime = AgentRuntime(files=FileAccess())
     try:

@@ -17,8 +17,7 @@ from codex_acp.acp.types import (
 )
 from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.runtime import AgentRuntime, FileAccess, filesystem
-from codex_acp.runtime.filesystem import read_text, write_text
-from codex_acp.runtime.roots import Roots
+from codex_acp.runtime.filesystem import Roots, read_text, write_text
 from tests.runtime.scripted_agent import ScriptedAgent
 
 pytestmark = pytest.mark.attack("agent")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from codex_acp.errors import RpcError
-from codex_acp.runtime import roots
-from codex_acp.runtime.roots import Roots
+from codex_acp.runtime import filesystem
+from codex_acp.runtime.filesystem import Roots
 from tests.runtime.test_confined_files import read, write
 
 pytestmark = pytest.mark.attack("agent")
@@ -39,7 +39,7 @@ def test_a_link_that_is_put_there_after_the_look_is_not_followed(
     root: Path, monkeypatch: pytest.MonkeyPatch, swapped: str, writes: bool
 ) -> None:
     (root / "sub" / "secret.txt").write_text("harmless", encoding="utf-8")
-    look = roots._target
+    look = filesystem._target
 
     def swap(folder: int, name: str) -> str | None:
         found = look(folder, name)
@@ -51,7 +51,7 @@ def test_a_link_that_is_put_there_after_the_look_is_not_followed(
             (root / "sub").symlink_to(root.parent)
         return found
 
-    monkeypatch.setattr(roots, "_target", swap)
+    monkeypatch.setattr(filesystem, "_target", swap)
     path = root / "sub" / "secret.txt"
     with pytest.raises(RpcError):
         write(root, path, "changed") if writes else read(root, path)

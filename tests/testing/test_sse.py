@@ -22,7 +22,7 @@ from codex_acp.testing import (
     apply_patch,
     words,
 )
-from codex_acp.testing.model_http import StreamPart, encode_response, personalise
+from codex_acp.testing.scripted_model import StreamPart, encode_response, personalise
 
 
 def events(parts: tuple[StreamPart, ...], number: int = 7) -> list[dict[str, Any]]:

@@ -22,9 +22,7 @@ def test_the_package_loads_nothing_by_itself() -> None:
     assert ours == {"codex_acp.testing", "codex_acp._lazy", "codex_acp._version"}
 
 
-@pytest.mark.parametrize(
-    "module", ["app_server", "mcp_server", "app_server_command", "scripted_model", "codex_home"]
-)
+@pytest.mark.parametrize("module", ["app_server", "mcp_server", "scripted_model", "codex_home"])
 def test_what_runs_as_a_process_or_without_a_loop_loads_no_framework(module: str) -> None:
     loaded = loaded_by(f"import codex_acp.testing.{module}")
     assert not loaded & {"pydantic", "anyio", "asyncio"}

@@ -36,7 +36,7 @@ from codex_acp.fleet import (
     read_outcomes,
 )
 from codex_acp.fleet.changes import NOT_A_REPOSITORY
-from codex_acp.fleet.journal import History, read_history
+from codex_acp.fleet.outcomes import History, read_history
 from codex_acp.fleet.task_file import parse_tasks, shown
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime import allow_kinds

@@ -19,8 +19,8 @@ from codex_acp._lazy import lazy
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from codex_acp.fleet.engines.local import LocalEngine as LocalEngine
-    from codex_acp.fleet.engines.ray import RayEngine as RayEngine
+    from codex_acp.fleet.engines import LocalEngine as LocalEngine
+    from codex_acp.fleet.engines import RayEngine as RayEngine
     from codex_acp.fleet.errors import CheckoutError as CheckoutError
     from codex_acp.fleet.errors import EngineError as EngineError
     from codex_acp.fleet.errors import EngineNotInstalled as EngineNotInstalled
@@ -32,31 +32,28 @@ if TYPE_CHECKING:
     from codex_acp.fleet.errors import WorkerLost as WorkerLost
     from codex_acp.fleet.fleet import Fleet as Fleet
     from codex_acp.fleet.fleet import FleetRun as FleetRun
+    from codex_acp.fleet.fleet import Retries as Retries
     from codex_acp.fleet.fleet import deny_all as deny_all
     from codex_acp.fleet.jobs import Usage as Usage
-    from codex_acp.fleet.out_directory import read_outcomes as read_outcomes
-    from codex_acp.fleet.outcome import Attempt as Attempt
-    from codex_acp.fleet.outcome import Outcome as Outcome
+    from codex_acp.fleet.outcomes import Attempt as Attempt
+    from codex_acp.fleet.outcomes import Outcome as Outcome
+    from codex_acp.fleet.outcomes import read_outcomes as read_outcomes
     from codex_acp.fleet.questions import TaskPermission as TaskPermission
-    from codex_acp.fleet.settings import Retries as Retries
     from codex_acp.fleet.task import Task as Task
     from codex_acp.fleet.task_file import read_tasks as read_tasks
 else:
     __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
-            "engines.local": "LocalEngine",
-            "engines.ray": "RayEngine",
+            "engines": "LocalEngine RayEngine",
             "errors": (
                 "CheckoutError EngineError EngineNotInstalled FleetError OutDirectoryError "
                 "OutDirectoryInUse OutcomeNotWritten TaskFileError WorkerLost"
             ),
-            "fleet": "Fleet FleetRun deny_all",
+            "fleet": "Fleet FleetRun Retries deny_all",
             "jobs": "Usage",
-            "out_directory": "read_outcomes",
-            "outcome": "Attempt Outcome",
+            "outcomes": "Attempt Outcome read_outcomes",
             "questions": "TaskPermission",
-            "settings": "Retries",
             "task": "Task",
             "task_file": "read_tasks",
         },

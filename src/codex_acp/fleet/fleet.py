@@ -1,32 +1,52 @@
 """A fleet: many tasks on an engine, each with one outcome.
 
-Owns the life of a run: what is started, what stops it, and that everything is over when it is.
+Owns the life of a run on the driver's side: which tasks are started and tried again, what they wait
+for, what stops them, and that everything is over when the run is.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import asyncio
+import json
+import logging
+import random
+import uuid
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from codex_acp.errors import MisuseError
-from codex_acp.fleet.driver import RunDriver
-from codex_acp.fleet.engines.local import LocalEngine
-from codex_acp.fleet.output import OutputCheck
-from codex_acp.fleet.settings import FleetSettings, Retries
-from codex_acp.fleet.task import Task, duplicates
+from codex_acp.fleet.engines import LocalEngine
+from codex_acp.fleet.errors import FleetError, OutDirectoryError, WorkerLost
+from codex_acp.fleet.jobs import RETRIED, Event, Job, Report, Usage
+from codex_acp.fleet.outcomes import (
+    Attempt,
+    History,
+    Journal,
+    Outcome,
+    OutDirectory,
+    now,
+    read_history,
+)
+from codex_acp.fleet.questions import answer_form, answer_permission, answer_url
+from codex_acp.fleet.task import OutputCheck, Task, checked_answer, duplicates
 from codex_acp.runtime import reject_all
-from codex_acp.transport.shielding import finish, running_loop
+from codex_acp.transcript.secrets import scrub
+from codex_acp.transport.shielding import finish, running_loop, shielded
 
 if TYPE_CHECKING:
-    import asyncio
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
     from codex_acp.fleet.engines import Engine
     from codex_acp.fleet.jobs import Event
-    from codex_acp.fleet.outcome import Outcome
     from codex_acp.fleet.questions import FleetFormCallback, FleetPolicy, FleetUrlCallback
     from codex_acp.fleet.task import Task
+    from codex_acp.jsonrpc.message import JsonValue
+
+logger = logging.getLogger(__name__)
 
 
 class FleetRun:
@@ -169,3 +189,510 @@ class Fleet:
         Raises MisuseError for tasks that cannot be told apart.
         """
         return FleetRun(self._settings, tuple(tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """At most ``attempts`` in one run; before the second ``seconds`` pass, then twice as many each
+    time, at most ``longest``, and up to half of that more by chance.
+
+    Only what may go better is tried again: an overloaded model, an agent or a worker that is gone.
+    """
+
+    attempts: int = 3
+    seconds: float = 2.0
+    longest: float = 120.0
+
+    def pause(self, made: int) -> float:
+        """Seconds to wait when ``made`` attempts were made."""
+        wait = min(self.seconds * 2.0 ** (made - 1), self.longest)
+        return wait * (1 + random.random() / 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSettings:
+    """As they were given."""
+
+    engine: Engine
+    out: str | os.PathLike[str] | None
+    resume: bool
+    retry_failed: bool
+    concurrency: int | None
+    permissions: FleetPolicy
+    on_form: FleetFormCallback | None
+    on_url: FleetUrlCallback | None
+    max_tokens: int | None
+    time_limit: float | None
+    task_time_limit: float | None
+    retries: Retries
+    on_event: Callable[[str, Event], None] | None
+
+
+class Slots:
+    """``count`` tasks run, and at most ``parked`` more wait for an answer meanwhile: each still
+    has its session, so that they may not be without number. Above that they hold their slot."""
+
+    def __init__(self, count: int, parked: int) -> None:
+        self._free = count
+        self._parkable = parked
+        self._news = asyncio.Event()
+
+    async def take(self) -> None:
+        """Wait for a slot."""
+        while self._free <= 0:
+            self._news.clear()
+            await self._news.wait()
+        self._free -= 1
+
+    def give(self) -> None:
+        """Give the slot back."""
+        self._free += 1
+        self._news.set()
+
+    async def rest(self, seconds: float) -> None:
+        """Whoever has a slot leaves it for so long, and has one again afterwards."""
+        self.give()
+        try:
+            await asyncio.sleep(seconds)
+            await self.take()
+        except BaseException:
+            self._free -= 1
+            raise
+
+    @contextmanager
+    def parked(self) -> Iterator[None]:
+        """A task waits for an answer. When it has one it goes on at once: there may be more tasks
+        than slots until one of them ends."""
+        if self._parkable <= 0:
+            yield
+            return
+        self._parkable -= 1
+        self.give()
+        try:
+            yield
+        finally:
+            self._parkable += 1
+            self._free -= 1
+
+
+GRACE_SECONDS: Final = 120.0
+"""Above its time limit, for a worker to end a task and report; then the worker counts as lost."""
+
+NOTED: Final = frozenset(("worker", "opened", "prompt", "prompt_ended"))
+"""Events that a later run must know of."""
+
+
+class Driver(Protocol):
+    """The run of a fleet, as one of its tasks sees it."""
+
+    settings: FleetSettings
+    slots: Slots
+    fleet_id: str
+    run_id: str
+
+    def note(self, kind: str, **members: object) -> str:
+        """Write a line of the journal; return its time."""
+
+    def used(self, task_id: str, tokens: int) -> None:
+        """So many tokens were used by a task in this run so far."""
+
+    def happened(self, task_id: str, event: Event) -> None:
+        """For whoever shows it."""
+
+
+class TaskRun:
+    """Run one task at the driver, and be its worker's `Post`."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        task: Task,
+        check: OutputCheck | None,
+        history: History,
+        earlier_usage: Usage = Usage(),  # noqa: B008 - frozen
+    ) -> None:
+        self._driver = driver
+        self._task = task
+        self._check = check
+        self._history = history
+        self._earlier_usage = earlier_usage
+        """Of an outcome that this run's replaces; it is no part of this run's budget."""
+        self._usage = Usage()
+        self._cwd: str | None = None
+        self._asked = 0
+        self._allowed = 0
+        self._waiting = 0
+        self._open = False
+
+    async def run(self) -> tuple[Job, Report, Outcome]:
+        """Until there is an outcome. The slot of the task is held but while it waits."""
+        driver, retries = self._driver, self._driver.settings.retries
+        for made in range(1, retries.attempts + 1):
+            job = self._job()
+            report = await self._attempt(job)
+            if report.reason not in RETRIED or made == retries.attempts:
+                return job, report, self._outcome(report)
+            await driver.settings.engine.settle(job, written=False)
+            pause = retries.pause(made)
+            told = {"type": "retry", "reason": report.reason, "seconds": pause}
+            driver.happened(self._task.id, told)
+            await driver.slots.rest(pause)
+        raise AssertionError("a task is tried at least once")
+
+    def _job(self) -> Job:
+        task, driver, history = self._task, self._driver, self._history
+        fleet = driver.settings
+        # The answer to the last prompt is lost where it was finished and there is no outcome.
+        first_prompt = min(history.first_prompt, len(task.prompts) - 1)
+        return Job(
+            attempt_id=uuid.uuid4().hex,
+            fleet_id=driver.fleet_id,
+            run_id=driver.run_id,
+            task_id=task.id,
+            name=task.name,
+            prompts=task.prompts,
+            agent=task.spec,
+            cwd=task.directory,
+            repository=task.source,
+            revision=task.revision,
+            settings=task.settings,
+            options=dict(task.options),
+            schema=None if self._check is None else self._check.schema,
+            time_limit=fleet.task_time_limit if task.time_limit is None else task.time_limit,
+            max_tokens=task.max_tokens,
+            forms=fleet.on_form is not None,
+            urls=fleet.on_url is not None,
+            session_id=history.session_id,
+            first_prompt=first_prompt,
+            begun=history.begun or first_prompt < history.first_prompt,
+        )
+
+    async def _attempt(self, job: Job) -> Report:
+        driver, history = self._driver, self._history
+        started = driver.note("attempt", id=self._task.id, attempt=job.attempt_id)
+        history.attempts.append(Attempt(started=started, reason="interrupted"))
+        self._open = True
+        try:
+            report = await self._bounded(job)
+        except WorkerLost as lost:
+            report = Report(reason="worker_lost", message=str(lost), session_id=history.session_id)
+        finally:
+            self._open = False
+        self._usage += report.usage
+        driver.used(self._task.id, self._usage.total)
+        told = {"reason": report.reason, "message": report.message, "seconds": report.seconds}
+        driver.note("attempt_ended", id=self._task.id, attempt=job.attempt_id, **told)
+        history.attempts[-1] = replace(
+            history.attempts[-1],
+            reason=report.reason,
+            message=report.message,
+            seconds=report.seconds,
+            session_id=report.session_id,
+            resumed=report.resumed,
+        )
+        return report
+
+    async def _bounded(self, job: Job) -> Report:
+        """A worker that says nothing for too long is lost, whatever its engine thinks."""
+        if job.time_limit is None:
+            return await self._driver.settings.engine.run(job, self)
+        running = asyncio.ensure_future(self._driver.settings.engine.run(job, self))
+        left = job.time_limit + GRACE_SECONDS
+        try:
+            while True:
+                done, _ = await asyncio.wait({running}, timeout=min(left, 5.0))
+                if done:
+                    return running.result()
+                if not self._waiting:
+                    left -= min(left, 5.0)
+                if left <= 0:
+                    msg = f"the worker did not end the task at its limit, {job.time_limit:g} s"
+                    raise WorkerLost(msg)
+        finally:
+            if not running.done():
+                running.cancel()
+                await asyncio.wait({running})
+
+    def _outcome(self, report: Report) -> Outcome:
+        task = self._task
+        completed = report.reason == "end_turn"
+        output: Any = report.output
+        if completed and self._check is not None:
+            output = self._check.read(report.output)
+        return Outcome(
+            id=task.id,
+            status="completed" if completed else "failed",
+            reason=report.reason,
+            message=report.message,
+            text=report.text,
+            output=output,
+            usage=self._earlier_usage + self._usage,
+            agent=task.spec.name,
+            session_id=report.session_id,
+            cwd=self._cwd if task.repository is None else None,
+            repository=None if task.repository is None else scrub(task.repository),
+            revision=task.revision,
+            commit=report.commit,
+            asked=self._asked,
+            allowed=self._allowed,
+            attempts=tuple(self._history.attempts),
+            digest=task.digest(None if self._check is None else self._check.schema),
+            changes=report.changes,
+            changes_note=report.changes_note,
+            transcript=report.transcript,
+        )
+
+    # What the worker says.
+
+    def event(self, event: Event) -> None:
+        """Take in an event of the job."""
+        if not self._open:
+            return
+        kind = event.get("type")
+        if kind in NOTED:
+            rest = {key: value for key, value in event.items() if key != "type"}
+            self._driver.note(str(kind), id=self._task.id, **rest)
+            self._history.take(event)
+        match event:
+            case {"type": "place", "cwd": str(cwd)}:
+                self._cwd = cwd
+            case {"type": "usage", "tokens": int(tokens)}:
+                self._driver.used(self._task.id, self._usage.total + tokens)
+        self._driver.happened(self._task.id, event)
+
+    async def ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Answer a question of the job's agent."""
+        kind = question.get("kind")
+        if kind == "output":
+            return await asyncio.to_thread(checked_answer, self._check, question)
+        self._asked += 1
+        self._waiting += 1
+        self._driver.happened(self._task.id, {"type": "question", "kind": kind})
+        try:
+            with self._driver.slots.parked():
+                answer, allowed = await self._answer(question)
+        finally:
+            self._waiting -= 1
+            self._driver.happened(self._task.id, {"type": "answered", "kind": kind})
+        self._allowed += allowed
+        return answer
+
+    async def _answer(
+        self, question: Mapping[str, JsonValue]
+    ) -> tuple[Mapping[str, JsonValue], bool]:
+        """By the task's policy, the fleet's, or its callbacks; with none of them it is a no."""
+        fleet, task_id = self._driver.settings, self._task.id
+        match question.get("kind"):
+            case "permission":
+                policy = self._task.policy or fleet.permissions
+                return await answer_permission(policy, task_id, question)
+            case "form" if fleet.on_form is not None:
+                return await answer_form(fleet.on_form, task_id, question)
+            case "url" if fleet.on_url is not None:
+                return await answer_url(fleet.on_url, task_id, question)
+        return {"answer": {"action": "decline"}}, False
+
+
+PARKED: Final = 64
+"""Tasks that wait for an answer without holding a slot; each has a session open."""
+
+WORK: Final = "work"
+
+
+class RunDriver:
+    """One run; see `Driver`, which this is for its tasks. `run` once."""
+
+    def __init__(
+        self, settings: FleetSettings, tasks: Sequence[Task], checks: Mapping[str, OutputCheck]
+    ) -> None:
+        self.settings = settings
+        self._tasks = {task.id: task for task in tasks}
+        self._checks = checks
+        self.run_id: str = uuid.uuid4().hex
+        self.fleet_id: str = self.run_id
+        self.slots: Slots = Slots(settings.concurrency or 1, PARKED)
+        self.stopped: str | None = None
+        self.error: BaseException | None = None
+        self.left: set[str] = set(self._tasks)
+        """Ids without an outcome."""
+        self.outcomes: deque[Outcome] = deque()
+        """Outcomes that nobody has taken yet."""
+        self.news: asyncio.Event = asyncio.Event()
+        self.over: bool = False
+        self._stop = asyncio.Event()
+        self._used: dict[str, int] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._out: OutDirectory | None = None
+        self._journal: Journal | None = None
+        self._histories: dict[str, History] = {}
+        self._failed: dict[str, Outcome] = {}
+        """The outcomes of an earlier run whose tasks are run again, by id."""
+
+    def stop(self, reason: str) -> None:
+        """End what runs and start nothing more; what has no outcome can be gone on with."""
+        if self.stopped is None:
+            self.stopped = reason
+            self._stop.set()
+
+    async def run(self) -> None:
+        """Everything; `over` afterwards. What went wrong is in `error`."""
+        try:
+            await self._run()
+        except BaseException as error:  # noqa: BLE001 - raised to whoever takes the outcomes
+            self.error = error
+        finally:
+            self.over = True
+            self.news.set()
+
+    async def _run(self) -> None:
+        await asyncio.to_thread(self._open)
+        timer: asyncio.TimerHandle | None = None
+        opened = False
+        try:
+            if not self.left:
+                return  # nothing that an engine would have to be started for
+            opened = True
+            work = None if self._out is None else self._out.path / WORK
+            proposed = await self.settings.engine.open(self.fleet_id, work)
+            self.slots = Slots(self.settings.concurrency or proposed, PARKED)
+            self.note("run", run=self.run_id, tasks=list(self._tasks))
+            limit = self.settings.time_limit
+            if limit is not None:
+                loop = asyncio.get_running_loop()
+                reason = f"the time limit of {limit:g} seconds for all tasks is over"
+                timer = loop.call_later(limit, self.stop, reason)
+            await self._all()
+            self.note("run_ended", run=self.run_id, stopped=self.stopped)
+        finally:
+            if timer is not None:
+                timer.cancel()
+            try:
+                if opened:
+                    await self.settings.engine.aclose(done=not self.left)
+            finally:
+                if self._journal is not None:
+                    self._journal.close()
+                if self._out is not None:
+                    self._out.close()
+
+    def _open(self) -> None:
+        fleet = self.settings
+        if fleet.out is None:
+            return
+        self._out = OutDirectory.open(fleet.out, resume=fleet.resume)
+        try:
+            self.fleet_id = self._out.fleet_id
+            path = self._out.path / "journal.jsonl"
+            self._histories = read_history(path)[1]
+            for outcome in self._out.outcomes():
+                self._take_earlier(outcome)
+            self._journal = Journal(path)
+        except BaseException:
+            self._out.close()
+            raise
+
+    def _take_earlier(self, outcome: Outcome) -> None:
+        """It has an outcome: of this very task, or the file of tasks was changed since."""
+        task = self._tasks.get(outcome.id)
+        if task is None:
+            return
+        check = self._checks.get(task.id)
+        same = outcome.digest == task.digest(None if check is None else check.schema)
+        if self.settings.retry_failed and not outcome.ok:
+            self._failed[task.id] = outcome
+            history = self._histories.setdefault(task.id, History())
+            # Else the retry was begun by an earlier run, and is gone on with.
+            if len(history.attempts) <= len(outcome.attempts):
+                history.retry(outcome, goes_on=same and outcome.reason in RETRIED)
+            return
+        if not same:
+            raise OutDirectoryError(
+                f"the task {task.id!r} is another one than the one with an outcome in "
+                f"{outcome.path}; give it another id, or remove that directory"
+            )
+        if check is not None and outcome.ok:
+            outcome = replace(outcome, output=check.read(outcome.output))  # type: ignore[arg-type] # read from JSON
+        self.left.discard(task.id)
+        self.outcomes.append(outcome)
+        self.news.set()
+
+    async def _all(self) -> None:
+        """A task for each task, as slots come free; at a stop all of them are cancelled."""
+        starting = asyncio.ensure_future(self._start_all())
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+        finally:
+            for task in (starting, stopping, *self._running):
+                task.cancel()
+            await asyncio.wait({starting, stopping, *self._running})
+        if self.error is not None:
+            raise self.error
+
+    async def _start_all(self) -> None:
+        for task in [task for task in self._tasks.values() if task.id in self.left]:
+            await self.slots.take()
+            running = asyncio.get_running_loop().create_task(self._one(task), name=task.id)
+            self._running.add(running)
+            running.add_done_callback(self._running.discard)
+        while self._running:
+            await asyncio.wait(self._running)
+
+    async def _one(self, task: Task) -> None:
+        history = self._histories.setdefault(task.id, History())
+        earlier = self._failed.get(task.id)
+        usage = Usage() if earlier is None else earlier.usage
+        run = TaskRun(self, task, self._checks.get(task.id), history, usage)
+        try:
+            job, report, outcome = await run.run()
+            # From here on it is finished, whatever stops the fleet.
+            await shielded(asyncio.create_task(self._keep(job, report, outcome)))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised by `_all`, when all is over
+            self._fail(error)
+        finally:
+            self.slots.give()
+
+    async def _keep(self, job: Job, report: Report, outcome: Outcome) -> None:
+        if self._out is not None:
+            plain: Any = report.output
+            try:
+                replaces = outcome.id in self._failed
+                path = await asyncio.to_thread(self._out.write, outcome, plain, replaces=replaces)
+            except FleetError as error:
+                self._fail(error)
+                await self.settings.engine.settle(job, written=False)
+                return
+            outcome = replace(outcome, path=path)
+        self.left.discard(outcome.id)
+        self.outcomes.append(outcome)
+        self.news.set()
+        self.happened(outcome.id, {"type": "ended", "reason": outcome.reason})
+        await self.settings.engine.settle(job, written=True)
+
+    def _fail(self, error: BaseException) -> None:
+        if self.error is None:
+            self.error = error
+        self.stop(str(error) or type(error).__name__)
+
+    # What the tasks say: see `Driver`.
+
+    def note(self, kind: str, **members: object) -> str:
+        """Write a line of the journal, if there is one; return its time."""
+        return now() if self._journal is None else self._journal.note(kind, **members)
+
+    def used(self, task_id: str, tokens: int) -> None:
+        self._used[task_id] = tokens
+        most = self.settings.max_tokens
+        if most is not None and sum(self._used.values()) >= most:
+            self.stop(f"the budget of {most} tokens for all tasks is used up")
+
+    def happened(self, task_id: str, event: Event) -> None:
+        if self.settings.on_event is not None:
+            try:
+                self.settings.on_event(task_id, event)
+            except Exception:
+                logger.exception("on_event failed for %s", json.dumps(task_id))

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from codex_acp.acp.types import ToolKind
 from codex_acp.errors import MisuseError
 from codex_acp.fleet.errors import TaskFileError
-from codex_acp.fleet.output import OutputCheck
-from codex_acp.fleet.task import Task, file_name
+from codex_acp.fleet.task import OutputCheck, Task, file_name
 from codex_acp.runtime import AgentSpec, allow_kinds, reject_all
 
 if TYPE_CHECKING:

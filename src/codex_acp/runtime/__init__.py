@@ -18,10 +18,11 @@ from codex_acp._lazy import lazy
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
+    from codex_acp.runtime.agent_session import Choice as Choice
+    from codex_acp.runtime.agent_session import ConfigOptions as ConfigOptions
+    from codex_acp.runtime.agent_session import Opened as Opened
+    from codex_acp.runtime.agent_session import Setting as Setting
     from codex_acp.runtime.agent_spec import AgentSpec as AgentSpec
-    from codex_acp.runtime.config_options import Choice as Choice
-    from codex_acp.runtime.config_options import ConfigOptions as ConfigOptions
-    from codex_acp.runtime.config_options import Setting as Setting
     from codex_acp.runtime.errors import AgentLaunchError as AgentLaunchError
     from codex_acp.runtime.errors import AgentStartError as AgentStartError
     from codex_acp.runtime.errors import AnswerTimeout as AnswerTimeout
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.filesystem import FileAccess as FileAccess
     from codex_acp.runtime.manager import AgentDescription as AgentDescription
     from codex_acp.runtime.manager import AgentRuntime as AgentRuntime
-    from codex_acp.runtime.opening import Opened as Opened
     from codex_acp.runtime.permissions import Form as Form
     from codex_acp.runtime.permissions import FormAnswer as FormAnswer
     from codex_acp.runtime.permissions import Permission as Permission
@@ -59,8 +59,8 @@ else:
     __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
+            "agent_session": "Choice ConfigOptions Opened Setting",
             "agent_spec": "AgentSpec",
-            "config_options": "Choice ConfigOptions Setting",
             "errors": (
                 "AgentLaunchError AgentStartError AnswerTimeout AuthenticationRequired "
                 "CrashLoop MethodNotOffered OptionNotOffered SessionBusy SessionClosed "
@@ -68,7 +68,6 @@ else:
             ),
             "filesystem": "FileAccess",
             "manager": "AgentDescription AgentRuntime",
-            "opening": "Opened",
             "permissions": (
                 "Form FormAnswer Permission PermissionPolicy UrlAnswer UrlRequest allow_kinds "
                 "problems_of reject_all"

@@ -31,7 +31,7 @@ from codex_acp.runtime.errors import (
     AuthenticationRequired,
     MethodNotOffered,
 )
-from codex_acp.runtime.handlers import Handlers, SessionSink
+from codex_acp.runtime.permissions import Handlers, SessionSink
 from codex_acp.runtime.results import Update, unknown_update
 from codex_acp.transport.child import ChildProcess, spawn
 from codex_acp.transport.outbox import ReadingGate
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from codex_acp.acp import AgentFeatures
     from codex_acp.acp.types import AuthMethod, InitializeResponse, SessionNotification
     from codex_acp.runtime.agent_spec import AgentSpec
-    from codex_acp.runtime.services import Services
+    from codex_acp.runtime.permissions import Services
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
 

@@ -1,27 +1,54 @@
-"""A session as its agent's messages make it: state, replay, the running prompt, open questions.
+"""Open, follow and close one session of an agent: its state, its config options, its history.
 
-Owns what a message changes, and that replayed history and live updates never mix. Must not know
-how a program uses a session.
+A session is loaded, resumed or new; where that is not the way that was wanted, `Opened` says why.
+Replayed history and live updates never mix. Config options change only when the agent has said so.
+A session that the agent opens when nobody waits for it any more is closed again. Must not know how
+a program uses a session. Source: https://agentclientprotocol.com/protocol/v1/session-setup
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
+import anyio
+
+from codex_acp._json import value_at
 from codex_acp.acp import types
-from codex_acp.runtime.answers import Answers
-from codex_acp.runtime.config_options import ConfigOptions
+from codex_acp.errors import CodexAcpError, ErrorReply, MisuseError
+from codex_acp.jsonrpc.message import (
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    SESSION_BUSY,
+    THREAD_ACTIVE_WRITER,
+    encode_json,
+)
+from codex_acp.runtime.errors import (
+    AnswerTimeout,
+    AuthenticationRequired,
+    MethodNotOffered,
+    OptionNotOffered,
+    SessionBusy,
+)
+from codex_acp.runtime.permissions import Answers
 from codex_acp.runtime.results import Record, ToolCall
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from codex_acp.acp import AgentFeatures
     from codex_acp.errors import TransportError
     from codex_acp.runtime.agent_process import AgentProcess
     from codex_acp.runtime.permissions import PermissionPolicy
     from codex_acp.runtime.prompt import RunningPrompt
     from codex_acp.runtime.results import Update
+
+    _Answer: TypeAlias = (
+        types.NewSessionResponse | types.LoadSessionResponse | types.ResumeSessionResponse
+    )
 
 logger = logging.getLogger(__name__)
 
@@ -92,3 +119,520 @@ class AgentSession:
     def _tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
         record = self._outside if self.run is None else self.run.record
         return record.take_tool_call(request.tool_call)
+
+
+Settings: TypeAlias = "tuple[types.SessionConfigOption, ...]"
+"""All options of a session, in the agent's order, as they came."""
+
+MODE: Final = "mode"
+MODEL: Final = "model"
+THOUGHT_LEVEL: Final = "thought_level"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A value that a setting may have. ``group`` is the name of its group, if it is in one."""
+
+    value: str
+    name: str
+    description: str | None = None
+    group: str | None = None
+
+
+class ConfigOptions:
+    """The options of one session, made by it; in the agent's order of priority."""
+
+    def __init__(self, session_id: str, process: AgentProcess) -> None:
+        self._session_id = session_id
+        self._process = process
+        self._all: Settings = ()
+        self._modes: types.SessionModeState | None = None
+        self._mode_reports = 0
+        self._watchers: list[_Watcher] = []
+
+    def __repr__(self) -> str:
+        return f"ConfigOptions({[option.id for option in self._all]!r})"
+
+    @property
+    def all(self) -> Settings:
+        """The complete list as the agent last reported it."""
+        return self._all
+
+    @property
+    def modes(self) -> types.SessionModeState | None:
+        """The older way of modes, if the agent reported any."""
+        return self._modes
+
+    @property
+    def model(self) -> Setting:
+        """The option of category ``model``, to be read and set."""
+        return Setting(self, MODEL)
+
+    @property
+    def mode(self) -> Setting:
+        """The option of category ``mode``, else the session's legacy modes."""
+        return Setting(self, MODE)
+
+    @property
+    def thought_level(self) -> Setting:
+        """The option of category ``thought_level``: how much the model reasons."""
+        return Setting(self, THOUGHT_LEVEL)
+
+    def get(self, config_id: str) -> types.SessionConfigOption | None:
+        """The option with this id, or None."""
+        return next((option for option in self._all if option.id == config_id), None)
+
+    def find(self, category: str) -> types.SessionConfigOption | None:
+        """The first option of a category; where none has it, the one whose id is that word."""
+        for option in self._all:
+            if option.category == category:
+                return option
+        option_of_id = self.get(category)
+        # One that has another category is something else that happens to have the name.
+        return option_of_id if option_of_id is not None and not option_of_id.category else None
+
+    async def set(self, config_id: str, value: str | bool) -> Settings:
+        """Set one option, also while a prompt runs; the complete list as the agent answers it.
+
+        Raises OptionNotOffered if there is no such option, MisuseError for a value of the wrong
+        type, and ErrorReply if the agent refuses.
+        """
+        option = self.get(config_id)
+        if option is None:
+            raise OptionNotOffered(self._process.agent, f"the config option {config_id!r}")
+        params: types.SetSessionConfigOptionRequest
+        if isinstance(option, types.BooleanSessionConfigOption):
+            if not isinstance(value, bool):
+                msg = f"the config option {config_id!r} is true or false, not {value!r}"
+                raise MisuseError(msg)
+            params = types.BooleanSetSessionConfigOptionRequest(
+                session_id=self._session_id, config_id=config_id, value=value
+            )
+        else:
+            if not isinstance(value, str):
+                msg = f"the config option {config_id!r} has named values, not {value!r}"
+                raise MisuseError(msg)
+            params = types.ValueIdSetSessionConfigOptionRequest(
+                session_id=self._session_id, config_id=config_id, value=value
+            )
+        call = self._process.client.session_set_config_option(params)
+        response = await self._process.ask("session/set_config_option", call)
+        self.reported(response.config_options)
+        return self._all
+
+    async def set_mode(self, mode_id: str) -> None:
+        """Set a legacy mode. Raises OptionNotOffered if the agent reported none."""
+        if self._modes is None:
+            raise OptionNotOffered(self._process.agent, "session modes")
+        before = self._mode_reports
+        request = types.SetSessionModeRequest(session_id=self._session_id, mode_id=mode_id)
+        call = self._process.client.session_set_mode(request)
+        await self._process.ask("session/set_mode", call)
+        if self._mode_reports == before:  # else it has said itself which mode it is in
+            self.mode_reported(mode_id)
+
+    def watch(self) -> _Watcher:
+        """An async iterator of complete lists: the current one at once, then each newer one.
+
+        One that is slow is given the latest and not those between. Ends with the session;
+        use it as a context manager, or call ``aclose``, to end it before.
+        """
+        watcher = _Watcher(self)
+        self._watchers.append(watcher)
+        return watcher
+
+    # What the session calls.
+
+    def reported(self, options: Sequence[types.SessionConfigOption] | None) -> None:
+        """The agent has reported the complete list; None: it has said nothing of options."""
+        if options is not None:
+            self._all = tuple(options)
+            self._wake()
+
+    def modes_reported(self, modes: types.SessionModeState | None) -> None:
+        """The agent has reported its legacy modes."""
+        if modes is not None:
+            self._modes = modes
+            self._wake()
+
+    def mode_reported(self, mode_id: str) -> None:
+        """The agent is in this legacy mode now."""
+        self._mode_reports += 1
+        if self._modes is not None:
+            self._modes = self._modes.model_copy(update={"current_mode_id": mode_id})
+            self._wake()
+
+    def ended(self) -> None:
+        """The session has ended: so do those who watch."""
+        for watcher in tuple(self._watchers):
+            watcher.end()
+
+    def forget(self, watcher: _Watcher) -> None:
+        """Forget a watcher."""
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    def _wake(self) -> None:
+        for watcher in self._watchers:
+            watcher.wake()
+
+
+class Setting:
+    """One thing to set, wherever the agent has it. False where the agent has it nowhere."""
+
+    def __init__(self, options: ConfigOptions, category: str) -> None:
+        self._options = options
+        self._category = category
+
+    def __repr__(self) -> str:
+        return f"Setting({self._category!r})"
+
+    def __bool__(self) -> bool:
+        return self.option is not None or self._legacy is not None
+
+    @property
+    def option(self) -> types.SessionConfigOption | None:
+        """The config option as it came; None where there is none."""
+        return self._options.find(self._category)
+
+    @property
+    def current(self) -> str | bool | None:
+        """The value that the agent last reported; None where it is not offered."""
+        if self.option is not None:
+            return self.option.current_value
+        return self._legacy.current_mode_id if self._legacy is not None else None
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Return the values that it may be set to, groups made flat; empty for true and false."""
+        option = self.option
+        if isinstance(option, types.SelectSessionConfigOption):
+            return _choices(option)
+        if option is None and self._legacy is not None:
+            modes = self._legacy.available_modes
+            return tuple(Choice(mode.id, mode.name, mode.description) for mode in modes)
+        return ()
+
+    async def set(self, value: str | bool) -> None:
+        """Set it; afterwards `current` is what the agent made of it.
+
+        Raises as `ConfigOptions.set`.
+        """
+        option = self.option
+        if option is not None:
+            await self._options.set(option.id, value)
+        elif self._legacy is not None:
+            await self._options.set_mode(str(value))
+        else:
+            await self._options.set(self._category, value)
+
+    @property
+    def _legacy(self) -> types.SessionModeState | None:
+        return self._options.modes if self._category == MODE else None
+
+
+class _Watcher:
+    """Iterates over changes, as `ConfigOptions.watch` says."""
+
+    def __init__(self, options: ConfigOptions) -> None:
+        self._options = options
+        self._news = asyncio.Event()
+        self._news.set()
+        self._over = False
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def end(self) -> None:
+        self._over = True
+        self._options.forget(self)
+        self._news.set()
+
+    async def aclose(self) -> None:
+        """Watch no more."""
+        self.end()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Settings:
+        await self._news.wait()
+        if self._over:
+            raise StopAsyncIteration
+        self._news.clear()
+        return self._options.all
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        self.end()
+
+
+def _choices(option: types.SelectSessionConfigOption) -> tuple[Choice, ...]:
+    found = []
+    for entry in option.options:
+        if isinstance(entry, types.SessionConfigSelectGroup):
+            found += [Choice(o.value, o.name, o.description, entry.name) for o in entry.options]
+        else:
+            found.append(Choice(entry.value, entry.name, entry.description))
+    return tuple(found)
+
+
+How: TypeAlias = Literal["new", "load", "resume", "fork"]
+
+_FIRST_PAUSE: Final = 0.1
+"""Before a busy session is asked for again; then twice as long each time."""
+_LONGEST_PAUSE: Final = 2.0
+"""Between two attempts, so that what was busy is not missed for long."""
+
+_GONE: Final = (RESOURCE_NOT_FOUND, INVALID_PARAMS)
+"""How agents answer for an id that they do not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """How a session was opened."""
+
+    how: How
+    """"fork" is a copy of the session that was wanted, made by the agent."""
+    reason: str | None = None
+    """Why the session that was wanted is not this one; None if it is, or if none was wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Request to open a session. ``session_id`` is that of an earlier session, or None."""
+
+    cwd: str
+    session_id: str | None = None
+    mcp_servers: tuple[types.McpServer, ...] = ()
+    directories: tuple[str, ...] = ()
+    policy: PermissionPolicy | None = None
+    or_new: bool = True
+    """Whether a new session is opened if the earlier one is gone."""
+    fork_if_busy: bool = False
+    """Whether a copy is opened if the earlier one stays busy."""
+    busy_seconds: float = 0.0
+    """How long it may be busy."""
+
+
+def way_back(features: AgentFeatures) -> Literal["load", "resume"] | None:
+    """How an earlier session is had back: with its history if the agent can, else without."""
+    if features.load_session:
+        return "load"
+    return "resume" if features.resume_session else None
+
+
+async def open_session(
+    process: AgentProcess, wanted: Wanted, turns: asyncio.Semaphore
+) -> tuple[AgentSession, Opened]:
+    """Open it, by one of the ``turns`` while the agent works at that.
+
+    Raises as `AgentProcess.ask`, TransportError, SessionBusy, MethodNotOffered and MisuseError.
+    """
+    _check(process, wanted)
+    reason: str | None = None
+    if wanted.session_id is not None:
+        try:
+            return await _earlier(process, wanted, wanted.session_id, turns)
+        except CodexAcpError as error:
+            if not wanted.or_new or not _is_gone(error):
+                raise
+            reason = str(error)
+            logger.warning(
+                "the session %s of %s could not be opened again, a new one is: %s",
+                wanted.session_id,
+                process.agent,
+                reason,
+            )
+    async with turns:
+        return await _new(process, wanted), Opened("new", reason)
+
+
+def _is_gone(error: CodexAcpError) -> bool:
+    """Return whether the agent will never give the session back: waiting would not help."""
+    if isinstance(error, ErrorReply):
+        return error.code in _GONE
+    return isinstance(error, MethodNotOffered)
+
+
+async def _earlier(
+    process: AgentProcess, wanted: Wanted, session_id: str, turns: asyncio.Semaphore
+) -> tuple[AgentSession, Opened]:
+    """Load or resume it as soon as it is not busy; after ``busy_seconds`` fork it, or give up."""
+    how = way_back(process.features)
+    if how is None:
+        raise MethodNotOffered(process.agent, "session/load or session/resume")
+    end = anyio.current_time() + wanted.busy_seconds
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            async with turns:
+                return await _reopen(process, wanted, session_id, how), Opened(how)
+        except ErrorReply as error:
+            if value_at(error.data, "reason") not in (SESSION_BUSY, THREAD_ACTIVE_WRITER):
+                raise
+            busy = error
+        left = end - anyio.current_time()
+        if left <= 0:
+            break
+        await anyio.sleep(min(pause, left))
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    if not wanted.fork_if_busy:
+        raise SessionBusy(busy, wanted.busy_seconds) from busy
+    if not process.features.fork_session:
+        raise MethodNotOffered(process.agent, "session/fork") from busy
+    async with turns:
+        return await _new(process, wanted, fork_of=session_id), Opened("fork", str(busy))
+
+
+def _check(process: AgentProcess, wanted: Wanted) -> None:
+    features = process.features
+    if wanted.directories and not features.additional_directories:
+        raise MethodNotOffered(process.agent, "additional directories")
+    for kind, can in (
+        (types.HttpMcpServer, features.mcp_http),
+        (types.SseMcpServer, features.mcp_sse),
+    ):
+        if not can and any(isinstance(server, kind) for server in wanted.mcp_servers):
+            raise MethodNotOffered(process.agent, f"MCP servers like {kind.__name__}")
+
+
+async def _reopen(
+    process: AgentProcess, wanted: Wanted, session_id: str, how: Literal["load", "resume"]
+) -> AgentSession:
+    if process.is_open(session_id):
+        raise MisuseError(f"the session {session_id} is open already")
+    session = _session(process, wanted, session_id, replaying=True)
+    process.open(session_id, session)
+    where = _where(wanted)
+    call: Awaitable[_Answer]
+    if how == "load":
+        call = process.client.session_load(types.LoadSessionRequest(session_id=session_id, **where))
+    else:
+        call = process.client.session_resume(
+            types.ResumeSessionRequest(session_id=session_id, **where)
+        )
+
+    async def opened() -> None:
+        _is_open(session, await call)
+
+    try:
+        await ask_to_open(process, f"session/{how}", opened(), session_id)
+    except BaseException:
+        process.close(session_id, session)
+        await session.answers.aclose()  # the agent may have asked for something meanwhile
+        raise
+    return session
+
+
+async def _new(process: AgentProcess, wanted: Wanted, fork_of: str | None = None) -> AgentSession:
+    with process.opening():
+        try:
+            response = await _ask_new(process, wanted, fork_of)
+        except AuthenticationRequired:
+            method = process.spec.auth_method
+            if method is None:
+                raise
+            login = types.AuthenticateRequest(method_id=method)
+            await process.ask("authenticate", process.client.authenticate(login))
+            response = await _ask_new(process, wanted, fork_of)
+        session = _session(process, wanted, response.session_id, replaying=False)
+        _is_open(session, response)
+        process.open(response.session_id, session)
+    return session
+
+
+async def _ask_new(
+    process: AgentProcess, wanted: Wanted, fork_of: str | None
+) -> types.NewSessionResponse:
+    request = types.NewSessionRequest(**_where(wanted))
+    if fork_of is not None:
+        return await ask_to_open(process, "session/fork", process.client.fork(fork_of, request))
+    return await ask_to_open(process, "session/new", process.client.session_new(request))
+
+
+def _where(wanted: Wanted) -> dict[str, Any]:
+    """The fields that every request has that opens a session."""
+    where: dict[str, Any] = {"cwd": wanted.cwd, "mcp_servers": list(wanted.mcp_servers)}
+    if wanted.directories:
+        where["additional_directories"] = list(wanted.directories)
+    return where
+
+
+def _session(
+    process: AgentProcess, wanted: Wanted, session_id: str, *, replaying: bool
+) -> AgentSession:
+    return AgentSession(
+        process, session_id, wanted.cwd, wanted.directories, wanted.policy, replaying=replaying
+    )
+
+
+def _is_open(
+    session: AgentSession,
+    response: types.NewSessionResponse | types.LoadSessionResponse | types.ResumeSessionResponse,
+) -> None:
+    """In the same step as the answer was taken: what comes next is live."""
+    session.options.modes_reported(response.modes)
+    session.options.reported(response.config_options)
+    session.replaying = False
+
+
+CLOSE_SECONDS: Final = 5.0
+"""For the agent to answer ``session/close``; afterwards the session is gone here all the same."""
+
+_closing: Final[set[asyncio.Task[None]]] = set()
+
+T = TypeVar("T")
+
+
+async def ask_to_open(
+    process: AgentProcess, method: str, call: Awaitable[T], session_id: str | None = None
+) -> T:
+    """`AgentProcess.ask` for a call that opens a session, which is closed if it comes too late.
+
+    ``session_id`` is None for a new one. The agent is told all the same that nobody waits.
+    """
+    request_id: int | None = None
+
+    async def run() -> T:
+        nonlocal request_id
+        request_id = process.client.next_request_id  # nothing comes between: the call sends at once
+        return await call
+
+    asked = asyncio.get_running_loop().create_task(run(), name=method)
+    try:
+        return await process.ask(method, shielded(asked))
+    except (AnswerTimeout, asyncio.CancelledError):
+        if request_id is None or not process.features.close_session:
+            asked.cancel()
+            raise
+        if not asked.done():
+            params = encode_json({"requestId": request_id})
+            process.client.connection.notify("$/cancel_request", params)
+        asked.add_done_callback(lambda done: _opened_late(process, session_id, done))
+        raise
+
+
+def _opened_late(process: AgentProcess, session_id: str | None, asked: asyncio.Task[T]) -> None:
+    if asked.cancelled() or asked.exception() is not None or process.failure is not None:
+        return
+    answer: object = asked.result()
+    late = answer.session_id if isinstance(answer, types.NewSessionResponse) else session_id
+    if late is None or process.is_open(late):  # it was opened again meanwhile
+        return
+    task = asyncio.get_running_loop().create_task(
+        close_session(process, late), name="session/close"
+    )
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+
+
+async def close_session(process: AgentProcess, session_id: str) -> None:
+    """``session/close``; never fails."""
+    call = process.client.session_close(types.CloseSessionRequest(session_id=session_id))
+    try:
+        await process.ask("session/close", call, seconds=CLOSE_SECONDS)
+    except CodexAcpError as error:
+        logger.info("%s could not close %s: %s", process.agent, session_id, error)

@@ -19,12 +19,10 @@ from anyio import to_thread
 from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
 from codex_acp.errors import MisuseError, PeerError, TransportError
 from codex_acp.runtime.agent_process import AgentProcess
+from codex_acp.runtime.agent_session import Wanted, open_session
 from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 from codex_acp.runtime.errors import CrashLoop, MethodNotOffered, StoreError
-from codex_acp.runtime.handlers import answering
-from codex_acp.runtime.opening import Wanted, open_session
-from codex_acp.runtime.permissions import PermissionPolicy, reject_all
-from codex_acp.runtime.services import Services
+from codex_acp.runtime.permissions import PermissionPolicy, Services, answering, reject_all
 from codex_acp.runtime.session import Session
 from codex_acp.runtime.session_store import SessionStore, StoredSession
 from codex_acp.transport.remote_agent import is_agent_url

@@ -1,7 +1,7 @@
-"""Answers the agent's permission requests: a policy, which is a function of the question.
+"""Answer an agent's requests: permissions, forms, URLs, files and terminals.
 
-Owns what is answered where nobody decides: the option of kind ``reject_once``, else "cancelled".
-Nothing here ever accepts by itself. Must not know how a request arrives.
+Owns the open questions, which a cancel settles, and what is answered where nobody decides: the
+option of kind ``reject_once``, else "cancelled". Nothing here ever accepts by itself.
 Source: https://agentclientprotocol.com/protocol/v1/tool-calls#requesting-permission
 """
 
@@ -9,18 +9,33 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, TypeVar, get_args
+
+from anyio import CancelScope
 
 from codex_acp._urls import RefusedUrl, allowed_url
-from codex_acp.acp import types
+from codex_acp._version import __version__
+from codex_acp.acp import PROTOCOL_VERSION, types
 from codex_acp.acp.client_side import option_of, outcome_of
 from codex_acp.acp.form_answers import InvalidContent, too_large, validate, written
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, RpcError, TransportError
+from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
+from codex_acp.runtime.filesystem import FileAccess, FileThreads, Roots, read_text, write_text
+from codex_acp.runtime.terminals import Terminals
+from codex_acp.transport.connection import Complaints
 
 if TYPE_CHECKING:
-    from codex_acp.runtime.results import ToolCall
+    from collections.abc import Sequence
+
+    from codex_acp.acp import ClientNotificationHandlers, ClientRequestHandlers
+    from codex_acp.runtime.results import ToolCall, Update
+    from codex_acp.runtime.terminals import TerminalAccess
+
 
 logger = logging.getLogger(__name__)
 
@@ -180,3 +195,315 @@ def _without_content(word: object) -> types.CreateElicitationResponse:
     if word != "cancel":
         logger.error("an elicitation callback gave %r, which is no answer; cancelled", type(word))
     return types.CancelCreateElicitationResponse()
+
+
+NAME: Final = "codex-acp-sdk"
+"""Name of this client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Arguments of `AgentRuntime` that say what is done for agents."""
+
+    permissions: PermissionPolicy = reject_all
+    on_form: FormCallback | None = None
+    on_url: UrlCallback | None = None
+    on_url_done: Callable[[str], None] | None = None
+    files: FileAccess | None = None
+    terminals: TerminalAccess | None = None
+
+    def introduction(self) -> types.InitializeRequest:
+        """Return the ``initialize`` of this program, in the words of version 1."""
+        return types.InitializeRequest(
+            protocol_version=PROTOCOL_VERSION,
+            client_capabilities=self.capabilities(),
+            client_info=types.Implementation(name=NAME, version=__version__),
+        )
+
+    def capabilities(self) -> types.ClientCapabilities:
+        """Return the capabilities that ``initialize`` names. Boolean options, notices and
+        compaction are always understood: they are updates and options like others."""
+        capabilities = types.ClientCapabilities(
+            session=types.ClientSessionCapabilities(
+                config_options=types.SessionConfigOptionsCapabilities(
+                    boolean=types.BooleanConfigOptionCapabilities()
+                ),
+                notices=types.NoticeCapabilities(),
+                compaction=types.CompactionCapabilities(),
+            )
+        )
+        files = self.files
+        if files is not None and (files.read or files.write):
+            capabilities.fs = types.FileSystemCapabilities(
+                read_text_file=files.read, write_text_file=files.write
+            )
+        if self.terminals is not None:
+            capabilities.terminal = True
+        if self.on_form is not None or self.on_url is not None:
+            elicitation = types.ElicitationCapabilities()
+            if self.on_form is not None:
+                elicitation.form = types.ElicitationFormCapabilities()
+            if self.on_url is not None:
+                elicitation.url = types.ElicitationUrlCapabilities()
+            capabilities.elicitation = elicitation
+        return capabilities
+
+
+T = TypeVar("T")
+
+NO_FILES: Final = FileAccess(read=False, write=False)
+
+
+class Answers:
+    """The answers of one session.
+
+    ``tool_call`` gives the tool call of a permission request as it is known, the request included.
+    ``drained`` waits until the agent has taken most of what it was sent.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        policy: PermissionPolicy | None,
+        cwd: str,
+        directories: Sequence[str | os.PathLike[str]],
+        tool_call: Callable[[types.RequestPermissionRequest], ToolCall],
+        drained: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._services = services
+        self._policy = policy or services.permissions
+        self._files = services.files or NO_FILES
+        roots = (cwd, *directories, *self._files.roots)
+        offered = self._files.read or self._files.write
+        self._roots = Roots(os.path.abspath(root) for root in roots if offered)  # noqa: PTH100
+        self._threads = FileThreads(drained=drained)
+        self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
+        self._tool_call = tool_call
+        self._open: set[CancelScope] = set()
+        self.refusing: bool = False
+        """Whether every question is answered "cancelled" at once: a prompt is being cancelled, or
+        the session is closed."""
+
+    @property
+    def terminals(self) -> Terminals:
+        """The session's terminals. Raises RpcError where there are none."""
+        if self._terminals is None:
+            raise RpcError(METHOD_NOT_FOUND, "terminals are not offered")
+        return self._terminals
+
+    def refuse(self) -> None:
+        """Settle every open question, and those that come: they are answered "cancelled"."""
+        self.refusing = True
+        self.settle()
+
+    def settle(self) -> None:
+        """Settle every open question: nobody waits for the answer any more."""
+        for scope in tuple(self._open):
+            scope.cancel()
+
+    async def aclose(self) -> None:
+        """Settle what is open, and end the terminals."""
+        self.refuse()
+        self._roots.close()
+        if self._terminals is not None:
+            await self._terminals.aclose()
+
+    async def permission(
+        self, request: types.RequestPermissionRequest
+    ) -> types.RequestPermissionResponse:
+        """By the policy."""
+        question = Permission(
+            request.session_id, self._tool_call(request), tuple(request.options), request
+        )
+        outcome: types.RequestPermissionOutcome | None = await self._unless_cancelled(
+            lambda: decide(self._policy, question)
+        )
+        return types.RequestPermissionResponse(
+            outcome=outcome or types.CancelledRequestPermissionOutcome()
+        )
+
+    async def form(self, form: Form) -> types.CreateElicitationResponse:
+        """By the callback."""
+        callback = self._services.on_form
+        if callback is None:
+            raise RpcError(METHOD_NOT_FOUND, "forms are not offered")
+        answer = await self._unless_cancelled(lambda: ask_form(callback, form))
+        return answer or types.CancelCreateElicitationResponse()
+
+    async def url(self, request: UrlRequest) -> types.CreateElicitationResponse:
+        """By the callback."""
+        callback = self._services.on_url
+        if callback is None:
+            raise RpcError(METHOD_NOT_FOUND, "URLs are not offered")
+        answer = await self._unless_cancelled(lambda: ask_url(callback, request))
+        return answer or types.CancelCreateElicitationResponse()
+
+    async def read_file(self, request: types.ReadTextFileRequest) -> str:
+        """The text of a file within the roots."""
+        size = self._files.size_limit
+        path, line, limit = request.path, request.line, request.limit
+        return await self._threads.run(partial(read_text, self._roots, path, line, limit, size))
+
+    async def write_file(self, request: types.WriteTextFileRequest) -> None:
+        """Write a file within the roots: it is replaced as a whole, or not if this is cancelled."""
+        size = self._files.size_limit
+        path, content = request.path, request.content
+        await self._threads.run(partial(write_text, self._roots, path, content, size))
+
+    async def _unless_cancelled(self, question: Callable[[], Awaitable[T]]) -> T | None:
+        """The answer; None if a cancel settled the question, before, meanwhile or just now."""
+        answer: T | None = None
+        with CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                if not self.refusing:
+                    answer = await question()
+            finally:
+                self._open.discard(scope)
+        return None if self.refusing else answer
+
+
+answering: Final[ContextVar[bool]] = ContextVar("answering", default=False)
+"""Whether this task answers a request of an agent, and so may run the program's callbacks."""
+
+
+class SessionSink(Protocol):
+    """A session, as far as the handlers need it."""
+
+    @property
+    def answers(self) -> Answers:
+        """Return what answers the agent's requests for this session."""
+
+    def take_update(self, update: Update) -> None:
+        """Take the next update of this session."""
+
+    def agent_ended(self, error: TransportError) -> None:
+        """Note that the agent's process is gone, so that nothing more will come."""
+
+
+class Handlers:
+    """The handler tables of one connection.
+
+    ``find`` returns the session with an id, or None. ``drained`` waits until the agent has read
+    most of what was sent.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        find: Callable[[str], SessionSink | None],
+        on_update: Callable[[types.SessionNotification], None],
+        drained: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._drained = drained
+        self._services = services
+        self._find = find
+        self._on_update = on_update
+        self._opened_urls: set[str] = set()
+        self._complaints = Complaints()
+
+    def requests(self) -> ClientRequestHandlers:
+        """Return the request handlers; None for each capability that is not advertised."""
+        files, terminals = self._services.files, self._services.terminals is not None
+        elicits = self._services.on_form is not None or self._services.on_url is not None
+        return {
+            "session/request_permission": self._permission,
+            "fs/read_text_file": self._read if files is not None and files.read else None,
+            "fs/write_text_file": self._write if files is not None and files.write else None,
+            "terminal/create": self._create_terminal if terminals else None,
+            "terminal/output": self._terminal_output if terminals else None,
+            "terminal/wait_for_exit": self._wait_for_exit if terminals else None,
+            "terminal/kill": self._kill_terminal if terminals else None,
+            "terminal/release": self._release_terminal if terminals else None,
+            "elicitation/create": self._elicit if elicits else None,
+        }
+
+    def notifications(self) -> ClientNotificationHandlers:
+        """Return the notification handlers."""
+        return {
+            "session/update": self._on_update,
+            "elicitation/complete": self._url_done if self._services.on_url_done else None,
+            "$/cancel_request": None,
+        }
+
+    def _session(self, session_id: str) -> Answers:
+        answering.set(True)  # each request has a task of its own
+        session = self._find(session_id)
+        if session is None:
+            what = "the agent asked something for %r, which is no session"
+            self._complaints.warn(logger, what, session_id)
+            raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r} here")
+        return session.answers
+
+    async def _permission(
+        self, request: types.RequestPermissionRequest
+    ) -> types.RequestPermissionResponse:
+        return await self._session(request.session_id).permission(request)
+
+    async def _read(self, request: types.ReadTextFileRequest) -> types.ReadTextFileResponse:
+        text = await self._session(request.session_id).read_file(request)
+        return types.ReadTextFileResponse(content=text)
+
+    async def _write(self, request: types.WriteTextFileRequest) -> types.WriteTextFileResponse:
+        await self._session(request.session_id).write_file(request)
+        return types.WriteTextFileResponse()
+
+    async def _create_terminal(
+        self, request: types.CreateTerminalRequest
+    ) -> types.CreateTerminalResponse:
+        return await self._session(request.session_id).terminals.create(request)
+
+    async def _terminal_output(
+        self, request: types.TerminalOutputRequest
+    ) -> types.TerminalOutputResponse:
+        await self._drained()  # else a slow agent that keeps asking fills our memory with copies
+        return self._session(request.session_id).terminals.output(request.terminal_id)
+
+    async def _wait_for_exit(
+        self, request: types.WaitForTerminalExitRequest
+    ) -> types.WaitForTerminalExitResponse:
+        terminals = self._session(request.session_id).terminals
+        return await terminals.wait_for_exit(request.terminal_id)
+
+    async def _kill_terminal(
+        self, request: types.KillTerminalRequest
+    ) -> types.KillTerminalResponse:
+        await self._session(request.session_id).terminals.kill(request.terminal_id)
+        return types.KillTerminalResponse()
+
+    async def _release_terminal(
+        self, request: types.ReleaseTerminalRequest
+    ) -> types.ReleaseTerminalResponse:
+        await self._session(request.session_id).terminals.release(request.terminal_id)
+        return types.ReleaseTerminalResponse()
+
+    async def _elicit(
+        self, request: types.CreateElicitationRequest
+    ) -> types.CreateElicitationResponse:
+        """Ask for input. A session answers its own elicitation, so that a cancel ends it."""
+        answering.set(True)
+        on_form, on_url = self._services.on_form, self._services.on_url
+        if isinstance(request, types.SessionFormCreateElicitationRequest) and on_form is not None:
+            return await self._session(request.session_id).form(request)
+        if isinstance(request, types.RequestFormCreateElicitationRequest) and on_form is not None:
+            return await ask_form(on_form, request)
+        if isinstance(request, types.SessionUrlCreateElicitationRequest) and on_url is not None:
+            answer = await self._session(request.session_id).url(request)
+            return self._noted(request, answer)
+        if isinstance(request, types.RequestUrlCreateElicitationRequest) and on_url is not None:
+            return self._noted(request, await ask_url(on_url, request))
+        raise RpcError(INVALID_PARAMS, "elicitation of this mode was not advertised")
+
+    def _noted(
+        self, request: UrlRequest, answer: types.CreateElicitationResponse
+    ) -> types.CreateElicitationResponse:
+        if isinstance(answer, types.AcceptCreateElicitationResponse):
+            self._opened_urls.add(request.elicitation_id)
+        return answer
+
+    def _url_done(self, notification: types.CompleteElicitationNotification) -> None:
+        """Report that a page is done, if the person agreed to open it; ignore any other id."""
+        if notification.elicitation_id in self._opened_urls:
+            self._opened_urls.remove(notification.elicitation_id)
+            if self._services.on_url_done is not None:
+                self._services.on_url_done(notification.elicitation_id)

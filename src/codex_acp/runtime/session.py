@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Self
 
 from codex_acp.acp import types
 from codex_acp.errors import MisuseError
+from codex_acp.runtime.agent_session import close_session
 from codex_acp.runtime.errors import MethodNotOffered, SessionClosed
-from codex_acp.runtime.given_up import close_session
-from codex_acp.runtime.handlers import answering
+from codex_acp.runtime.permissions import answering
 from codex_acp.runtime.prompt import Prompt, RunningPrompt
 from codex_acp.transport.shielding import finish
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp import AgentFeatures
     from codex_acp.runtime.agent_process import AgentProcess
-    from codex_acp.runtime.agent_session import AgentSession
-    from codex_acp.runtime.config_options import ConfigOptions
-    from codex_acp.runtime.opening import Opened
+    from codex_acp.runtime.agent_session import AgentSession, ConfigOptions, Opened
     from codex_acp.runtime.results import PromptResult, Update
 
 logger = logging.getLogger(__name__)

@@ -33,24 +33,24 @@ from codex_acp._lazy import lazy
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from codex_acp.testing.app_server_command import AppServerRecord as AppServerRecord
-    from codex_acp.testing.app_server_command import ScriptedCodex as ScriptedCodex
+    from codex_acp.testing.app_server import AppServerRecord as AppServerRecord
+    from codex_acp.testing.app_server import ScriptedCodex as ScriptedCodex
     from codex_acp.testing.app_server_link import ScriptedAppServer as ScriptedAppServer
-    from codex_acp.testing.app_server_player import AppServerPlayer as AppServerPlayer
-    from codex_acp.testing.app_server_player import ClientAnswer as ClientAnswer
-    from codex_acp.testing.app_server_player import Output as Output
-    from codex_acp.testing.app_server_player import Send as Send
+    from codex_acp.testing.app_server_script import AppServerPlayer as AppServerPlayer
     from codex_acp.testing.app_server_script import AppServerScript as AppServerScript
     from codex_acp.testing.app_server_script import AskClient as AskClient
     from codex_acp.testing.app_server_script import AwaitAnswer as AwaitAnswer
+    from codex_acp.testing.app_server_script import ClientAnswer as ClientAnswer
     from codex_acp.testing.app_server_script import CloseOutput as CloseOutput
     from codex_acp.testing.app_server_script import Entry as Entry
     from codex_acp.testing.app_server_script import Exit as Exit
     from codex_acp.testing.app_server_script import Expect as Expect
     from codex_acp.testing.app_server_script import ExpectNotification as ExpectNotification
     from codex_acp.testing.app_server_script import Notify as Notify
+    from codex_acp.testing.app_server_script import Output as Output
     from codex_acp.testing.app_server_script import Pause as Pause
     from codex_acp.testing.app_server_script import RawLine as RawLine
+    from codex_acp.testing.app_server_script import Send as Send
     from codex_acp.testing.app_server_script import Silence as Silence
     from codex_acp.testing.app_server_script import StderrText as StderrText
     from codex_acp.testing.app_server_script import agent_message as agent_message
@@ -91,25 +91,24 @@ if TYPE_CHECKING:
     from codex_acp.testing.model_script import view_image as view_image
     from codex_acp.testing.model_script import words as words
     from codex_acp.testing.model_script import write_stdin as write_stdin
-    from codex_acp.testing.scripted_agent import AgentStep as AgentStep
-    from codex_acp.testing.scripted_agent import AskPermission as AskPermission
-    from codex_acp.testing.scripted_agent import ScriptedAgent as ScriptedAgent
-    from codex_acp.testing.scripted_agent import UntilCancelled as UntilCancelled
-    from codex_acp.testing.scripted_client import ClientTurn as ClientTurn
-    from codex_acp.testing.scripted_client import ScriptedClient as ScriptedClient
     from codex_acp.testing.scripted_model import ScriptedModel as ScriptedModel
+    from codex_acp.testing.scripted_peers import AgentStep as AgentStep
+    from codex_acp.testing.scripted_peers import AskPermission as AskPermission
+    from codex_acp.testing.scripted_peers import ClientTurn as ClientTurn
+    from codex_acp.testing.scripted_peers import ScriptedAgent as ScriptedAgent
+    from codex_acp.testing.scripted_peers import ScriptedClient as ScriptedClient
+    from codex_acp.testing.scripted_peers import UntilCancelled as UntilCancelled
 else:
     __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
-            "app_server_command": "AppServerRecord ScriptedCodex",
+            "app_server": "AppServerRecord ScriptedCodex",
             "app_server_link": "ScriptedAppServer",
-            "app_server_player": "AppServerPlayer ClientAnswer Output Send",
             "app_server_script": (
-                "AppServerScript AskClient AwaitAnswer CloseOutput Entry Exit Expect "
-                "ExpectNotification Notify Pause RawLine Silence StderrText agent_message "
-                "command_approval file_change_approval request_resolved turn_completed "
-                "turn_started"
+                "AppServerPlayer AppServerScript AskClient AwaitAnswer ClientAnswer CloseOutput "
+                "Entry Exit Expect ExpectNotification Notify Output Pause RawLine Send Silence "
+                "StderrText agent_message command_approval file_change_approval request_resolved "
+                "turn_completed turn_started"
             ),
             "codex_home": "CodexHome",
             "mcp_server": ("McpScript McpTool ScriptedMcpServer form_elicitation url_elicitation"),
@@ -119,8 +118,9 @@ else:
                 "apply_patch exec_command mcp_call request_permissions request_user_input "
                 "update_plan view_image words write_stdin"
             ),
-            "scripted_agent": "AgentStep AskPermission ScriptedAgent UntilCancelled",
-            "scripted_client": "ClientTurn ScriptedClient",
             "scripted_model": "ScriptedModel",
+            "scripted_peers": (
+                "AgentStep AskPermission ClientTurn ScriptedAgent ScriptedClient UntilCancelled"
+            ),
         },
     )

@@ -13,8 +13,15 @@ from collections import deque
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.jsonrpc.framing import LineFramer, TooLong
-from codex_acp.testing.app_server_player import AppServerPlayer, Send
-from codex_acp.testing.app_server_script import CloseOutput, Exit, Pause, RawLine, StderrText
+from codex_acp.testing.app_server_script import (
+    AppServerPlayer,
+    CloseOutput,
+    Exit,
+    Pause,
+    RawLine,
+    Send,
+    StderrText,
+)
 from codex_acp.transport.link import memory_pair
 from codex_acp.transport.shielding import running_loop
 
@@ -23,8 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.errors import TransportError
-    from codex_acp.testing.app_server_player import Output
-    from codex_acp.testing.app_server_script import AppServerScriptLike, Entry, JsonObject
+    from codex_acp.testing.app_server_script import AppServerScriptLike, Entry, JsonObject, Output
     from codex_acp.transport.link import MemoryLink
 
 WAIT_SECONDS = 10.0

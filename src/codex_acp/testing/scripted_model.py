@@ -9,25 +9,41 @@ Source: ``POST /v1/responses`` of the OpenAI Responses API, streamed.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import secrets
+import socket
 import threading
-from typing import TYPE_CHECKING
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
 from codex_acp.errors import MisuseError
-from codex_acp.testing.model_http import StreamPart, encode_response
 from codex_acp.testing.model_script import (
+    CustomToolCall,
+    Delay,
+    Disconnect,
     Fail,
+    Failed,
+    Gate,
+    Incomplete,
     ModelRequest,
     ModelResponse,
     ModelScript,
+    Reasoning,
     ScriptLike,
+    Text,
+    ToolCall,
+    Usage,
     as_script,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Self
 
-    from codex_acp.testing.model_http import ModelServer
+    from codex_acp.testing.model_script import Step
+
 
 WAIT_SECONDS = 30.0
 """Default bound of the waiting methods: a real Codex start on a busy machine takes seconds."""
@@ -68,8 +84,6 @@ class ScriptedModel:
 
     def __enter__(self) -> Self:
         """Start to listen. Raises :class:`~codex_acp.errors.MisuseError` the second time."""
-        from codex_acp.testing.model_http import ModelServer
-
         if self._server is not None or self._closing:
             raise MisuseError("a ScriptedModel can be started once; make a new one")
         self._streams = [
@@ -194,3 +208,302 @@ class ScriptedModel:
 def _failure(response: ModelResponse) -> Fail | None:
     first = response.steps[0] if response.steps else None
     return first if isinstance(first, Fail) else None
+
+
+StreamPart: TypeAlias = bytes | Delay | Gate | Disconnect
+"""Bytes to write in one go, or something to do between two writes."""
+_TOKEN = secrets.token_hex(8)
+"""Stands for the response's number; random, so that no scripted text can contain it."""
+
+
+def encode_event(event: Mapping[str, object]) -> bytes:
+    """One server-sent event; its name is the ``type`` of ``event``."""
+    data = json.dumps(event, separators=(",", ":"))
+    return f"event: {event['type']}\ndata: {data}\n\n".encode()
+
+
+def encode_response(steps: Sequence[Step]) -> tuple[StreamPart, ...]:
+    """The whole stream, with adjacent events joined to one piece of bytes.
+
+    ``Fail`` is not a stream and must not be among ``steps``.
+    """
+    parts: list[StreamPart] = []
+    waiting: list[bytes] = []
+    for part in _parts(steps):
+        if isinstance(part, bytes):
+            waiting.append(part)
+            continue
+        if waiting:
+            parts.append(b"".join(waiting))
+            waiting = []
+        parts.append(part)
+    if waiting:
+        parts.append(b"".join(waiting))
+    return tuple(parts)
+
+
+def personalise(data: bytes, number: int) -> bytes:
+    """``data`` with ids that belong to the response given out as the ``number``-th."""
+    return data.replace(_TOKEN.encode(), str(number).encode())
+
+
+def _parts(steps: Sequence[Step]) -> Iterator[StreamPart]:
+    yield encode_event({"type": "response.created", "response": {"id": f"resp_{_TOKEN}"}})
+    usage = Usage()
+    for index, step in enumerate(steps):
+        match step:
+            case Text():
+                yield from _text(step, f"msg_{_TOKEN}_{index}")
+            case Reasoning():
+                yield from _reasoning(step, f"rs_{_TOKEN}_{index}")
+            case ToolCall():
+                yield _item("done", _tool_call(step, f"call_{_TOKEN}_{index}"))
+            case CustomToolCall():
+                call_id = step.call_id or f"call_{_TOKEN}_{index}"
+                call = {"call_id": call_id, "name": step.name, "input": step.input}
+                yield _item("done", {"type": "custom_tool_call", **call})
+            case Usage():
+                usage = step
+            case Delay() | Gate():
+                yield step
+            case Disconnect():
+                yield step
+                return
+            case Incomplete():
+                details = {"incomplete_details": {"reason": step.reason}}
+                yield _end("incomplete", details, usage)
+                return
+            case Failed():
+                error = {"error": {"code": step.code, "message": step.message}}
+                yield _end("failed", error, usage)
+                return
+            case Fail():
+                raise AssertionError("Fail is an HTTP answer, not a stream")
+            case _:
+                assert_never(step)
+    yield _end("completed", {}, usage)
+
+
+def _item(stage: str, item: Mapping[str, object]) -> bytes:
+    return encode_event({"type": f"response.output_item.{stage}", "item": item})
+
+
+def _deltas(kind: str, fields: str, deltas: Sequence[str], pause: float) -> Iterator[StreamPart]:
+    """The delta events; ``fields`` is JSON that all of them share."""
+    head = f'event: {kind}\ndata: {{"type":"{kind}",{fields},"delta":'
+    for position, delta in enumerate(deltas):
+        if pause > 0 and position > 0:
+            yield Delay(pause)
+        yield f"{head}{json.dumps(delta)}}}\n\n".encode()
+
+
+def _text(step: Text, item_id: str) -> Iterator[StreamPart]:
+    item: dict[str, object] = {"type": "message", "role": "assistant", "id": item_id}
+    yield _item("added", {**item, "content": []})
+    shared = f'"item_id":"{item_id}","output_index":0,"content_index":0'
+    yield from _deltas("response.output_text.delta", shared, step.deltas, step.pause)
+    text = "".join(step.deltas)
+    yield _item("done", {**item, "content": [{"type": "output_text", "text": text}]})
+
+
+def _reasoning(step: Reasoning, item_id: str) -> Iterator[StreamPart]:
+    item: dict[str, object] = {"type": "reasoning", "id": item_id}
+    yield _item("added", {**item, "summary": []})
+    yield encode_event(
+        {
+            "type": "response.reasoning_summary_part.added",
+            "item_id": item_id,
+            "summary_index": 0,
+            "part": {"type": "summary_text", "text": ""},
+        }
+    )
+    shared = f'"item_id":"{item_id}","output_index":0,"summary_index":0'
+    yield from _deltas("response.reasoning_summary_text.delta", shared, step.deltas, step.pause)
+    text = "".join(step.deltas)
+    yield _item("done", {**item, "summary": [{"type": "summary_text", "text": text}]})
+
+
+def _tool_call(step: ToolCall, made_id: str) -> dict[str, object]:
+    call: dict[str, object] = {
+        "type": "function_call",
+        "call_id": step.call_id or made_id,
+        "name": step.name,
+        "arguments": json.dumps(step.arguments),
+    }
+    if step.namespace is not None:
+        call["namespace"] = step.namespace
+    return call
+
+
+def _end(how: str, extra: Mapping[str, object], usage: Usage) -> bytes:
+    counts = {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_input_tokens},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
+    response = {"id": f"resp_{_TOKEN}", "status": how, "usage": counts, **extra}
+    return encode_event({"type": f"response.{how}", "response": response})
+
+
+IDLE_SECONDS = 30.0
+"""A client that connects and then sends nothing is dropped after this time."""
+JOIN_SECONDS = 5.0
+"""How long the end waits for the handler threads; their sockets are shut by then."""
+
+
+class ModelAnswers(Protocol):
+    """Answers for the server, which calls this from the threads of its connections."""
+
+    def _take(
+        self, body: Mapping[str, object], headers: Mapping[str, str]
+    ) -> tuple[int, Fail | tuple[StreamPart, ...]]:
+        """Record a request; give its number and what to answer it with."""
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait; False if the server is closing."""
+
+    def _hold(self, name: str) -> bool:
+        """Wait for the gate; False if it stayed shut too long or the server is closing."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    timeout = IDLE_SECONDS
+    server: ModelServer
+
+    def do_POST(self) -> None:
+        self.close_connection = True
+        length = self.headers.get("content-length", "")
+        raw = self.rfile.read(int(length)) if length.isdigit() else b""
+        if not self.path.endswith("/responses"):
+            self._answer(Fail(404, f"the scripted model has no {self.path}"))
+            return
+        try:
+            body = json.loads(raw)
+        except ValueError as error:
+            self._answer(Fail(400, f"the request is not JSON: {error}"))
+            return
+        if not isinstance(body, dict):
+            self._answer(Fail(400, "the request is not a JSON object"))
+            return
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        number, answer = self.server.answers._take(body, headers)
+        # Codex may be killed, or may interrupt the turn, while its answer is written.
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            if isinstance(answer, Fail):
+                self._answer(answer)
+            else:
+                self._stream(number, answer)
+
+    def do_GET(self) -> None:
+        self.close_connection = True
+        self._answer(Fail(404, f"the scripted model has no {self.path}"))
+
+    def _answer(self, fail: Fail) -> None:
+        is_text = isinstance(fail.body, str)
+        body = fail.body.encode() if isinstance(fail.body, str) else json.dumps(fail.body).encode()
+        self.send_response(fail.status)
+        for name, value in fail.headers.items():
+            self.send_header(name, value)
+        if "content-type" not in {name.lower() for name in fail.headers}:
+            self.send_header("Content-Type", "text/plain" if is_text else "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, number: int, parts: tuple[StreamPart, ...]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Cache-Control", "no-cache")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        answers = self.server.answers
+        for part in parts:
+            match part:
+                case bytes():
+                    self.wfile.write(personalise(part, number))
+                case Delay():
+                    if not answers._pause(part.seconds):
+                        return
+                case Gate():
+                    if not answers._hold(part.name):
+                        self._gate_stayed_shut(part, number)
+                        return
+                case Disconnect():
+                    return
+                case _:
+                    assert_never(part)
+
+    def _gate_stayed_shut(self, gate: Gate, number: int) -> None:
+        """End the stream visibly: the turn fails with the gate's name."""
+        failed = Failed("scripted_gate", f"nobody opened the gate {gate.name!r} of the script")
+        for part in encode_response([failed]):
+            if isinstance(part, bytes):
+                self.wfile.write(personalise(part, number))
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - overridden
+        """Say nothing: the requests are recorded and standard error belongs to the test."""
+
+
+class ModelServer(ThreadingHTTPServer):
+    """Listens on an ephemeral port of 127.0.0.1 from :meth:`start` to :meth:`stop`."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, answers: ModelAnswers) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers = answers
+        self.port: int = int(self.server_address[1])
+        self._thread = threading.Thread(
+            target=self.serve_forever,
+            kwargs={"poll_interval": 0.05},
+            name="scripted-model",
+            daemon=True,
+        )
+        self._lock = threading.Lock()
+        self._connections: dict[socket.socket, threading.Thread] = {}
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to accept connections, in a thread of its own."""
+        self._thread.start()
+
+    def process_request_thread(self, request: object, client_address: object) -> None:
+        """Handle one connection, known by its socket and thread so that :meth:`stop` finds it."""
+        assert isinstance(request, socket.socket)
+        with self._lock:
+            self._connections[request] = threading.current_thread()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._lock:
+                del self._connections[request]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A connection that breaks is the client's affair; anything else is shown."""
+        import sys
+
+        if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+    def stop(self) -> None:
+        """Stop to accept, shut every connection, and wait for the threads, within a bound."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self.shutdown()
+        self._thread.join(JOIN_SECONDS)
+        self.server_close()
+        with self._lock:
+            connections = dict(self._connections)
+        deadline = time.monotonic() + JOIN_SECONDS
+        for connection, thread in connections.items():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            thread.join(max(0.0, deadline - time.monotonic()))

@@ -1,7 +1,7 @@
-"""The engine Ray: workers are actors, placed by the resources that each needs.
+"""Where tasks are run: the engines of a fleet, on this machine or on a Ray cluster.
 
-The agents run where their worker is, next to its worktrees; jobs, events, questions and reports
-travel. Owns the actors, and that one that is gone is told to whoever waits for it.
+Owns how jobs reach workers and what they report gets back. Knows nothing of tasks. Ray is imported
+when a `RayEngine` is made.
 """
 
 from __future__ import annotations
@@ -11,21 +11,113 @@ import importlib.util
 import logging
 import os
 import socket
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from codex_acp.errors import MisuseError
-from codex_acp.fleet.engines.ray_worker import Message, RayWorker, for_a_worker
 from codex_acp.fleet.errors import EngineError, EngineNotInstalled, WorkerLost
+from codex_acp.fleet.private_files import default_root, make_private, remove_tree
+from codex_acp.fleet.ray_worker import Message, RayWorker, for_a_worker
+from codex_acp.fleet.worker import TASKS_PER_AGENT, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from codex_acp.fleet.jobs import Event, Job, Post, Report
 
+
 logger = logging.getLogger(__name__)
+
+TASKS_PER_CPU: Final = 4
+"""A task mostly waits for its model."""
+
+
+class Engine(Protocol):
+    """Runs jobs by a `codex_acp.fleet.worker.Worker`, here or elsewhere. One fleet at a time."""
+
+    async def open(self, fleet_id: str, work: Path | None) -> int:
+        """Make ready; how many tasks at once are good. ``work`` is a directory for worktrees on
+        this machine, None where the fleet has no output directory.
+
+        Raises EngineNotInstalled and EngineError.
+        """
+
+    async def run(self, job: Job, post: Post) -> Report:
+        """Do the job. Raises WorkerLost; when this is cancelled the job is ended first.
+
+        Posts ``{"type": "worker", "worker": name}`` before anything of the job happens.
+        """
+
+    async def settle(self, job: Job, *, written: bool) -> None:
+        """The report of the job was taken; ``written``: as the task's outcome. Never raises."""
+
+    async def aclose(self, *, done: bool) -> None:
+        """End all workers and their agents; ``done``: no task of the fleet is left to be run."""
+
+
+class LocalEngine:
+    """Runs tasks in this process; their agents are its children.
+
+    ``tasks_per_agent`` bounds how many tasks share a process of an agent that can be shared; 1
+    gives each its own.
+    """
+
+    def __init__(self, *, tasks_per_agent: int = TASKS_PER_AGENT) -> None:
+        if tasks_per_agent < 1:
+            raise MisuseError("tasks_per_agent is at least 1")
+        self._tasks_per_agent = tasks_per_agent
+        self._worker: Worker | None = None
+        self._fleet_id = ""
+        self._temporary: Path | None = None
+        self._work: Path | None = None
+
+    async def open(self, fleet_id: str, work: Path | None) -> int:
+        """Prepare the workers of this machine, and return how many there are."""
+        if work is None:
+            self._temporary = _temporary_place()
+        self._work = self._temporary or make_private(work or Path())
+        self._fleet_id = fleet_id
+        self._worker = Worker(self._work, tasks_per_agent=self._tasks_per_agent)
+        return TASKS_PER_CPU * (os.cpu_count() or 1)
+
+    async def run(self, job: Job, post: Post) -> Report:
+        """Run a job in this process."""
+        post.event({"type": "worker", "worker": f"{socket.gethostname()}/{os.getpid()}"})
+        return await self._its().run(job, post)
+
+    async def settle(self, job: Job, *, written: bool) -> None:
+        """Remove a job's worktree where its outcome was written, else keep it for another try."""
+        await self._its().settle(job.attempt_id, written=written)
+
+    async def aclose(self, *, done: bool) -> None:
+        """End the workers, and remove their directories."""
+        if self._worker is not None:
+            await self._worker.aclose([self._fleet_id] if done else [])
+            self._worker = None
+        if self._temporary is not None:
+            remove_tree(self._temporary)
+        elif self._work is not None and not any(self._work.iterdir()):
+            self._work.rmdir()
+        self._temporary = self._work = None
+
+    def _its(self) -> Worker:
+        if self._worker is None:
+            raise MisuseError("the engine is not open; a Fleet opens it")
+        return self._worker
+
+
+def _temporary_place() -> Path:
+    root = default_root()
+    try:
+        return Path(tempfile.mkdtemp(prefix="local-", dir=make_private(root)))
+    except OSError as error:
+        why = error.strerror or str(error)
+        msg = f"{root} cannot be used: {why}; name an output directory, or set XDG_CACHE_HOME"
+        raise MisuseError(msg) from error
+
 
 TASKS_PER_WORKER: Final = 4
 

@@ -1,0 +1,442 @@
+"""Outcomes of tasks, the journal of their attempts, and the output directory that has both.
+
+::
+
+    DIR/fleet.json              whose it is
+    DIR/lock                    held by the run that writes here
+    DIR/journal.jsonl           what was begun: runs, attempts, sessions
+    DIR/tasks/NAME/outcome.json, transcript.jsonl, changes.patch
+    DIR/retried/NAME/1          an outcome that failed, before its task was run again
+    DIR/work                    worktrees of the local engine, until their tasks are done
+
+An outcome is there as a whole or not at all: its directory is filled under another name and then
+given its own, which fails if that is taken. A line of the journal is written before what it tells
+of happens; a line that was cut off by a crash is left out.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import socket
+import uuid
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
+
+from codex_acp._files import append_line, read_regular
+from codex_acp._json import text_at
+from codex_acp.fleet.errors import OutcomeNotWritten, OutDirectoryError, OutDirectoryInUse
+from codex_acp.fleet.jobs import Reason, Usage
+from codex_acp.fleet.private_files import (
+    MOST_READ,
+    FileLock,
+    make_private,
+    read_json,
+    remove_tree,
+    sync_folder,
+    write_private,
+)
+from codex_acp.fleet.task import file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from _typeshed import DataclassInstance
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+
+VERSION: Final = 1
+
+Status: TypeAlias = Literal["completed", "failed"]
+"""``completed``: every prompt ended with ``end_turn``, and the output is what was wanted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One time that a task was run. Only the last one may be the one that counts, but what an
+    earlier one has done in a directory may be there all the same."""
+
+    started: str
+    """ISO 8601, in UTC."""
+    reason: str
+    """A reason as of an outcome; ``interrupted``: the run that made it was ended."""
+    message: str | None = None
+    worker: str | None = None
+    session_id: str | None = None
+    resumed: bool = False
+    """Whether it went on with the session of the attempt before."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Final result of a task."""
+
+    id: str
+    status: Status
+    reason: Reason
+    message: str | None = None
+    """Description of the failure."""
+    text: str = ""
+    """The agent's last message."""
+    output: object = None
+    """The answer as the task's output type; as plain JSON where that is a JSON Schema."""
+    usage: Usage = field(default_factory=Usage)
+    """Usage of all attempts."""
+    agent: str = ""
+    session_id: str | None = None
+    cwd: str | None = None
+    repository: str | None = None
+    revision: str | None = None
+    commit: str | None = None
+    asked: int = 0
+    allowed: int = 0
+    """Questions of the agent, and those that somebody or a policy said yes to."""
+    attempts: tuple[Attempt, ...] = ()
+    digest: str = ""
+    """Digest of the task: it changes with the task."""
+    changes_note: str | None = None
+    """Why there are no changes, or what they lack."""
+    path: Path | None = None
+    """The directory with ``outcome.json``, ``transcript.jsonl`` and ``changes.patch``."""
+    changes: bytes | None = field(default=None, repr=False)
+    """The patch; None where it is not known, and of an outcome that was read from its file."""
+    transcript: bytes = field(default=b"", repr=False)
+    """As `path` has it; empty of an outcome that was read from its file."""
+    earlier: bool = False
+    """Whether an earlier run has written it."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is completed."""
+        return self.status == "completed"
+
+    def to_json(self, output: JsonValue) -> dict[str, Any]:
+        """As it is written; ``output`` as plain JSON."""
+        plain = {
+            "output": output,
+            "usage": asdict(self.usage),
+            "attempts": [_members(attempt, _OF_ATTEMPT) for attempt in self.attempts],
+        }
+        return {"version": VERSION, **_members(self, _OF_OUTCOME), **plain}
+
+
+def _names(kind: type[DataclassInstance]) -> dict[str, str]:
+    """Each field of a class and what it is called in JSON."""
+    words = {field.name: field.name.split("_") for field in fields(kind)}
+    return {name: first + "".join(map(str.title, more)) for name, (first, *more) in words.items()}
+
+
+_NOT_WRITTEN: Final = frozenset(("path", "changes", "transcript", "earlier"))
+"""Of an outcome: where it is, and what lies beside it in files of its own."""
+
+_OPTIONAL: Final = (
+    *("message", "session_id", "cwd", "repository", "revision", "commit", "changes_note"),
+)
+"""Of an outcome: texts that may be missing."""
+
+_OF_ATTEMPT: Final = _names(Attempt)
+_OF_OUTCOME: Final = {n: name for n, name in _names(Outcome).items() if n not in _NOT_WRITTEN}
+
+
+def _members(value: object, names: Mapping[str, str]) -> dict[str, Any]:
+    return {name: getattr(value, attribute) for attribute, name in names.items()}
+
+
+def outcome_from_json(value: object, path: Path) -> Outcome:
+    """Read back. Raises OutDirectoryError for what is none."""
+    if not isinstance(value, dict) or value.get("version") != VERSION:
+        msg = f"{path} is no outcome that this version can read; update codex-acp-sdk"
+        raise OutDirectoryError(msg)
+    found = cast("Mapping[str, Any]", value)
+    try:
+        members = {attribute: found[name] for attribute, name in _OF_OUTCOME.items()}
+        usage = found["usage"]
+        members |= {
+            **{name: _text(members[name]) for name in ("id", "text", "agent", "digest")},
+            **{name: _text(members[name]) for name in _OPTIONAL if members[name] is not None},
+            **{name: int(members[name]) for name in ("asked", "allowed")},
+            "status": _one_of(Status, found["status"]),
+            "reason": _one_of(Reason, found["reason"]),
+            "usage": Usage(
+                int(usage["total"]), int(usage["input"]), int(usage["output"]), usage["counted"]
+            ),
+            "attempts": tuple(map(_attempt, found["attempts"])),
+        }
+        return Outcome(**members, path=path, earlier=True)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise OutDirectoryError(f"{path} holds a malformed outcome: {error}") from error
+
+
+def _attempt(found: Mapping[str, Any]) -> Attempt:
+    members = {attribute: found[name] for attribute, name in _OF_ATTEMPT.items()}
+    for name in ("message", "worker", "session_id"):
+        if members[name] is not None:
+            _text(members[name])
+    checked = {name: _text(members[name]) for name in ("started", "reason")}
+    return Attempt(**members | checked | {"seconds": float(found["seconds"])})
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _one_of(words: Any, value: Any) -> Any:
+    if value not in get_args(words):
+        raise ValueError(f"{value!r} is none of {', '.join(get_args(words))}")
+    return value
+
+
+@dataclass(slots=True)
+class History:
+    """Attempts and outcome of one task."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    session_id: str | None = None
+    """Session id of the last attempt that had one."""
+    first_prompt: int = 0
+    """The first prompt that was not finished in that session."""
+    begun: bool = False
+    """Whether it was sent."""
+
+    def retry(self, outcome: Outcome, *, goes_on: bool) -> None:
+        """Count the attempts of a failed outcome as made; unless the next one ``goes_on`` with
+        their session, it begins with the first prompt in a new one."""
+        self.attempts = list(outcome.attempts)
+        if not goes_on:
+            self.session_id, self.first_prompt, self.begun = None, 0, False
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Something has happened in the last attempt: as a worker tells it, or as a line has it."""
+        last = self.attempts[-1]
+        match event:
+            case {"type": "worker", "worker": str(worker)}:
+                self.attempts[-1] = replace(last, worker=worker)
+            case {"type": "opened", "sessionId": str(session_id), "how": how}:
+                if how == "new":
+                    self.first_prompt, self.begun = 0, False
+                self.session_id = session_id
+                self.attempts[-1] = replace(last, session_id=session_id, resumed=how != "new")
+            case {"type": "prompt", "number": int(number)}:
+                self.first_prompt, self.begun = number, True
+            case {"type": "prompt_ended", "number": int(number)}:
+                self.first_prompt, self.begun = number + 1, False
+            case {"type": "attempt_ended", "reason": str(reason), "seconds": int() | float()}:
+                message = text_at(event, "message")
+                seconds = float(event["seconds"])
+                self.attempts[-1] = replace(last, reason=reason, message=message, seconds=seconds)
+
+
+class Journal:
+    """Appends to ``path``."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        try:
+            self._fd = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise _unwritten(path, error) from error
+
+    def note(self, kind: str, **members: object) -> str:
+        """Write a line; return its time. Raises OutcomeNotWritten: then it must not be begun."""
+        time = now()
+        line = json.dumps({"time": time, "type": kind, **members}, default=str) + "\n"
+        try:
+            append_line(self._fd, line.encode("utf-8", "replace"))
+        except OSError as error:
+            raise _unwritten(self._path, error) from error
+        return time
+
+    def close(self) -> None:
+        """No more."""
+        os.close(self._fd)
+
+
+def _unwritten(path: Path, error: OSError) -> OutcomeNotWritten:
+    why = error.strerror or str(error)
+    msg = f"{path} cannot be written: {why}; nothing more is run. Mend that, and use --resume"
+    return OutcomeNotWritten(msg)
+
+
+def now() -> str:
+    """The time as it is written."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        content = read_regular(path, MOST_READ)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        msg = f"{path} cannot be read: {why}; without it no run knows what an earlier one left"
+        raise OutDirectoryError(msg) from error
+    for line in content.splitlines():
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def read_history(path: Path) -> tuple[list[str], dict[str, History]]:
+    """The ids of all tasks that a run was given, in order, and the history of those begun."""
+    ids: dict[str, None] = {}
+    found: dict[str, History] = {}
+    for line in _lines(path):
+        kind, task_id = line.get("type"), line.get("id")
+        if kind == "run" and isinstance(line.get("tasks"), list):
+            ids.update(dict.fromkeys(each for each in line["tasks"] if isinstance(each, str)))
+        if not isinstance(task_id, str):
+            continue
+        history = found.setdefault(task_id, History())
+        if kind == "attempt":
+            started = str(line.get("time"))
+            history.attempts.append(Attempt(started=started, reason="interrupted"))
+        elif history.attempts:
+            history.take(line)
+    return list(ids), found
+
+
+DIRECTORY_VERSION: Final = 1
+
+_UNFINISHED: Final = ".tmp-"
+
+
+class OutDirectory:
+    """Made by `open`; `close` gives the lock back."""
+
+    def __init__(self, path: Path, fleet_id: str, lock: FileLock) -> None:
+        self.path = path
+        self.fleet_id = fleet_id
+        self._lock = lock
+        self._tasks = path / "tasks"
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, resume: bool) -> OutDirectory:
+        """Raises OutDirectoryInUse, and OutDirectoryError for what is not an output directory, or
+        is one that was used before unless it is to ``resume``."""
+        folder = Path(path).absolute()
+        try:
+            make_private(folder)
+            lock = FileLock(folder / "lock")
+            if not lock.acquire():
+                by = lock.noted() or "another process"
+                msg = f"{folder} is in use by {by}; wait for it, or name another directory"
+                raise OutDirectoryInUse(msg)
+            with lock.released_on_error():
+                lock.note(f"process {os.getpid()} on {socket.gethostname()}")
+                fleet_id = _claim(folder, resume=resume)
+                make_private(folder / "tasks")
+                for left in (folder / "tasks").glob(f"{_UNFINISHED}*"):
+                    remove_tree(left)
+        except OSError as error:
+            msg = f"{folder} cannot be used: {error.strerror or error}"
+            raise OutDirectoryError(msg) from error
+        return cls(folder, fleet_id, lock)
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Yield the outcomes of earlier runs. Raises OutDirectoryError for a damaged file."""
+        return read_outcomes(self.path)
+
+    def write(self, outcome: Outcome, output: JsonValue, *, replaces: bool = False) -> Path:
+        """Write it, once; its directory. Raises OutcomeNotWritten, and then nothing of it stays.
+
+        ``replaces``: an earlier outcome of the task is kept below ``retried``.
+        """
+        target = self._tasks / file_name(outcome.id)
+        beside = self._tasks / f"{_UNFINISHED}{uuid.uuid4().hex}"
+        try:
+            beside.mkdir(mode=0o700)
+            content = json.dumps(outcome.to_json(output), indent=1, default=str) + "\n"
+            write_private(beside / "outcome.json", content.encode("utf-8", "replace"))
+            write_private(beside / "transcript.jsonl", outcome.transcript)
+            if outcome.changes is not None:
+                write_private(beside / "changes.patch", outcome.changes)
+            sync_folder(beside)
+            if replaces:
+                self._set_aside(target)
+            beside.rename(target)
+            sync_folder(self._tasks)
+        except OSError as error:
+            remove_tree(beside)
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise OutcomeNotWritten(f"{outcome.id!r} has an outcome in {target}") from error
+            why = error.strerror or str(error)
+            raise OutcomeNotWritten(
+                f"the outcome of {outcome.id!r} cannot be written to {target}: {why}; nothing more "
+                "is run. Mend that, and go on with --resume"
+            ) from error
+        return target
+
+    def _set_aside(self, target: Path) -> None:
+        """Move an outcome away. If nothing takes its place, its task is run once more."""
+        kept = make_private(self.path / "retried" / target.name)
+        for number in itertools.count(1):
+            with suppress(FileNotFoundError):  # a run was killed after it had done this
+                try:
+                    target.rename(kept / str(number))
+                except OSError as error:
+                    if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                        continue
+                    raise
+                sync_folder(kept)
+            return
+
+    def close(self) -> None:
+        """Another run may use it."""
+        self._lock.release()
+
+
+def _claim(folder: Path, *, resume: bool) -> str:
+    manifest = folder / "fleet.json"
+    try:
+        found: Any = read_json(manifest)
+        version, fleet_id = found["version"], found["id"]
+    except FileNotFoundError:
+        others = sorted(name for name in os.listdir(folder) if name != "lock")  # noqa: PTH208
+        if others:
+            raise OutDirectoryError(
+                f"{folder} holds {others[0]!r} and is no output directory of a fleet; "
+                "name one that is empty or not there yet"
+            ) from None
+        fleet_id = uuid.uuid4().hex
+        content = json.dumps({"version": DIRECTORY_VERSION, "id": fleet_id}) + "\n"
+        write_private(manifest, content.encode())
+        return fleet_id
+    except (ValueError, KeyError, TypeError) as error:
+        raise OutDirectoryError(f"{manifest} is damaged: {error}") from error
+    if version != DIRECTORY_VERSION or not isinstance(fleet_id, str) or not fleet_id.isalnum():
+        raise OutDirectoryError(f"{manifest} is of another version; update codex-acp-sdk")
+    if not resume:
+        msg = f"{folder} was used before; go on with --resume, or name another directory"
+        raise OutDirectoryError(msg)
+    return fleet_id
+
+
+def read_outcomes(folder: Path) -> Iterator[Outcome]:
+    """Every outcome, by name. Raises OutDirectoryError."""
+    if not (folder / "fleet.json").is_file():
+        raise OutDirectoryError(f"{folder} is no output directory of a fleet")
+    tasks = folder / "tasks"
+    for path in sorted(tasks.iterdir()) if tasks.is_dir() else ():
+        if path.name.startswith(_UNFINISHED):
+            continue
+        try:
+            value = read_json(path / "outcome.json")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            msg = f"{path} holds no outcome that can be read ({why}); remove it to run it again"
+            raise OutDirectoryError(msg) from error
+        yield outcome_from_json(value, path)
