@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
+from codex_acp.adapter.sessions.shown_thread import JoinedPieces
 from codex_acp.jsonrpc.message import JsonValue
 
 DELTA = "item/agentMessage/delta"

@@ -1,9 +1,29 @@
-"""The peer's methods of version 2, on a side that may speak version 1 as well."""
+"""Calls the peer's methods of version 2, on a side that may speak version 1 as well."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, ClassVar
+
 from codex_acp.acp._generated.v2.calls import AgentCalls, ClientCalls
-from codex_acp.acp.calls_on_side import CallsOnSide
+
+if TYPE_CHECKING:
+    from codex_acp.acp.side import Side
+    from codex_acp.wire.model import WireModel
+
+
+class CallsOnSide:
+    """Sends as ``version``, which the side refuses where another is spoken."""
+
+    version: ClassVar[int]
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+
+    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        return await self._side.call_as(self.version, method, params)
+
+    def _notify(self, method: str, params: WireModel | Any | None) -> None:
+        self._side.notify_as(self.version, method, params)
 
 
 class CallsOfAgent(CallsOnSide, AgentCalls):

@@ -1,8 +1,9 @@
 """Turns the notifications of one thread into events, in the order in which they came.
 
 A session's own thread and those of its sub-agents are shown alike. Owns the mapping's memory of a
-thread and what has to wait: pieces of text, the files of an edit, output that comes too fast. What
-the events are for, and what a turn means, is the owner's matter.
+thread and what has to wait: pieces of text, the files of an edit, output that comes too fast.
+Pieces of one text that came in one read are joined. The owner decides where the events go, and
+what a turn means.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from codex_acp.adapter.ordered_steps import OrderedSteps
-from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
-from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
+from codex_acp.adapter.prompts.turn_calls import TURN_EVENTS
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.mapping.item_calls import wanted_looks
 from codex_acp.mapping.messages import close_compactions
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from codex_acp.mapping.state import SessionState
     from codex_acp.routing.changes import Looks
 
+
+if TYPE_CHECKING:
     _Row = Callable[[SessionState, Any], SessionEvents]
+
 
 ROWS: Final = {
     method: cast("_Row", row)
@@ -244,3 +247,51 @@ class DueTimer:
         self._timer = None
         self._flush()
         self.set()
+
+
+MEMBERS: Final = frozenset({"threadId", "turnId", "itemId", "delta"})
+"""Members of a piece; one with more is taken by itself, so that nothing new is lost."""
+
+
+class JoinedPieces:
+    """Gives what one thread reports to ``take``, in order; the pieces that came last it keeps.
+
+    Those it gives to ``take_pieces``: their method, their turn, their item, and the text.
+    """
+
+    __slots__ = ("_item_id", "_method", "_take", "_take_pieces", "_texts", "_turn_id")
+
+    def __init__(
+        self,
+        take: Callable[[str, JsonValue], None],
+        take_pieces: Callable[[str, str, str, str], None],
+    ) -> None:
+        self._take = take
+        self._take_pieces = take_pieces
+        self._texts: list[str] = []
+        """Empty: nothing is kept, and the rest means nothing."""
+        self._method = self._turn_id = self._item_id = ""
+
+    def hear(self, method: str, params: JsonValue) -> None:
+        """A notification came."""
+        if method in PIECES and type(params) is dict and params.keys() == MEMBERS:
+            turn_id, item_id, text = params["turnId"], params["itemId"], params["delta"]
+            if type(text) is str and type(item_id) is str and type(turn_id) is str:
+                if not (
+                    item_id == self._item_id and turn_id == self._turn_id and method == self._method
+                ):
+                    self.flush()
+                    self._method, self._turn_id, self._item_id = method, turn_id, item_id
+                self._texts.append(text)
+                return
+        if self._texts:
+            self.flush()
+        self._take(method, params)
+
+    def flush(self) -> None:
+        """Give what is kept, before all else that happens."""
+        texts = self._texts
+        if texts:
+            self._texts = []
+            text = texts[0] if len(texts) == 1 else "".join(texts)
+            self._take_pieces(self._method, self._turn_id, self._item_id, text)
