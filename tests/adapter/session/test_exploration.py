@@ -24,6 +24,7 @@ WORLDS = {
         2, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1
     ),
     "two prompts and a cancel": Budget(2, 1, 0, 0, 0, 2),
+    "a prompt that is given up while its neighbour is steered": Budget(2, 0, 1, 0, 0, 0),
     "losses": Budget(2, 1, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     "turns that Codex begins by itself": Budget(2, 1, 0, 0, 0, 1, 0, 2, 1, late_begins=1),
     "lost ends and answers": Budget(1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 2, 1),

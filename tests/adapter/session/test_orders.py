@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.machine import DONE, SessionMachine
 from codex_acp.mapping.events import PromptFailure, PromptStop
@@ -123,3 +125,32 @@ def test_a_session_runs_while_a_turn_runs_that_was_thought_to_be_stale() -> None
     effects = handled(machine, ev.TurnBegan("t1"), ev.LookedUp(call, "t1", None, ours=True))
 
     assert ev.ShowActivity("running") in effects
+
+
+def test_a_prompt_is_answered_whose_steering_codex_takes_behind_a_given_up_turn() -> None:
+    machine = SessionMachine()
+    handled(machine, *sent("p1"), ev.Started(1, "t1"), ev.TurnBegan("t1"), *sent("p2"))
+    effects = handled(
+        machine, ev.GivenUp("p1"), ev.Interrupted(3, taken=True), ev.TurnEnded("t1", CANCELLED),
+        ev.Steered(2, taken=True),
+    )  # fmt: skip
+
+    assert answers(effects) == [ev.Answer("p2", CANCELLED)]
+
+
+@pytest.mark.parametrize("cancel", [ev.Cancelled(), ev.Cancelled(closing=True), ev.GivenUp("p2")])
+@pytest.mark.parametrize("behind_its_end", [False, True])
+def test_a_cancelled_message_that_codex_did_not_read_is_not_given_to_it_again(
+    cancel: ev.Event, behind_its_end: bool
+) -> None:
+    machine = behind_a_given_up_turn()
+    handled(
+        machine, ev.TurnBegan("t1"), ev.MessageRead("p1", "t1"), ev.Started(2, "t1"),
+        ev.CommandBegan("c1"),
+    )  # fmt: skip
+    end = ev.TurnEnded("t1", CANCELLED)
+    handled(machine, *((end, cancel) if behind_its_end else (cancel, end)))
+    effects = handled(machine, ev.Due("clean_up"))
+
+    assert starts(effects) == []
+    assert [each.prompt for each in effects if isinstance(each, ev.Answer)] == ["p2"]

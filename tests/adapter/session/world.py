@@ -196,7 +196,7 @@ def _of_client(w: World) -> Iterator[Move]:
         for name in sorted(w.open - w.given_up):
             yield f"gives up {name}", ev.GivenUp(name), w._replace(
                 left=_less(w, "give_ups"), given_up=w.given_up | {name},
-                cancelled=w.cancelled | w.open,
+                cancelled=w.cancelled | {name},
             )  # fmt: skip
 
 
@@ -493,6 +493,8 @@ def _may_be_given(w: World, prompt: str) -> None:
         raise Wrong(f"{prompt} is given to Codex twice")
     if prompt not in w.open:
         raise Wrong(f"{prompt} is given to Codex, and nobody waits for it")
+    if prompt in w.cancelled:
+        raise Wrong(f"{prompt} is given to Codex, and it was cancelled")
     if prompt.endswith("'") and not w.yes:
         raise Wrong("a plan is carried out, and nobody wants that")
 

@@ -364,7 +364,10 @@ class SessionMachine:
             case Running():
                 self.turn = Cancelling(run)
                 self._interrupt_run()
-            case Idle() | Freeing() | Starting() | Cancelling() | CleaningUp():
+            case CleaningUp():
+                self.turn = replace(self.turn, cancelled=True)
+                return
+            case Idle() | Freeing() | Starting() | Cancelling():
                 return
             case _:
                 assert_never(self.turn)
@@ -436,9 +439,9 @@ class SessionMachine:
                 self._set_run(replace(run, ended=(*run.ended, (turn_id, end))))
             case Running(run=run) | Cancelling(run=run) if run.turn == turn_id:
                 if run.commands and end == CANCELLED:
-                    call = self._call()
+                    call, cancelled = self._call(), self.cancelled
                     self._abandon_interrupt()
-                    self.turn = CleaningUp(run, end, call)
+                    self.turn = CleaningUp(run, end, call, cancelled=cancelled)
                     self._out.append(ev.StopCommands(call, run.commands))
                     self._set("clean_up")
                 else:
@@ -754,12 +757,11 @@ class SessionMachine:
         """The turn has its end: it is told, then its prompts are answered."""
         run = self.run
         assert run is not None, "there is a turn"
-        cancelled = self.cancelled
+        cancelled = self.cancelled or (isinstance(self.turn, CleaningUp) and self.turn.cancelled)
         if cancelled:
             end = CANCELLED
         self._forget_turn(run)
-        if not cancelled:
-            self._take_out_unread(run, end)
+        self._take_out_unread(replace(run, added=run.added and not cancelled), end)
         mine = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
         asks = mine[:1] if self.plan and end == DONE and not self._has_steered else []
         ended = (*run.names, *(turn for turn, _ in run.ended))

@@ -183,6 +183,7 @@ class CleaningUp:
     end: PromptEnd
     call: int
     left: frozenset[str] | None = None
+    cancelled: bool = False
 
 
 Turn: TypeAlias = Idle | Freeing | Starting | Running | Cancelling | CleaningUp

@@ -191,23 +191,24 @@ class SilenceWatch:
         if after not in watchdogs:
             watchdogs[after] = SharedWatchdog(client, after)
         self._watchdogs, self._after = watchdogs, after
+        self._watchdog = watchdogs[after]
         self._turn = (thread_id, turn_id)
         self.look_every: float = after / ROUNDS
         """Seconds after which whoever waits for the turn should `check`."""
-        watchdogs[after].users += 1
-        watchdogs[after].expect(thread_id, turn_id)
+        self._watchdog.users += 1
+        self._watchdog.expect(thread_id, turn_id)
 
     def check(self) -> SilentTurn | None:
         """Return the report of this turn's silence, once; None while there is none."""
-        watchdog = self._watchdogs[self._after]
-        watchdog.check()
-        return watchdog.reports.pop(self._turn[1], None)
+        self._watchdog.check()  # also behind `close`: whoever waits for the turn may look once more
+        return self._watchdog.reports.pop(self._turn[1], None)
 
     def close(self) -> None:
         """Watch no more."""
-        watchdog = self._watchdogs[self._after]
+        watchdog = self._watchdog
         watchdog.forget(*self._turn)
         watchdog.reports.pop(self._turn[1], None)
         watchdog.users -= 1
         if not watchdog.users:
-            self._watchdogs.pop(self._after).close()
+            del self._watchdogs[self._after]
+            watchdog.close()
