@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import codex_acp
+from codex_acp.adapter.network import access_control
+from codex_acp.cli.process import TOKEN_VARIABLE
 from codex_acp.codex.connection.launch import UNLOAD_AT_ONCE
 
 HEAVY = (
@@ -36,7 +38,7 @@ AS_MODULE = 'runpy.run_module("codex_acp", run_name="__main__")'
 AS_SCRIPT = "from codex_acp.cli.main import main; sys.exit(main())"
 
 
-def at_spawn(start: str, *arguments: str) -> tuple[list[str], list[str]]:
+def at_spawn(start: str, *arguments: str, **variables: str) -> tuple[list[str], list[str]]:
     """Return the arguments that Codex is given besides our hook, and what heavy is loaded then."""
     done = subprocess.run(
         [sys.executable, "-S", "-P", "-c", AT_SPAWN + start, *arguments],
@@ -44,7 +46,7 @@ def at_spawn(start: str, *arguments: str) -> tuple[list[str], list[str]]:
         text=True,
         check=True,
         timeout=30,
-        env={"CODEX_PATH": "/bin/sh"},
+        env={"CODEX_PATH": "/bin/sh", **variables},
     )
     end = done.stdout.index("] [") + 1
     argv, heavy = literal_eval(done.stdout[:end]), literal_eval(done.stdout[end:].strip())
@@ -59,6 +61,12 @@ def at_spawn(start: str, *arguments: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("start", [AS_MODULE, AS_SCRIPT], ids=["module", "script"])
 def test_codex_is_spawned_before_anything_heavy_is_loaded(start: str, arguments: list[str]) -> None:
     assert at_spawn(start, *arguments) == (["/bin/sh", "app-server", *UNLOAD_AT_ONCE], [])
+
+
+def test_a_token_is_hidden_before_codex_is_spawned_and_costs_nothing_heavy() -> None:
+    _, heavy = at_spawn(AS_SCRIPT, CODEX_ACP_TOKEN="a-token-of-all-clients")
+    assert heavy == []
+    assert access_control.TOKEN_VARIABLE == TOKEN_VARIABLE
 
 
 def test_options_cost_the_parser_and_no_more_than_that() -> None:

@@ -84,6 +84,10 @@ _taken: list[str] = []
 """The token of clients, until a command asks for it."""
 
 
+TOKEN_VARIABLE = "CODEX_ACP_TOKEN"
+"""The environment variable with the one token of all clients."""
+
+
 def take_variables(*names: str) -> list[str]:
     """Remove these from the environment and from the memory that they came in; return the values.
 
@@ -104,15 +108,11 @@ def take_variables(*names: str) -> list[str]:
 
 def hide_token() -> None:
     """Take the token of clients out of the environment, and keep it for `take_token`."""
-    from codex_acp.adapter.network.access_control import TOKEN_VARIABLE
-
     _taken[:] = take_variables(TOKEN_VARIABLE)
 
 
 def take_token() -> str | None:
     """Return the token of clients that the environment had, the first time; None without one."""
-    from codex_acp.adapter.network.access_control import TOKEN_VARIABLE
-
     if TOKEN_VARIABLE in os.environ:
         hide_token()
     return _taken.pop() if _taken else None
