@@ -100,9 +100,8 @@ def undecided(root: Path = ROOT) -> list[Missing]:
 def impossible(root: Path = ROOT) -> str:
     """Why the tables do not import, or are not true, although no row is missing; else empty."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
-    done = subprocess.run(
-        [sys.executable, "-c", _IMPORT], env=env, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-P", "-c", _IMPORT]  # not the generator of this directory
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     return done.stderr.strip().rpartition("\n")[2]
 
 

@@ -200,7 +200,8 @@ def _words_of(module: Path) -> str:
     tree = ast.parse(module.read_text())
     words = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
     loaded = vars(import_module(f"codegen.{module.stem}")) if module.stem in WITH_PLACES else {}
-    return "\n".join(word for word in (*words, *loaded.values()) if isinstance(word, str))
+    words += [value for name, value in loaded.items() if not name.startswith("__")]
+    return "\n".join(word for word in words if isinstance(word, str))
 
 
 WITH_PLACES = {"beside", "tables", "arms", "exposure"}

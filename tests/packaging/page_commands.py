@@ -102,6 +102,7 @@ NOT_RUN = {
     "codex-acp-sdk chat --agent claude": _CLAUDE,
     ".venv/bin/nox -s goldens": _CHECKOUT,
     "git diff tests/golden/": _CHECKOUT,
+    "git diff tests/golden/ src/codex_acp/routing/": _CHECKOUT,
     "git diff tests/golden/items.md": _CHECKOUT,
     "codex-acp-sdk fleet run tasks.jsonl --out results": _FLEET,
     "codex-acp-sdk fleet run tasks.jsonl --out results --engine ray --address auto": _FLEET,
