@@ -11,7 +11,7 @@ import asyncio
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.prompts.turn_calls import turn_of
+from codex_acp.adapter.prompts.turn_events import turn_of
 from codex_acp.adapter.server.held_notifications import hand_over
 from codex_acp.adapter.sessions.activity import SessionActivity
 from codex_acp.adapter.sessions.loading import HistoryReader

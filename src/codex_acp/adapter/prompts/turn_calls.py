@@ -1,8 +1,7 @@
-"""Makes the calls about the turns of one thread, and reads refusals and notifications of a turn.
+"""Makes the calls about the turns of one thread, and reads each refusal.
 
-Owns the calls and their bounds; must not know of prompts. A notification is read from its raw
-params, so that a prompt returns although the rest does not fit the schema.
-Sources: Codex schema ``turn/*``, ``thread/turns/list``, ``thread/backgroundTerminals/*``.
+Owns the calls and their bounds; must not know of prompts. Sources: Codex schema ``turn/*``,
+``thread/turns/list``, ``thread/backgroundTerminals/*``.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
-from codex_acp._json import object_at, text_at
+from codex_acp._json import object_at
 from codex_acp.adapter.sessions.opening_errors import refused_call
 from codex_acp.codex._generated import models
 from codex_acp.codex.connection.calls import all_pages
@@ -30,13 +29,11 @@ from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection
 
-    from codex_acp.adapter.session.driver import SessionDriver
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.wire.model import WireModel
-
 
 logger = logging.getLogger(__name__)
 
@@ -220,67 +217,3 @@ def codex_gone(error: TransportError | None) -> PromptFailure:
         what = how_ended(error.returncode)  # the end of its stderr stands behind that
     message = message.replace(what, f"{what}; the next prompt starts it again", 1)
     return PromptFailure(INTERNAL_ERROR, scrub(message, WHOLE_TAIL), data)
-
-
-_STOPPED: Final = frozenset({"idle", "systemError", "notLoaded"})
-"""Statuses of a thread in which none of its turns runs."""
-
-
-def turn_of(params: JsonValue) -> str | None:
-    """Return the id of a notification's turn: ``turnId``, or ``turn.id``. Accepts any params."""
-    return text_at(params, "turnId") or text_at(params, "turn", "id")
-
-
-def item_of(params: JsonValue) -> str | None:
-    """Return the id of the item in a notification about an item."""
-    return text_at(params, "item", "id")
-
-
-def _turn_started(driver: SessionDriver, params: JsonValue) -> None:
-    turn_id = turn_of(params)
-    turn = object_at(params, "turn")
-    if turn_id is not None:
-        # Codex 0.147 does not name the root turn: then it is the running one.
-        root_id = text_at(turn, "rootTurnId") if "rootTurnId" in turn else driver.running_turn
-        driver.turn_began(turn_id, root_id)
-
-
-def _item_started(driver: SessionDriver, params: JsonValue) -> None:
-    item, turn_id = object_at(params, "item"), turn_of(params)
-    if item.get("type") == "userMessage":
-        message_id = text_at(item, "clientId")
-        if message_id is not None and turn_id is not None:
-            driver.message_read(message_id, turn_id)
-    elif item.get("type") == "contextCompaction":
-        if turn_id is not None:
-            driver.compaction_began(turn_id)
-    elif item.get("type") == "commandExecution":
-        item_id = text_at(item, "id")
-        if item_id is not None:
-            driver.command_began(item_id)
-
-
-def _item_completed(driver: SessionDriver, params: JsonValue) -> None:
-    item_id = item_of(params)
-    if item_id is not None:
-        driver.command_ended(item_id)
-
-
-def _status_changed(driver: SessionDriver, params: JsonValue) -> None:
-    if text_at(params, "status", "type") in _STOPPED:
-        driver.thread_stopped()
-
-
-def _closed(driver: SessionDriver, params: JsonValue) -> None:
-    del params
-    driver.thread_stopped()
-
-
-TURN_EVENTS: Final[Mapping[str, Callable[[SessionDriver, JsonValue], None]]] = {
-    "turn/started": _turn_started,
-    "item/started": _item_started,
-    "item/completed": _item_completed,
-    "thread/status/changed": _status_changed,
-    "thread/closed": _closed,
-}
-"""Method → what it means for turns. Without ``turn/completed``, which must be shown first."""

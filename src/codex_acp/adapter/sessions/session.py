@@ -14,7 +14,8 @@ from uuid import uuid4
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.command_results import Says, StartsTurn
 from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
-from codex_acp.adapter.prompts.turn_calls import TURN_EVENTS, TurnCalls, item_of, turn_of
+from codex_acp.adapter.prompts.turn_calls import TurnCalls
+from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
 from codex_acp.adapter.session.driver import (
     LocalReply,
     NotTaken,

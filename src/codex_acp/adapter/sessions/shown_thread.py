@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from codex_acp.adapter.ordered_steps import OrderedSteps
-from codex_acp.adapter.prompts.turn_calls import TURN_EVENTS
+from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.mapping.item_calls import wanted_looks
 from codex_acp.mapping.messages import close_compactions
