@@ -145,8 +145,8 @@ PLANTED: Final = (
     ),
     Planted(
         "an end that came before the answer is forgotten",
-        "            if ended == turn:\n                self._turn_ended(turn, end)\n",
-        "            if ended == turn:\n",
+        "                self._run_ended(self.run, end)\n                return\n",
+        "                return\n",
         Budget(prompts=1, cancels=0, mute=1),
     ),
     Planted(

@@ -86,7 +86,8 @@ def test_the_message_is_not_repeated_where_codex_lists_it_among_those_of_the_tur
     assert answers(effects) == [ev.Answer("p2", DONE, began_turn=True)]
 
 
-def test_the_message_is_given_back_once() -> None:
+@pytest.mark.parametrize("end", [DONE, CANCELLED])
+def test_a_message_that_codex_skips_a_second_time_fails_and_says_so(end: PromptStop) -> None:
     machine = behind_a_given_up_turn()
     handled(
         machine, ev.TurnBegan("t1"), ev.MessageRead("p1", "t1"), ev.Started(2, "t1"),
@@ -95,9 +96,23 @@ def test_the_message_is_given_back_once() -> None:
     run = machine.run
     assert run is not None
     assert run.call is not None
-    effects = handled(machine, ev.Started(run.call, "t1"), ev.TurnEnded("t1", DONE))
+    effects = handled(machine, ev.Started(run.call, "t1"), ev.TurnEnded("t1", end))
 
-    assert answers(effects) == [ev.Answer("p2", DONE, began_turn=True)]
+    (answer,) = answers(effects)
+    assert isinstance(answer, ev.Answer)
+    assert isinstance(answer.end, PromptFailure)
+    assert "without reading this message; it can be sent again" in answer.end.message
+    assert ev.ShowActivity("idle", answer.end, usage=True) in effects
+
+
+def test_a_message_waits_for_a_given_up_turn_that_began_behind_the_end_of_its_own() -> None:
+    effects = handled(
+        behind_a_given_up_turn(), ev.TurnBegan("t1"), ev.TurnEnded("t1", CANCELLED),
+        ev.TurnBegan("t2"), ev.MessageRead("p1", "t2"), ev.Started(2, "t1"),
+    )  # fmt: skip
+
+    assert starts(effects) == []
+    assert ev.SetTimer("free") in effects
 
 
 def test_a_cancelled_compaction_whose_inside_alone_begins_ends_with_its_turn() -> None:

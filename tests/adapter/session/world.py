@@ -637,6 +637,9 @@ def _answered(w: World, answer: ev.Answer) -> World:
         and (w.inner not in w.interrupts)
     ):
         raise Wrong(f"{prompt} reads cancelled, and nobody has interrupted {turn}")
+    interrupted = dict(w.ended_how).get(turn or "") or turn in w.interrupts
+    if answer.end == CANCELLED and prompt not in w.cancelled and not interrupted:
+        raise Wrong(f"{prompt} reads cancelled, and nobody has cancelled it")
     if answer.unread and prompt in w.written:
         raise Wrong(f"{prompt} would be given to another Codex, and one may have read it")
     surely_unread = turn in dict(w.ended_how) and prompt not in w.read
@@ -706,6 +709,7 @@ def left_alone(world: World, machine: SessionMachine) -> float:
     now = 0.0
     due = {timer: getattr(TIMINGS, timer) for timer in machine.timers}
     event: ev.Event = ev.Cancelled(closing=True)
+    world = world._replace(cancelled=world.cancelled | world.open)
     while True:
         effects = machine.handle(event)
         world = react(world, effects)

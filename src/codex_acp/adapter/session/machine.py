@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 CANCELLED: Final = PromptStop("cancelled")
 NO_DATA: dict[str, object] = {}
 DONE: Final = PromptStop("end_turn")
-
 INTERRUPT_ATTEMPTS: Final = 3
 """Codex refuses an interrupt between the answer of ``turn/start`` and ``turn/started``."""
 
@@ -438,20 +437,23 @@ class SessionMachine:
             case Starting(run=run):
                 self._set_run(replace(run, ended=(*run.ended, (turn_id, end))))
             case Running(run=run) | Cancelling(run=run) if run.turn == turn_id:
-                if run.commands and end == CANCELLED:
-                    call, cancelled = self._call(), self.cancelled
-                    self._abandon_interrupt()
-                    self.turn = CleaningUp(run, end, call, cancelled=cancelled)
-                    self._out.append(ev.StopCommands(call, run.commands))
-                    self._set("clean_up")
-                else:
-                    self._over(end)
+                self._run_ended(run, end)
             case Freeing():
                 self.turn = Idle(freed=True)
             case Idle() | Running() | Cancelling() | CleaningUp():
                 pass
             case _:
                 assert_never(self.turn)
+
+    def _run_ended(self, run: Run, end: PromptEnd) -> None:
+        if run.commands and end == CANCELLED:
+            call, cancelled = self._call(), self.cancelled
+            self._abandon_interrupt()
+            self.turn = CleaningUp(run, end, call, cancelled=cancelled)
+            self._out.append(ev.StopCommands(call, run.commands))
+            self._set("clean_up")
+        else:
+            self._over(end)
 
     def _lost(self, failure: PromptFailure, unread: frozenset[int]) -> None:
         """End everything: what was written may have been read, unless its call is ``unread``."""
@@ -740,8 +742,8 @@ class SessionMachine:
         run = replace(self.turn.run, turn=turn, added=added)
         if turn == self.active and turn not in dict(run.begun):  # it was thought to be stale
             run = replace(run, begun=(*run.begun, (turn, None)))
-        if self.active not in run.names:  # a thread runs one turn at a time
-            self.active = None
+        if self.active not in run.names and not self._has_ended(turn):
+            self.active = None  # a thread runs one turn at a time
         self.stale.discard(turn)
         self.late_starts = tuple(replace(late, begins=False) for late in self.late_starts)
         self._clear("answer")
@@ -749,8 +751,8 @@ class SessionMachine:
         self.turn = Cancelling(run) if self.turn.cancelled else Running(run)
         self._interrupt_run()
         for ended, end in run.ended:
-            if ended == turn:
-                self._turn_ended(turn, end)
+            if ended == turn and self.run is not None:
+                self._run_ended(self.run, end)
                 return
 
     def _over(self, end: PromptEnd, *, unread: bool = False) -> None:
@@ -761,19 +763,26 @@ class SessionMachine:
         if cancelled:
             end = CANCELLED
         self._forget_turn(run)
-        self._take_out_unread(replace(run, added=run.added and not cancelled), end)
-        mine = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
+        missed = self._take_out_unread(replace(run, added=run.added and not cancelled), end)
+        mine = [
+            each.id
+            for each in self.prompts
+            if isinstance(each.place, InTurn) and each.id not in missed
+        ]
         asks = mine[:1] if self.plan and end == DONE and not self._has_steered else []
         ended = (*run.names, *(turn for turn, _ in run.ended))
         self._settle_of(*ended)
         self._out.append(ev.EndTurn(run.turn, end))
-        self.rest, self.of_turn = end, True
+        why = "Codex ended its turn without reading this message; it can be sent again"
+        failure = PromptFailure(INTERNAL_ERROR, why, NO_DATA)
+        self.rest, self.of_turn = failure if missed and not mine else end, True
         self.answered.update(dict.fromkeys(name for name in ended if name not in self.stale))
         if self.active in run.names and self.active not in self.stale:
             self.active = None
         over = mine[len(asks) :]
-        self.prompts = tuple(each for each in self.prompts if each.id not in over)
+        self.prompts = tuple(each for each in self.prompts if each.id not in (*over, *missed))
         self._look()
+        self._out += [ev.Answer(prompt_id, failure) for prompt_id in missed]
         for prompt_id in over:
             began = prompt_id == run.starter
             self._out.append(ev.Answer(prompt_id, end, began, began and unread))
@@ -795,27 +804,32 @@ class SessionMachine:
         for timer in OF_A_TURN:
             self._clear(timer)
 
-    def _take_out_unread(self, run: Run, end: PromptEnd) -> None:
+    def _take_out_unread(self, run: Run, end: PromptEnd) -> list[str]:
         """Have the messages wait again that the turn has ended without reading.
 
         A Codex that does not repeat our ids tells nothing of what it has read. A message that it
-        added to a turn which was given up, and then interrupted, waits again as well, but once.
+        added to a turn which was given up, and then interrupted, waits again as well, but once:
+        those to which it happens a second time are returned.
         """
+        missed = []
         repeats = run.starter in run.read and end == DONE
         added = run.added and self.tells_reads and end in (DONE, CANCELLED)
         for prompt in self.prompts:
             unread = prompt.id not in run.read
             skipped = repeats and unread
-            again = added and unread and prompt.kind == "message" and not prompt.returned
+            again = added and unread and prompt.kind == "message"
             match prompt.place:
-                case InTurn() if skipped or again:
+                case InTurn() if skipped or (again and not prompt.returned):
                     self._change(prompt.id, place=Waits(steered=True), returned=True)
+                case InTurn() if again:
+                    missed.append(prompt.id)
                 case Steers(call=call, turn=turn, end=None) if turn in run.names:
                     self._place(prompt, Steers(call, turn, end, skipped))
                 case Waits() | Local() | Steers() | InTurn() | Reviews():
                     pass
                 case _:
                     assert_never(prompt.place)
+        return missed
 
     def _adopt(self) -> None:
         """Follow a turn that Codex has begun by itself meanwhile."""
