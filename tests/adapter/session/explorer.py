@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from operator import attrgetter
 from time import perf_counter
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from codex_acp import _record
 from codex_acp.adapter.session import machine
@@ -16,6 +16,7 @@ from codex_acp.adapter.session.machine import SessionMachine
 from tests.adapter.session.world import (
     NOTHING,
     Budget,
+    Move,
     World,
     after_a_loss,
     as_told,
@@ -56,6 +57,8 @@ _told_alone: Final = attrgetter(
 )  # fmt: skip
 """All of a world on which `left_alone` depends, but for the calls on the wire."""
 
+State: TypeAlias = "tuple[int, World]"
+
 
 class Explored(NamedTuple):
     """What an exploration has seen."""
@@ -86,6 +89,64 @@ def restored(kept: tuple[object, ...], make: Callable[[], SessionMachine]) -> Se
     return made
 
 
+class _Seen:
+    """All that an exploration has seen. A state is the number of a machine's, with a world."""
+
+    def __init__(self, first: World, make: Callable[[], SessionMachine]) -> None:
+        self._make = make
+        self._numbers: dict[object, int] = {}
+        self._machines: list[tuple[object, ...]] = []
+        """Each state of a machine, by its number."""
+        self.first: State = (self._number(make()), first)
+        self.before: dict[State, tuple[State, str] | None] = {self.first: None}
+        """Each state with the one before it, and the move that led from there."""
+        self._alone: set[int] = set()
+        """Hashes of all that `left_alone` depends on, where it was tried."""
+        self.steps = 0
+        self.bound = 0.0
+
+    def _number(self, of: SessionMachine) -> int:
+        kept = snapshot(of)
+        number = self._numbers.setdefault(kept, len(self._machines))
+        if number == len(self._machines):
+            self._machines.append(kept)
+        return number
+
+    def machine(self, number: int) -> SessionMachine:
+        return restored(self._machines[number], self._make)
+
+    def step(self, key: State, still: SessionMachine, move: Move) -> State | None:
+        """Make a move; return the state behind it, if it is new. Raises Wrong."""
+        label, event, now = move
+        number, self.steps = key[0], self.steps + 1
+        if event is None:
+            if "piece" in label:
+                seen(now, still, label)
+        else:
+            tried = self.machine(number)
+            now = left(react(now, tried.handle(event)), tried)
+            if isinstance(event, Lost):
+                after_a_loss(now)
+            at_rest(now, tried)
+            as_told(now, tried)
+            number = self._number(tried)
+        state, way = (number, now), (key, label)
+        if self.before.setdefault(state, way) is not way:
+            return None
+        alone = hash((number, *_told_alone(now), _unanswered(now)))
+        if alone not in self._alone:
+            self._alone.add(alone)
+            self.bound = max(self.bound, left_alone(now, self.machine(number)))
+        return state
+
+    def way(self, key: State) -> tuple[str, ...]:
+        way = []
+        while (step := self.before[key]) is not None:
+            key, label = step
+            way.append(label)
+        return tuple(reversed(way))
+
+
 def explore(
     budget: Budget,
     depth: int,
@@ -94,73 +155,38 @@ def explore(
     make: Callable[[], SessionMachine] = SessionMachine,
 ) -> Explored:
     """Try all orders of at most ``depth`` moves, and at most ``most`` states."""
-    began, steps, bound = perf_counter(), 0, 0.0
-    numbers: dict[object, int] = {}
-    machines: list[tuple[object, ...]] = []
-    """Each state of a machine, by its number."""
+    began, seen_so_far, level = perf_counter(), _Seen(World(budget), make), 0
 
-    def numbered(kept: tuple[object, ...]) -> int:
-        number = numbers.setdefault(kept, len(machines))
-        if number == len(machines):
-            machines.append(kept)
-        return number
+    def result(wrong: str | None = None, trace: tuple[str, ...] = ()) -> Explored:
+        states, steps = len(seen_so_far.before), seen_so_far.steps
+        seconds = perf_counter() - began
+        return Explored(states, steps, level, seconds, seen_so_far.bound, wrong, trace)
 
-    first = (numbered(snapshot(make())), World(budget))
-    before: dict[object, tuple[object, str] | None] = {first: None}
-    alone: set[int] = set()
-    """Hashes of all that `left_alone` depends on, where it was tried."""
-    front, level = [first], 0
-    for level in range(1, depth + 1):
+    front = [seen_so_far.first]
+    while level < depth:
+        level += 1
         found = []
         for key in front:
-            number, world = key
-            kept = machines[number]
-            still = restored(kept, make)
-            for label, event, after in moves(world, still):
-                tried, now = still if event is None else restored(kept, make), after
-                steps += 1
+            still = seen_so_far.machine(key[0])
+            for move in moves(key[1], still):
                 try:
-                    if event is None:
-                        if "piece" in label:
-                            seen(after, tried, label)
-                    else:
-                        now = left(react(after, tried.handle(event)), tried)
-                        if isinstance(event, Lost):
-                            after_a_loss(now)
-                        at_rest(now, tried)
-                        as_told(now, tried)
-                    state = (number if event is None else numbered(snapshot(tried)), now)
-                    if before.setdefault(state, way := (key, label)) is not way:
-                        continue
-                    found.append(state)
-                    seen_alone = hash((state[0], *_told_alone(now), _unanswered(now)))
-                    if seen_alone not in alone:
-                        alone.add(seen_alone)
-                        bound = max(bound, left_alone(now, restored(machines[state[0]], make)))
+                    state = seen_so_far.step(key, still, move)
                 except Exception as error:  # noqa: BLE001 - whatever it is, it is what was looked for
-                    trace = (*_way(before, key), label)
-                    seconds = perf_counter() - began
-                    why = f"{type(error).__name__}: {error}"
-                    return Explored(len(before), steps, level, seconds, bound, why, trace)
-            if len(before) >= most:
-                break
+                    way = (*seen_so_far.way(key), move[0])
+                    return result(f"{type(error).__name__}: {error}", way)
+                if state is not None:
+                    found.append(state)
+            if len(seen_so_far.before) >= most:
+                return result()
         front = found
-        if not front or len(before) >= most:
+        if not front:
             break
-    return Explored(len(before), steps, level, perf_counter() - began, bound)
+    return result()
 
 
 def _unanswered(world: World) -> tuple[object, ...]:
     steers = tuple(each for each in world.wire if isinstance(each, Steer))
     return (steers, world.abandoned) if steers else ()
-
-
-def _way(before: dict[object, tuple[object, str] | None], key: object) -> tuple[str, ...]:
-    way = []
-    while (step := before[key]) is not None:
-        key, label = step
-        way.append(label)
-    return tuple(reversed(way))
 
 
 if __name__ == "__main__":
