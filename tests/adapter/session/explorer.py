@@ -13,6 +13,7 @@ from codex_acp import _record
 from codex_acp.adapter.session import machine
 from codex_acp.adapter.session.events import Lost, Steer
 from codex_acp.adapter.session.machine import SessionMachine
+from codex_acp.adapter.session.states import Prompt
 from tests.adapter.session.world import (
     NOTHING,
     Budget,
@@ -129,6 +130,7 @@ class _Seen:
                 after_a_loss(now)
             at_rest(now, tried)
             as_told(now, tried)
+            now = forgotten(now, tried)
             number = self._number(tried)
         state, way = (number, now), (key, label)
         if self.before.setdefault(state, way) is not way:
@@ -182,6 +184,28 @@ def explore(
         if not front:
             break
     return result()
+
+
+def forgotten(w: World, of: SessionMachine) -> World:
+    """Forget what nothing depends on any more, so that orders which lead to one state are one."""
+    wire = [getattr(each, "call", 0) for each in w.wire]
+    live = {*wire, *(call for call, _ in w.replies)}
+    plans = [w.late, None if w.reviews is None else w.reviews[0], *map(_call_of, of.prompts)]
+    run, turn = of.run, of.turn
+    held = [of.look_up, getattr(turn, "call", None), None if run is None else run.call]
+    late = (each.call for each in of.late_starts)
+    of.calls = max(call for call in (0, *live, *plans, *held, *late) if call is not None)
+    of.runs = 0 if run is None else run.number
+    return w._replace(
+        abandoned=w.abandoned & live, steers=tuple(each for each in w.steers if each[0] in live),
+        inserted=w.inserted & w.open, written=w.written & w.open, given_up=w.given_up & w.open,
+        cancelled=w.cancelled & w.open, speaking=w.speaking & w.open,
+        questions=max([0, *(number for number, _ in w.asked)]),
+    )  # fmt: skip
+
+
+def _call_of(prompt: Prompt) -> int | None:
+    return getattr(prompt.place, "call", None)
 
 
 def _unanswered(world: World) -> tuple[object, ...]:
