@@ -585,8 +585,7 @@ class Updates:
             and update.content.model_fields_set <= {"type", "text"}
         ):
             return [self._text(update, update.content.text)]
-        wire = plain(update)
-        assert isinstance(wire, dict)
+        wire: Any = plain(update)
         made = self._translated(wire)
         if made is None:
             rest = self.calls.untold() if wire.get("state") == "idle" else []

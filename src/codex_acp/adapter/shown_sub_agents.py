@@ -288,8 +288,7 @@ class SubAgentHistories:
             item, models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem
         ):
             return
-        raw: JsonValue = plain(item)  # type: ignore[assignment] # a model is an object of JSON
-        for agent in named_by(thread_id, raw):
+        for agent in named_by(thread_id, plain(item)):
             known = self.agents.get(agent.thread_id)
             if known is not None:
                 known.title = known.title or agent.title

@@ -66,7 +66,7 @@ class Reply(NamedTuple):
         if isinstance(self.result, RpcError):
             error: dict[str, JsonValue] = {"code": self.result.code, "message": self.result.message}
             return {"id": self.id, "error": error}
-        return {"id": self.id, "result": cast("JsonValue", plain(self.result))}
+        return {"id": self.id, "result": plain(self.result)}
 
 
 class RunningTurn(NamedTuple):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails, SchemaValidator
 
+    from codex_acp.jsonrpc.message import JsonValue
 
 T = TypeVar("T")
 
@@ -87,11 +88,12 @@ def encode(value: object) -> EncodedJson:
         raise MisuseError(msg) from error
 
 
-def plain(value: object) -> object:
+def plain(value: object) -> JsonValue:
     """Models and lists of models as plain JSON data: what `encode` would write."""
-    return _ANY.to_python(
+    data: JsonValue = _ANY.to_python(
         value, mode="json", exclude_unset=True, by_alias=True, serialize_as_any=True
     )
+    return data
 
 
 def problems_of(error: ValidationError, value: object) -> tuple[str, ...]:

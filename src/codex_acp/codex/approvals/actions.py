@@ -19,34 +19,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar, assert_never
 
-from codex_acp.codex._generated.models import (
-    AddFileChange,
-    AddPatchChangeKind,
-    CommandExecutionThreadItem,
-    DeleteFileChange,
-    DeletePatchChangeKind,
-    FileChangeThreadItem,
-    FileUpdateChange,
-    GlobPatternFileSystemPath,
-    KindFileSystemSpecialPath,
-    McpToolCallThreadItem,
-    PathFileSystemPath,
-    SpecialFileSystemPath,
-    UpdateFileChange,
-    UpdatePatchChangeKind,
-)
-from codex_acp.codex._generated.notifications import (
-    ItemCompletedEvent,
-    ItemStartedEvent,
-    ThreadClosedEvent,
-    TurnCompletedEvent,
-    TurnStartedEvent,
-)
-from codex_acp.codex._generated.server_requests import (
-    ItemCommandExecutionRequestApproval,
-    ItemFileChangeRequestApproval,
-    ItemPermissionsRequestApproval,
-)
+from codex_acp.codex._generated import models, notifications, server_requests
 from codex_acp.codex.approvals.classify import (
     ApprovalRequest,
     CommandApproval,
@@ -57,20 +30,13 @@ from codex_acp.codex.approvals.classify import (
     McpToolQuestion,
     PermissionsApproval,
 )
+from codex_acp.codex.approvals.running_items import same_call
 from codex_acp.wire.codec import plain, same_json
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codex_acp.codex._generated.models import (
-        AdditionalFileSystemPermissions,
-        FileSystemPath,
-        PatchChangeKind,
-        ThreadItem,
-    )
-    from codex_acp.codex._generated.notifications import ServerNotification
-    from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.codex.approvals.running_items import Items
 
@@ -145,16 +111,20 @@ def place_of(approval: ApprovalRequest) -> Place:
             assert_never(approval)
 
 
-def answer_id_of(request: ServerRequest) -> tuple[str, str] | None:
-    """Thread and id by which Codex finds what this request asks about, if that is an action."""
-    if isinstance(request, ItemCommandExecutionRequestApproval):
-        return request.params.thread_id, request.params.approval_id or request.params.item_id
-    if isinstance(request, ItemFileChangeRequestApproval | ItemPermissionsRequestApproval):
-        return request.params.thread_id, request.params.item_id
+def answer_id_of(request: server_requests.ServerRequest) -> tuple[str, str] | None:
+    """Return the thread and id by which Codex finds the action of a request; None without one."""
+    match request:
+        case server_requests.ItemCommandExecutionRequestApproval(params=command):
+            return command.thread_id, command.approval_id or command.item_id
+        case (
+            server_requests.ItemFileChangeRequestApproval()
+            | server_requests.ItemPermissionsRequestApproval()
+        ):
+            return request.params.thread_id, request.params.item_id
     return None
 
 
-def changes_of(approval: ApprovalRequest) -> Sequence[FileUpdateChange]:
+def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
     """Return the changes of files that are asked for, each in the protocol's present form."""
     match approval:
         case FileChangeApproval(item=item):
@@ -162,20 +132,20 @@ def changes_of(approval: ApprovalRequest) -> Sequence[FileUpdateChange]:
         case LegacyPatchApproval(request=patch):
             found = []
             for path, change in patch.params.file_changes.items():
-                kind: PatchChangeKind
+                kind: models.PatchChangeKind
                 match change:
-                    case AddFileChange():
-                        kind, diff = AddPatchChangeKind(), change.content
-                    case DeleteFileChange():
-                        kind, diff = DeletePatchChangeKind(), change.content
-                    case UpdateFileChange():
-                        kind = UpdatePatchChangeKind(move_path=change.move_path)
+                    case models.AddFileChange():
+                        kind, diff = models.AddPatchChangeKind(), change.content
+                    case models.DeleteFileChange():
+                        kind, diff = models.DeletePatchChangeKind(), change.content
+                    case models.UpdateFileChange():
+                        kind = models.UpdatePatchChangeKind(move_path=change.move_path)
                         diff = change.unified_diff
                     case UnknownVariant():
                         kind, diff = change, ""
                     case _:
                         assert_never(change)
-                found.append(FileUpdateChange(path=path, kind=kind, diff=diff))
+                found.append(models.FileUpdateChange(path=path, kind=kind, diff=diff))
             return found
         case (
             CommandApproval()
@@ -189,54 +159,52 @@ def changes_of(approval: ApprovalRequest) -> Sequence[FileUpdateChange]:
             assert_never(approval)
 
 
-def created_paths(changes: Sequence[FileUpdateChange]) -> list[str]:
+def created_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:
     """Return the paths at which the changes make a file: what is there already is replaced."""
-    added = [change.path for change in changes if isinstance(change.kind, AddPatchChangeKind)]
+    added = [each.path for each in changes if isinstance(each.kind, models.AddPatchChangeKind)]
     return [*added, *filter(None, map(move_target, changes))]
 
 
-def removed_paths(changes: Sequence[FileUpdateChange]) -> list[str]:
+def removed_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:
     """Return the paths that the changes remove: of a link the link, not what it leads to."""
     return [
         change.path
         for change in changes
-        if isinstance(change.kind, DeletePatchChangeKind) or move_target(change) is not None
+        if isinstance(change.kind, models.DeletePatchChangeKind) or move_target(change) is not None
     ]
 
 
-def move_target(change: FileUpdateChange) -> str | None:
+def move_target(change: models.FileUpdateChange) -> str | None:
     """Return where an edit moves the file to."""
-    return change.kind.move_path if isinstance(change.kind, UpdatePatchChangeKind) else None
+    return change.kind.move_path if isinstance(change.kind, models.UpdatePatchChangeKind) else None
 
 
 def named_paths(approval: ApprovalRequest) -> list[str]:
     """Return the paths that the action names, each once: their links decide what it reaches."""
-    return list(dict.fromkeys(_each_named_path(approval)))
-
-
-def _each_named_path(approval: ApprovalRequest) -> Iterator[str]:
+    paths: list[str] = []
     match approval:
         case CommandApproval(request=command):
             more = command.params.additional_permissions
-            yield from filter(None, [command.params.cwd])
+            paths += filter(None, [command.params.cwd])
             if more is not None:
-                yield from permission_paths(more.file_system, command.params.cwd)
+                paths += permission_paths(more.file_system, command.params.cwd)
         case LegacyCommandApproval(request=legacy):
-            yield legacy.params.cwd
+            paths.append(legacy.params.cwd)
         case FileChangeApproval(request=edit) | LegacyPatchApproval(request=edit):
             for change in changes_of(approval):
-                yield from filter(None, [change.path, move_target(change)])
-            yield from filter(None, [edit.params.grant_root])
+                paths += filter(None, [change.path, move_target(change)])
+            paths += filter(None, [edit.params.grant_root])
         case PermissionsApproval(request=asked):
-            yield from permission_paths(asked.params.permissions.file_system, asked.params.cwd)
+            paths += permission_paths(asked.params.permissions.file_system, asked.params.cwd)
         case McpToolApproval() | McpToolQuestion():
-            return
+            pass
         case _:
             assert_never(approval)
+    return list(dict.fromkeys(paths))
 
 
 def permission_paths(
-    files: AdditionalFileSystemPermissions | None, cwd: str | None
+    files: models.AdditionalFileSystemPermissions | None, cwd: str | None
 ) -> Iterator[str]:
     """Yield the paths of directories and files that permissions name."""
     if files is None:
@@ -247,16 +215,16 @@ def permission_paths(
         yield from filter(None, [path_of_entry(entry.path, cwd)])
 
 
-def path_of_entry(path: FileSystemPath, cwd: str | None) -> str | None:
+def path_of_entry(path: models.FileSystemPath, cwd: str | None) -> str | None:
     """Return the path that an entry of permissions names, of a pattern the directory above it."""
     match path:
-        case PathFileSystemPath():
+        case models.PathFileSystemPath():
             return path.path
-        case GlobPatternFileSystemPath():
+        case models.GlobPatternFileSystemPath():
             return _GLOB_SIGN.split(path.pattern)[0].rpartition("/")[0] or "/"
-        case SpecialFileSystemPath(value=KindFileSystemSpecialPath() as special):
+        case models.SpecialFileSystemPath(value=models.KindFileSystemSpecialPath() as special):
             return f"{cwd}/{special.subpath}" if cwd and special.subpath else None
-        case SpecialFileSystemPath() | UnknownVariant():
+        case models.SpecialFileSystemPath() | UnknownVariant():
             return None
         case _:
             assert_never(path)
@@ -297,23 +265,24 @@ def has_item(approval: ApprovalRequest) -> bool:
             assert_never(approval)
 
 
-def same_action(approval: ApprovalRequest, item: ThreadItem) -> bool:
+def same_action(approval: ApprovalRequest, item: models.ThreadItem) -> bool:
     """Whether an item of its id, in progress or ended, is the action that was shown."""
     match approval:
         case CommandApproval(request=command):
             return (
-                isinstance(item, CommandExecutionThreadItem)
+                isinstance(item, models.CommandExecutionThreadItem)
                 and command.params.cwd in (None, item.cwd)
                 and _is_command(item.command, command.params.command)
             )
         case FileChangeApproval(item=shown):
-            return isinstance(item, FileChangeThreadItem) and _are_changes(item, shown)
+            if not isinstance(item, models.FileChangeThreadItem):
+                return False
+            of_shown = {change.path: plain(change) for change in shown.changes}
+            if item.status in _UNFINISHED:
+                return all(change.path in of_shown for change in item.changes)
+            return same_json(of_shown, {change.path: plain(change) for change in item.changes})
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
-            return (
-                isinstance(item, McpToolCallThreadItem)
-                and (item.server, item.tool) == (call.server, call.tool)
-                and same_json(item.arguments, call.arguments)
-            )
+            return same_call(item, call)
         case PermissionsApproval() | LegacyCommandApproval() | LegacyPatchApproval():
             return True  # no item of its id is its own
         case _:
@@ -338,25 +307,20 @@ def _is_command(reported: str, shown: str | None) -> bool:
     return True
 
 
-def _are_changes(item: FileChangeThreadItem, shown: FileChangeThreadItem) -> bool:
-    of_shown = {change.path: plain(change) for change in shown.changes}
-    if item.status in _UNFINISHED:
-        return all(change.path in of_shown for change in item.changes)
-    return same_json(of_shown, {change.path: plain(change) for change in item.changes})
-
-
 def refreshed(approval: ApprovalRequest, items: Items) -> ApprovalRequest | None:
-    """The same action as Codex last reported it; None if it is no longer in progress."""
+    """Return the action as Codex last reported it; None if it is no longer in progress."""
     place = place_of(approval)
     running = items.get(place.thread_id, place.item_id)
     item = None if running is None else running.item
     match approval:
         case FileChangeApproval(request=change):
-            return (
-                FileChangeApproval(change, item) if isinstance(item, FileChangeThreadItem) else None
-            )
+            if isinstance(item, models.FileChangeThreadItem):
+                return FileChangeApproval(change, item)
+            return None
         case McpToolApproval() | McpToolQuestion():
-            return approval._replace(item=item) if isinstance(item, McpToolCallThreadItem) else None
+            if isinstance(item, models.McpToolCallThreadItem):
+                return approval._replace(item=item)
+            return None
         case CommandApproval(item=asked_about):
             if not has_item(approval) or (item is None and asked_about is None):
                 return approval  # what is asked stands in the request itself
@@ -399,11 +363,6 @@ class _Held(Generic[K]):
     resolved: bool = False
     """Whether Codex has said that it took the answer."""
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will show what it was that ran."""
-        return self.allowed and self.resolved and not has_item(self.approval)
-
 
 @dataclass(slots=True)
 class ActionIds(Generic[K]):
@@ -418,12 +377,14 @@ class ActionIds(Generic[K]):
         asked = _Held(key, approval, place_of(approval), turn_id)
         others = [held for held in self._held if _collide(held, asked)]
         shared = (asked.place.thread_id, asked.place.answer_id)
-        if not others and shared not in self._barred and not _another(approval):
+        item = getattr(approval, "item", None)
+        was_another = item is not None and has_item(approval) and not same_action(approval, item)
+        if not others and shared not in self._barred and not was_another:
             self._held.append(asked)
             return None
         return self._fail_closed(others, shared, turn_id)
 
-    def declined(self, request: ServerRequest) -> Collision[K] | None:
+    def declined(self, request: server_requests.ServerRequest) -> Collision[K] | None:
         """A request is declined without being entered: what shares its id is in doubt as well."""
         shared = answer_id_of(request)
         others = [h for h in self._held if (h.place.thread_id, h.place.answer_id) == shared]
@@ -442,31 +403,39 @@ class ActionIds(Generic[K]):
         """Codex has taken the answer (``serverRequest/resolved``)."""
         for held in self._of(key):
             held.resolved = True
-        self._held = [held for held in self._held if not held.over]
+        self._held = [  # of one without an item nothing more will show what it was that ran
+            held
+            for held in self._held
+            if not (held.allowed and held.resolved and not has_item(held.approval))
+        ]
 
     def holds(self, key: K) -> bool:
         """Whether it is pending, or allowed and not seen to end."""
         return bool(self._of(key))
 
-    def apply(self, event: ServerNotification) -> Collision[K] | None:
+    def apply(self, event: notifications.ServerNotification) -> Collision[K] | None:
         """Learn from one notification; not None if another action stands where one was shown."""
-        if isinstance(event, ItemStartedEvent):
-            return self._seen(event.params.thread_id, event.params.turn_id, event.params.item)
-        if isinstance(event, ItemCompletedEvent):
-            thread_id, item = event.params.thread_id, event.params.item
-            found = self._seen(thread_id, event.params.turn_id, item, ended=True)
-            self._held = [h for h in self._held if not (h.allowed and _is_of(h, thread_id, item))]
-            return found
-        if isinstance(event, TurnCompletedEvent):
-            self._turn_over(event.params.thread_id, event.params.turn.id)
-        elif isinstance(event, TurnStartedEvent):
-            self._turn_over(event.params.thread_id, None, but=event.params.turn.id)
-        elif isinstance(event, ThreadClosedEvent):
-            self._turn_over(event.params.thread_id, None)
+        match event:
+            case notifications.ItemStartedEvent(params=started):
+                return self._seen(started.thread_id, started.turn_id, started.item)
+            case notifications.ItemCompletedEvent(params=done):
+                found = self._seen(done.thread_id, done.turn_id, done.item, ended=True)
+                self._held = [
+                    held
+                    for held in self._held
+                    if not (held.allowed and _is_of(held, done.thread_id, done.item))
+                ]
+                return found
+            case notifications.TurnCompletedEvent(params=over):
+                self._turn_over(over.thread_id, over.turn.id)
+            case notifications.TurnStartedEvent(params=begun):
+                self._turn_over(begun.thread_id, None, but=begun.turn.id)
+            case notifications.ThreadClosedEvent(params=closed):
+                self._turn_over(closed.thread_id, None)
         return None
 
     def _seen(
-        self, thread_id: str, turn_id: str, item: ThreadItem, *, ended: bool = False
+        self, thread_id: str, turn_id: str, item: models.ThreadItem, *, ended: bool = False
     ) -> Collision[K] | None:
         others = [
             held
@@ -518,13 +487,7 @@ def _collide(held: _Held[K], asked: _Held[K]) -> bool:
     return not (follows and has_item(held.approval))
 
 
-def _another(approval: ApprovalRequest) -> bool:
-    """Whether the item of its id was another action already when it was asked about."""
-    item = getattr(approval, "item", None)
-    return item is not None and has_item(approval) and not same_action(approval, item)
-
-
-def _is_of(held: _Held[K], thread_id: str, item: ThreadItem) -> bool:
+def _is_of(held: _Held[K], thread_id: str, item: models.ThreadItem) -> bool:
     item_id = str(item.wire().get("id")) if isinstance(item, UnknownVariant) else item.id
     same = (held.place.thread_id, held.place.item_id) == (thread_id, item_id)
     return same and has_item(held.approval)

@@ -24,6 +24,7 @@ from codex_acp.codex._generated.server_requests import (
     ItemToolRequestUserInput,
     McpServerElicitationRequest,
 )
+from codex_acp.codex.approvals.running_items import same_call
 from codex_acp.wire.codec import same_json
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
@@ -155,7 +156,12 @@ def classify(request: ServerRequest, items: Items) -> Classified:
         case ItemCommandExecutionRequestApproval():
             return _command(request, items)
         case ItemFileChangeRequestApproval():
-            return _file_change(request, items)
+            running = items.get(request.params.thread_id, request.params.item_id)
+            if (refused := _without_turn(request, items)) is not None:
+                return refused
+            if running is None or not isinstance(running.item, models.FileChangeThreadItem):
+                return Refused(request, "Codex asks about file changes that it has not reported")
+            return FileChangeApproval(request, running.item)
         case ItemPermissionsRequestApproval():
             return _without_turn(request, items) or PermissionsApproval(request)
         case McpServerElicitationRequest():
@@ -186,16 +192,6 @@ def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Clas
             return Refused(request, f"Codex asks for an unknown kind of approval, {_quoted(kind)}")
         case _:
             assert_never(kind)
-
-
-def _file_change(request: ItemFileChangeRequestApproval, items: Items) -> Classified:
-    refused = _without_turn(request, items)
-    if refused is not None:
-        return refused
-    running = items.get(request.params.thread_id, request.params.item_id)
-    if running is None or not isinstance(running.item, models.FileChangeThreadItem):
-        return Refused(request, "Codex asks about file changes that it has not reported")
-    return FileChangeApproval(request, running.item)
 
 
 def _without_turn(
@@ -277,10 +273,7 @@ def _claimed_approval(
         if isinstance(running.item, models.McpToolCallThreadItem)
         and _is_claimed(running.item, _meta_of(params))
     ]
-    same = all(
-        c.tool == calls[0].tool and same_json(c.arguments, calls[0].arguments) for c in calls
-    )
-    if not calls or not same:
+    if not calls or not all(same_call(call, calls[0]) for call in calls):
         found = "several different calls" if calls else "no call"
         return Refused(request, f"{server}: claims to be a tool approval, but {found} would fit it")
     return McpToolApproval(request, params, calls[0])

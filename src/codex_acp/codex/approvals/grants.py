@@ -12,7 +12,7 @@ was offered: only this does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never
 
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.actions import changes_of, created_paths
@@ -103,29 +103,25 @@ _QUESTION_LABELS: Final[dict[str, Grant]] = {
 
 def offered(approval: ApprovalRequest) -> OfferedGrants:
     """Return the grants that this request leaves to the person; each once, in Codex's order."""
-    listed = _listed(approval)
-    return OfferedGrants(tuple(dict.fromkeys(listed.grants)), listed.unknown)
-
-
-def _listed(approval: ApprovalRequest) -> OfferedGrants:
     match approval:
         case CommandApproval(request=request):
-            return _of_command(request.params)
+            listed = _of_command(request.params)
         case (
             FileChangeApproval()
             | PermissionsApproval()
             | LegacyCommandApproval()
             | LegacyPatchApproval()
         ):
-            return OfferedGrants((Once(), Session()))
+            listed = OfferedGrants((Once(), Session()))
         case McpToolApproval(params=params, item=call):
-            return _of_tool(params.meta, call)
+            listed = _of_tool(params.meta, call)
         case McpToolQuestion(request=question, item=call):
             labels = [o.label for o in question.params.questions[0].options or ()]
             known = [_QUESTION_LABELS[label] for label in labels if label in _QUESTION_LABELS]
-            return OfferedGrants(tuple(g for g in known if g == Once() or _may_persist(call)))
+            listed = OfferedGrants(tuple(g for g in known if g == Once() or _may_persist(call)))
         case _:
             assert_never(approval)
+    return OfferedGrants(tuple(dict.fromkeys(listed.grants)), listed.unknown)
 
 
 def _of_command(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
@@ -139,7 +135,12 @@ def _of_command(params: models.CommandExecutionRequestApprovalParams) -> Offered
 
 def _of_decisions(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
     if params.available_decisions is None:
-        return OfferedGrants(tuple(_default_grants(params)))
+        if params.additional_permissions is not None or params.kind == "humanCommand":
+            return OfferedGrants((Once(),))
+        is_network = params.network_approval_context is not None
+        return OfferedGrants(
+            (Once(), Session(), *(_hosts(params) if is_network else _prefixes(params)))
+        )
     grants: list[Grant] = []
     unknown: list[str] = []
     for decision in params.available_decisions:
@@ -169,14 +170,6 @@ def _of_decisions(params: models.CommandExecutionRequestApprovalParams) -> Offer
 
 def _not_proposed(decision: WireModel) -> str:
     return f"an amendment that was not proposed: {plain(decision)}"
-
-
-def _default_grants(params: models.CommandExecutionRequestApprovalParams) -> list[Grant]:
-    if params.additional_permissions is not None or params.kind == "humanCommand":
-        return [Once()]
-    if params.network_approval_context is not None:
-        return [Once(), Session(), *_hosts(params)]
-    return [Once(), Session(), *_prefixes(params)]
 
 
 def _prefixes(params: models.CommandExecutionRequestApprovalParams) -> list[RememberPrefix]:
@@ -223,29 +216,25 @@ def arguments_of(approval: ApprovalRequest) -> dict[str, JsonValue]:
     """Return the approved action as JSON: shown to the person, and digested (contract 3.2)."""
     match approval:
         case CommandApproval(request=command):
-            return _object(command.params)
+            return _members(command.params)
         case FileChangeApproval(request=asked, item=change):
             root = asked.params.grant_root  # where accepting the changes lets more be written
             more: dict[str, JsonValue] = {} if root is None else {"grantRoot": root}
-            return {"changes": _json(change.changes), "id": change.id, **more}
+            return {"changes": plain(change.changes), "id": change.id, **more}
         case PermissionsApproval(request=permissions):
-            return {"permissions": _json(permissions.params.permissions)}
+            return {"permissions": plain(permissions.params.permissions)}
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
-            return {"server": call.server, "tool": call.tool, "arguments": _json(call.arguments)}
+            return {"server": call.server, "tool": call.tool, "arguments": plain(call.arguments)}
         case LegacyCommandApproval(request=legacy) | LegacyPatchApproval(request=legacy):
-            return _object(legacy.params)
+            return _members(legacy.params)
         case _:
             assert_never(approval)
 
 
-def _object(model: object) -> dict[str, JsonValue]:
-    value = _json(model)
+def _members(model: WireModel) -> dict[str, JsonValue]:
+    value = plain(model)
     assert isinstance(value, dict)
     return value
-
-
-def _json(value: object) -> JsonValue:
-    return cast("JsonValue", plain(value))
 
 
 def digest_of(approval: ApprovalRequest, looks: Mapping[str, PathLook] | None = None) -> str:
@@ -296,6 +285,9 @@ def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
     """
     if grant not in offered(approval).grants:
         raise ValueError(f"{grant!r} was not offered for {approval.request.method}")
+    reviewed: models.ReviewDecision = (
+        "approved" if isinstance(grant, Once) else "approved_for_session"
+    )
     match approval:
         case CommandApproval():
             return models.CommandExecutionRequestApprovalResponse(decision=_decision(grant))
@@ -313,8 +305,10 @@ def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
                 permissions=profile, scope="turn" if isinstance(grant, Once) else "session"
             )
         case McpToolApproval():
+            lasting = {Session(): "session", Always(): "always"}.get(grant)
+            meta = None if lasting is None else {"persist": lasting}
             return models.McpServerElicitationRequestResponse(
-                action="accept", content=None, meta=_persist(grant)
+                action="accept", content=None, meta=meta
             )
         case McpToolQuestion(request=question):
             (asked_about,) = question.params.questions
@@ -323,9 +317,9 @@ def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
             answer = models.ToolRequestUserInputAnswer(answers=chosen[:1])
             return models.ToolRequestUserInputResponse(answers={asked_about.id: answer})
         case LegacyCommandApproval():
-            return models.ExecCommandApprovalResponse(decision=_legacy(grant))
+            return models.ExecCommandApprovalResponse(decision=reviewed)
         case LegacyPatchApproval():
-            return models.ApplyPatchApprovalResponse(decision=_legacy(grant))
+            return models.ApplyPatchApprovalResponse(decision=reviewed)
         case _:
             assert_never(approval)
 
@@ -353,13 +347,3 @@ def _decision(grant: Grant) -> models.CommandExecutionApprovalDecision:
             )
         case _:
             assert_never(grant)
-
-
-def _persist(grant: Grant) -> dict[str, str] | None:
-    if isinstance(grant, Session):
-        return {"persist": "session"}
-    return {"persist": "always"} if isinstance(grant, Always) else None
-
-
-def _legacy(grant: Grant) -> models.ReviewDecision:
-    return "approved" if isinstance(grant, Once) else "approved_for_session"

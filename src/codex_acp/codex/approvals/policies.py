@@ -52,15 +52,7 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
-    from codex_acp.codex._generated.models import (
-        ApprovalsReviewer,
-        AskForApproval,
-        CommandExecutionRequestApprovalParams,
-        SandboxPolicy,
-        ThreadForkResponse,
-        ThreadResumeResponse,
-        ThreadStartResponse,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.jsonrpc.message import JsonValue
 
 
@@ -267,13 +259,17 @@ class _AllowEdits(Policy):
         return Allow(Once()) if paths and all(map(self._is_within, paths)) else None
 
     def _is_within(self, real: str | None) -> bool:
-        if real is None or os.path.commonpath([self.within, real]) != self.within:
+        if real is None or not _is_below(real, self.within):
             return False
         below = Path(real).relative_to(self.within)
         return GUARDED.isdisjoint(part.casefold() for part in below.parts)
 
     def __repr__(self) -> str:
         return f"allow_edits(within={self.within!r})"
+
+
+def _is_below(real: str | None, directory: str) -> bool:
+    return real is not None and os.path.commonpath([directory, real]) == directory
 
 
 def allow_edits(*, within: str | os.PathLike[str]) -> Policy:
@@ -326,15 +322,17 @@ McpServerConfig = Mapping[str, object]
 """A server's table in Codex's configuration, in its own spelling."""
 
 
-StartedThread: TypeAlias = "ThreadStartResponse | ThreadResumeResponse | ThreadForkResponse"
+StartedThread: TypeAlias = (
+    "models.ThreadStartResponse | models.ThreadResumeResponse | models.ThreadForkResponse"
+)
 """The answer that opened a thread, with the settings that it has."""
 
 
 def why_never_asked(
     policy: Policy,
-    approval_policy: AskForApproval,
-    sandbox: SandboxPolicy,
-    approvals_reviewer: ApprovalsReviewer = "user",
+    approval_policy: models.AskForApproval,
+    sandbox: models.SandboxPolicy,
+    approvals_reviewer: models.ApprovalsReviewer = "user",
     mcp_servers: Mapping[str, McpServerConfig] | None = None,
 ) -> str | None:
     """Return the warning for a policy that Codex never asks under these settings, else None.
@@ -449,9 +447,11 @@ class _AllowCommands(Policy):
         more = (params.network_approval_context, params.additional_permissions)
         if params.kind != "command" or any(part is not None for part in more):
             return None
-        if not self._is_here(real_cwd):
+        if self.within is not None and not _is_below(real_cwd, self.within):
             return None
-        if _length(params) > _LONGEST:
+        # What Codex parsed of a command may repeat parts of it.
+        parsed = (a for a in params.command_actions or () if not isinstance(a, UnknownVariant))
+        if max(len(params.command or ""), sum(len(one.command) for one in parsed)) > _LONGEST:
             return None
         found = _simple_commands(params.command or "")
         if not found or not all(map(self._is_named, found)) or not _is_told(params, found):
@@ -467,11 +467,6 @@ class _AllowCommands(Policy):
             return True
         return any(n[-1] == _MORE and words[: len(n) - 1] == n[:-1] for n in self.named)
 
-    def _is_here(self, real: str | None) -> bool:
-        if self.within is None:
-            return True
-        return real is not None and os.path.commonpath([self.within, real]) == self.within
-
 
 def _named(command: str | Sequence[str]) -> Words:
     if isinstance(command, str):
@@ -483,12 +478,6 @@ def _named(command: str | Sequence[str]) -> Words:
         message = f"allow_commands wants whole simple commands, such as 'npm test', not {command!r}"
         raise MisuseError(message)
     return words
-
-
-def _length(params: CommandExecutionRequestApprovalParams) -> int:
-    """Return the length of the command, or of what Codex parsed of it, which repeats parts."""
-    parsed = (a for a in params.command_actions or () if not isinstance(a, UnknownVariant))
-    return max(len(params.command or ""), sum(len(action.command) for action in parsed))
 
 
 def _simple_commands(command: str) -> list[Words] | None:
@@ -515,7 +504,8 @@ def _split(script: str) -> list[Words] | None:
             return None
         place = token.end()
         if token["word"]:
-            found[-1].append(_PIECE.sub(_without_quotes, token["word"]))
+            pieces = _PIECE.findall(token["word"])
+            found[-1].append("".join(p[1:-1] if p[0] in "'\"" else p for p in pieces))
         elif token["joint"]:
             if token["joint"] not in _JOINTS:
                 return None
@@ -523,11 +513,7 @@ def _split(script: str) -> list[Words] | None:
     return [tuple(words) for words in found] if all(found) else None
 
 
-def _without_quotes(piece: re.Match[str]) -> str:
-    return piece[0][1:-1] if piece[0][0] in "'\"" else piece[0]
-
-
-def _is_told(params: CommandExecutionRequestApprovalParams, found: list[Words]) -> bool:
+def _is_told(params: models.CommandExecutionRequestApprovalParams, found: list[Words]) -> bool:
     """Return whether all that Codex parsed of the command, which it may have seen otherwise, is
     among ``found``."""
     for action in params.command_actions or ():

@@ -14,15 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from codex_acp._urls import RefusedUrl, allowed_url
+from codex_acp.codex._generated import notifications
 from codex_acp.codex._generated.models import McpUrlElicitationParams, TurnInterruptParams
-from codex_acp.codex._generated.notifications import (
-    ItemCompletedEvent,
-    ItemStartedEvent,
-    ThreadClosedEvent,
-    TurnCompletedEvent,
-    TurnStartedEvent,
-    UnknownNotification,
-)
 from codex_acp.codex.approvals.actions import (
     ALLOWED_IN_DOUBT,
     SHARED_ID,
@@ -72,7 +65,6 @@ from codex_acp.wire.codec import plain
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.actions import PathLook
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -154,13 +146,6 @@ class PolicyRunner(NotificationSink):
             return self._refuse(request, ELICITATION)
         return await self._refuse_unasked(request, what.reason)
 
-    def _policy_of(self, question: ApprovalQuestion) -> Policy:
-        """Return the policy of the thread, else of the nearest above it, else the client's."""
-        threads = (question.thread_id, *self._items.ancestors_of(question.thread_id))
-        return next(
-            (self.of_threads[each] for each in threads if each in self.of_threads), self.policy
-        )
-
     def thread_started(self, thread: StartedThread, thread_id: str) -> None:
         """Warn, once, if Codex will never ask under the settings of a thread that begins."""
         policy = self.of_threads.get(thread_id, self.policy)
@@ -217,7 +202,14 @@ class PolicyRunner(NotificationSink):
         if shared is None:
             return await handler(request)
         if shared in self._unread:
-            await self._withdraw_unread(request, shared)
+            held = self._unread[shared]
+            if held is None:
+                allowed = ((type(request.id), request.id),)
+                turn_id = getattr(request.params, "turn_id", "")
+                self._fail_closed(Collision((), allowed), shared[0], turn_id)
+                await asyncio.sleep(0)
+            elif not held.done():
+                held.set_result(Deny(SHARED_ID))
             return self._refuse(request, SHARED_ID)
         if await self._fail_others_closed(request):
             return self._refuse(request, SHARED_ID)
@@ -236,16 +228,6 @@ class PolicyRunner(NotificationSink):
         elif shared in self._unread:
             self._unread[shared] = None
         return reply
-
-    async def _withdraw_unread(self, request: ServerRequest, shared: tuple[str, str]) -> None:
-        held = self._unread[shared]
-        if held is None:
-            allowed = ((type(request.id), request.id),)
-            turn_id = getattr(request.params, "turn_id", "")
-            self._fail_closed(Collision((), allowed), shared[0], turn_id)
-            await asyncio.sleep(0)
-        elif not held.done():
-            held.set_result(Deny(SHARED_ID))
 
     async def _reply_of(
         self, handler: _Handler, request: ServerRequest, withdrawn: asyncio.Future[Deny]
@@ -337,8 +319,11 @@ class PolicyRunner(NotificationSink):
     async def _decided(self, open_: _Open) -> Decision:
         """Return the policy's decision, or why none matters any more; never wait for a policy that
         hangs."""
+        thread_id = open_.question.thread_id
+        line = (thread_id, *self._items.ancestors_of(thread_id))  # the nearest policy decides
+        policy = next((self.of_threads[t] for t in line if t in self.of_threads), self.policy)
         task = asyncio.get_running_loop().create_task(
-            _decision(self._policy_of(open_.question), open_.question), name="a policy"
+            _decision(policy, open_.question), name="a policy"
         )
         first: set[asyncio.Future[Any]] = {task, open_.withdrawn}
         try:
@@ -382,7 +367,7 @@ class PolicyRunner(NotificationSink):
         """Let none of these actions run, which Codex cannot tell apart (contract 3.7)."""
         if collision.allowed:
             logger.warning("turn %s is interrupted: %s", turn_id, ALLOWED_IN_DOUBT)
-            self._spawn_interrupt(thread_id, self._items.running_turn(thread_id) or turn_id)
+            self._interrupt(thread_id, self._items.running_turn(thread_id) or turn_id)
         for key in collision.pending:
             self._open[key].withdraw(SHARED_ID, answered=False)
 
@@ -400,19 +385,20 @@ class PolicyRunner(NotificationSink):
         await asyncio.sleep(0)
         return True
 
-    def _spawn_interrupt(self, thread_id: str, turn_id: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._interrupt(thread_id, turn_id))
+    def _interrupt(self, thread_id: str, turn_id: str) -> None:
+        """Interrupt a turn, within a bound: Codex never answers for one that has just ended."""
+
+        async def interrupt() -> None:
+            params = TurnInterruptParams(thread_id=thread_id, turn_id=turn_id)
+            try:
+                async with asyncio.timeout(INTERRUPT_SECONDS):
+                    await self._client.turn_interrupt(params)
+            except (CodexAcpError, TimeoutError) as error:
+                logger.warning("turn %s could not be interrupted: %s", turn_id, error)
+
+        task = asyncio.get_running_loop().create_task(interrupt())
         self._interrupts.add(task)
         task.add_done_callback(self._interrupts.discard)
-
-    async def _interrupt(self, thread_id: str, turn_id: str) -> None:
-        """Interrupt a turn, within a bound: Codex never answers for one that has just ended."""
-        params = TurnInterruptParams(thread_id=thread_id, turn_id=turn_id)
-        try:
-            async with asyncio.timeout(INTERRUPT_SECONDS):
-                await self._client.turn_interrupt(params)
-        except (CodexAcpError, TimeoutError) as error:
-            logger.warning("turn %s could not be interrupted: %s", turn_id, error)
 
     def _refuse(self, request: ServerRequest, reason: str, *, answered: bool = False) -> WireModel:
         """Return the negative reply, with one warning unless somebody said no."""
@@ -420,8 +406,7 @@ class PolicyRunner(NotificationSink):
         level = logging.INFO if answered else logging.WARNING
         logger.log(level, "refused %s (id %r): %s", request.method, request.id, text)
         if not answered:
-            params: JsonValue = plain(request.params)  # type: ignore[assignment]
-            told = RefusedRequest(request.id, request.method, params, text)
+            told = RefusedRequest(request.id, request.method, plain(request.params), text)
             tell_refused(self._on_refused, told)
         reply = refusal(request.method, request.params, text)
         if isinstance(reply, RpcError):
@@ -439,40 +424,39 @@ class PolicyRunner(NotificationSink):
             self._resolved(params)
         elif method in FOLLOWED:
             event = self._client.decode_notification(method, params)
-            if isinstance(event, UnknownNotification):
-                return
-            self._learn(event)
+            if not isinstance(event, notifications.UnknownNotification):
+                self._learn(event)
 
-    def _learn(self, event: ServerNotification) -> None:
+    def _learn(self, event: notifications.ServerNotification) -> None:
         self._items.apply(event)
-        self._look_elsewhere(event)
-        collision = self._ids.apply(event)
-        if collision is not None and isinstance(event, ItemStartedEvent | ItemCompletedEvent):
-            self._fail_closed(collision, event.params.thread_id, event.params.turn_id)
-        self._withdraw_what_is_over()
-        if isinstance(event, TurnStartedEvent | TurnCompletedEvent | ThreadClosedEvent):
-            over = event.params.thread_id
-            for shared in [each for each in self._unread if each[0] == over]:
-                del self._unread[shared]
-
-    def _look_elsewhere(self, event: ServerNotification) -> None:
-        """End what reaches another thread, where Codex ran no hook for it (contract 3.9c)."""
         reach = self.reach.apply(event)
-        if reach is not None:
+        if reach is not None:  # Codex ran no hook for it (contract 3.9c)
             why = "its model reached for" if reach.others else "another thread's model began it"
             logger.warning(
                 "turn %s of thread %s is interrupted: %s %s",
                 reach.turn_id, reach.thread_id, why, ", ".join(reach.others),
             )  # fmt: skip
-            self._spawn_interrupt(reach.thread_id, reach.turn_id)
-
-    def on_batch_end(self) -> None:
-        self._batch_over = True
-
-    def _withdraw_what_is_over(self) -> None:
+            self._interrupt(reach.thread_id, reach.turn_id)
+        collision = self._ids.apply(event)
+        if collision is not None and isinstance(
+            event, notifications.ItemStartedEvent | notifications.ItemCompletedEvent
+        ):
+            self._fail_closed(collision, event.params.thread_id, event.params.turn_id)
         for open_ in self._open.values():
             if not self._items.is_running(open_.question.thread_id, open_.question.turn_id):
                 open_.withdraw("its turn is over")
+        if isinstance(
+            event,
+            notifications.TurnStartedEvent
+            | notifications.TurnCompletedEvent
+            | notifications.ThreadClosedEvent,
+        ):
+            over = event.params.thread_id
+            for shared in [each for each in self._unread if each[0] == over]:
+                del self._unread[shared]
+
+    def on_batch_end(self) -> None:
+        self._batch_over = True
 
     def _resolved(self, params: JsonValue) -> None:
         request_id = params.get("requestId") if isinstance(params, dict) else None

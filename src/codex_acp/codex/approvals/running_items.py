@@ -109,7 +109,12 @@ class Items:
     def learn_thread(self, thread: models.Thread) -> None:
         """Learn a thread's parent and sub-agents, and (after ``thread/resume``) what still runs."""
         if thread.parent_thread_id is not None:
-            self._parent_told(thread.parent_thread_id, thread.id)
+            # The parent that Codex itself tells outweighs what items say.
+            line = [thread.parent_thread_id, *self.ancestors_of(thread.parent_thread_id)]
+            if thread.id in line[1:]:
+                del self._parents[line[line.index(thread.id) - 1]]
+            self._parents.pop(thread.id, None)
+            self._child(thread.parent_thread_id, thread.id)
         for turn in thread.turns:
             for item in turn.items:
                 self._children(thread.id, item)
@@ -126,7 +131,8 @@ class Items:
         running = self._items.setdefault(
             (thread_id, _id_of(item)), RunningItem(thread_id, turn_id, item)
         )
-        running.shared = running.shared or not _may_be_one(running.item, item)
+        if isinstance(running.item, models.McpToolCallThreadItem):  # others start more than once
+            running.shared = running.shared or not same_call(running.item, item)
         running.item = item
 
     def _turn_started(self, thread_id: str, turn: models.Turn) -> None:
@@ -157,14 +163,6 @@ class Items:
         if child in self._parents or child in (parent, *self.ancestors_of(parent)):
             return
         self._parents[child] = parent
-
-    def _parent_told(self, parent: str, child: str) -> None:
-        """Remember the parent that Codex itself tells: it outweighs what items say."""
-        line = [parent, *self.ancestors_of(parent)]
-        if child in line[1:]:
-            del self._parents[line[line.index(child) - 1]]
-        self._parents.pop(child, None)
-        self._child(parent, child)
 
     # Questions about what was learned.
 
@@ -229,12 +227,11 @@ class Items:
         return [thread_id, *self.ancestors_of(thread_id)][-1]
 
 
-def _may_be_one(one: models.ThreadItem, other: models.ThreadItem) -> bool:
-    """Return whether a second start under one id may be the same item; only calls differ."""
-    if not isinstance(one, models.McpToolCallThreadItem):
-        return True
+def same_call(one: models.ThreadItem, other: models.ThreadItem) -> bool:
+    """Whether two items are a call of one MCP tool with the same arguments."""
     return (
-        isinstance(other, models.McpToolCallThreadItem)
+        isinstance(one, models.McpToolCallThreadItem)
+        and isinstance(other, models.McpToolCallThreadItem)
         and (one.server, one.tool) == (other.server, other.tool)
         and same_json(one.arguments, other.arguments)
     )
@@ -267,8 +264,15 @@ class ForeignReach:
     def apply(self, event: ServerNotification) -> Reach | None:
         """Return the turn that is to be interrupted now, if any."""
         if isinstance(event, ItemStartedEvent):
-            return self._call_started(event)
-        if isinstance(event, ItemCompletedEvent):
+            thread, turn, item = event.params.thread_id, event.params.turn_id, event.params.item
+            others = tuple(self._items.reached_elsewhere(thread, item))
+            if getattr(item, "tool", None) == "sendInput":
+                idle = (each for each in others if self._items.running_turn(each) is None)
+                self._fed.update((each, thread, getattr(item, "id", "")) for each in idle)
+            # An interrupt that is sent twice would end the next turn.
+            if others and turn not in self.reached:
+                return self._reach(thread, turn, others)
+        elif isinstance(event, ItemCompletedEvent):
             item = event.params.item
             if getattr(item, "status", None) == "failed":  # nothing begins because of it
                 call = (event.params.thread_id, getattr(item, "id", None))
@@ -280,18 +284,6 @@ class ForeignReach:
                 self._fed -= fed
                 return self._reach(thread, turn, ())
         return None
-
-    def _call_started(self, event: ItemStartedEvent) -> Reach | None:
-        thread, turn, item = event.params.thread_id, event.params.turn_id, event.params.item
-        others = self._items.reached_elsewhere(thread, item)
-        if not others:
-            return None
-        if getattr(item, "tool", None) == "sendInput":
-            idle = (each for each in others if self._items.running_turn(each) is None)
-            self._fed.update((each, thread, getattr(item, "id", "")) for each in idle)
-        if turn in self.reached:  # an interrupt that is sent twice would end the next turn
-            return None
-        return self._reach(thread, turn, tuple(others))
 
     def _reach(self, thread: str, turn: str, others: tuple[str, ...]) -> Reach:
         self.reached[turn] = others

@@ -171,7 +171,7 @@ def _plain(name: str, value: Any) -> JsonValue:
         return cast("JsonValue", value)
     from codex_acp.wire.codec import plain
 
-    return cast("JsonValue", plain(value))
+    return plain(value)
 
 
 Input: TypeAlias = "str | UserInput | Sequence[str | UserInput]"

@@ -154,7 +154,7 @@ class Thread:
 
         params = params_of(options, TurnOptions)
         params["threadId"] = self.id
-        params["input"] = cast("JsonValue", plain(user_input(prompt)))
+        params["input"] = plain(user_input(prompt))
         output: OutputType[T] | None = None
         if output_type is not None:
             from codex_acp.codex.threads.tools import OutputType
