@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from codex_acp.codex._generated import models
+    from codex_acp.codex._generated.models import ApprovalsReviewer, AskForApproval, SandboxPolicy
     from codex_acp.jsonrpc.message import JsonValue
 
 
@@ -330,9 +331,9 @@ StartedThread: TypeAlias = (
 
 def why_never_asked(
     policy: Policy,
-    approval_policy: models.AskForApproval,
-    sandbox: models.SandboxPolicy,
-    approvals_reviewer: models.ApprovalsReviewer = "user",
+    approval_policy: AskForApproval,
+    sandbox: SandboxPolicy,
+    approvals_reviewer: ApprovalsReviewer = "user",
     mcp_servers: Mapping[str, McpServerConfig] | None = None,
 ) -> str | None:
     """Return the warning for a policy that Codex never asks under these settings, else None.

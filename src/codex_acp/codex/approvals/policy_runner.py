@@ -442,9 +442,7 @@ class PolicyRunner(NotificationSink):
             event, notifications.ItemStartedEvent | notifications.ItemCompletedEvent
         ):
             self._fail_closed(collision, event.params.thread_id, event.params.turn_id)
-        for open_ in self._open.values():
-            if not self._items.is_running(open_.question.thread_id, open_.question.turn_id):
-                open_.withdraw("its turn is over")
+        self._withdraw_what_is_over()
         if isinstance(
             event,
             notifications.TurnStartedEvent
@@ -454,6 +452,11 @@ class PolicyRunner(NotificationSink):
             over = event.params.thread_id
             for shared in [each for each in self._unread if each[0] == over]:
                 del self._unread[shared]
+
+    def _withdraw_what_is_over(self) -> None:
+        for open_ in self._open.values():
+            if not self._items.is_running(open_.question.thread_id, open_.question.turn_id):
+                open_.withdraw("its turn is over")
 
     def on_batch_end(self) -> None:
         self._batch_over = True

@@ -99,7 +99,7 @@ class _Wait:
         self._set(self.seconds, self._due)
 
     def end(self) -> None:
-        """Stop: the call is answered, or nobody waits for it any more."""
+        """Stop the timers."""
         self._timer.cancel()
         if self._question is not None:
             self._bound.connection.abandon(self._question)

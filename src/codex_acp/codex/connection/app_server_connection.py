@@ -142,7 +142,6 @@ class AppServerConnection(CodexCalls):
             believes_worktrees,
             note_version,
             unloads_at_once,
-            user_agent_of,
         )
 
         if self._started:
@@ -155,7 +154,7 @@ class AppServerConnection(CodexCalls):
                 self._answer = await self._request(
                     "initialize", self._hello.params, written=self._hello.said
                 )
-            user_agent = user_agent_of(self._answer)
+            user_agent = text_at(self._answer, "userAgent")  # without a model
             if user_agent is None:  # says what does not fit
                 user_agent = self.decode_result("initialize", self._answer).user_agent
             note_version(user_agent)
@@ -270,20 +269,11 @@ class AppServerConnection(CodexCalls):
     ) -> JsonValue:
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
-        result = await self._answered(method, params, written=written)
-        thread_id = text_at(result, "thread", "id")
-        if method in OPEN_A_THREAD and thread_id is not None:
-            self.opened_threads[thread_id] = None
-        return result
-
-    async def _answered(
-        self, method: str, params: EncodedJson | None, *, written: bool
-    ) -> JsonValue:
         late = self._unsubscribe_from if method in NEW_THREAD else None
         with self._gate:
             call = self._connection.call(method, params, written=written, late=late)
             try:
-                return await (call if self._bound is None else self._bound.wait(method, call))
+                result = await (call if self._bound is None else self._bound.wait(method, call))
             except ErrorReply as error:
                 from codex_acp.jsonrpc.message import OVERLOADED
 
@@ -291,9 +281,13 @@ class AppServerConnection(CodexCalls):
                     raise
                 from codex_acp.codex.connection.calls import call_again
 
-                return await call_again(
+                result = await call_again(
                     lambda: self._connection.call(method, params, late=late), error
                 )
+        thread_id = text_at(result, "thread", "id")
+        if method in OPEN_A_THREAD and thread_id is not None:
+            self.opened_threads[thread_id] = None
+        return result
 
     def _unsubscribe_from(self, result: JsonValue) -> None:
         """Leave a thread that was opened for a caller who gave it up: it would stay for ever."""

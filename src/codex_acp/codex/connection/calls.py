@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 class PostedCall:
-    """Sends a call whose reply is handled where it stands among what the server sends.
+    """Sends a call for `AppServerConnection.post`, which says when ``on_reply`` is called.
 
-    ``on_reply`` is called at most once, with the result or the error. A call that is awaited goes
-    on one step of the event loop behind its reply, and so behind every notification of that read.
+    An awaited call goes on one step of the event loop behind its reply, and so behind every
+    notification of that read.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class PostedCall:
                 self._again.cancel()
 
     def _settled(self, outcome: Outcome) -> None:
+        async def ask_again(refused: ErrorReply) -> None:
+            try:
+                call = self._connection.call
+                self._reply(await call_again(lambda: call(self._method, self._params), refused))
+            except CodexAcpError as error:
+                self._reply(error)
+
         if isinstance(outcome, ErrorReply) and outcome.code == OVERLOADED and self._waits:
-            self._again = asyncio.ensure_future(self._call_again(outcome))
+            self._again = asyncio.ensure_future(ask_again(outcome))
         else:
             self._reply(outcome.result if isinstance(outcome, Response) else outcome)
-
-    async def _call_again(self, refused: ErrorReply) -> None:
-        try:
-            call = self._connection.call
-            self._reply(await call_again(lambda: call(self._method, self._params), refused))
-        except CodexAcpError as error:
-            self._reply(error)
 
     def _reply(self, reply: JsonValue | CodexAcpError) -> None:
         if self._end():

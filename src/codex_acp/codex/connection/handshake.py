@@ -9,7 +9,6 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, cast
 
-from codex_acp._json import text_at
 from codex_acp._version import __version__
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
 from codex_acp.errors import CodexTooOld
@@ -67,20 +66,11 @@ def initialize_params(
     opt_out_notifications: tuple[str, ...],
 ) -> dict[str, JsonValue]:
     """Return the params of ``initialize``, with the defaults of `CodexClient`."""
-    info: JsonValue = {"name": CLIENT_NAME, "version": __version__}
-    if client_info is not None:
-        info = _plain(client_info)
-    can: dict[str, JsonValue] = {"experimentalApi": True}
-    if capabilities is not None:
-        can = dict(_plain(capabilities))
+    info = _plain(client_info, {"name": CLIENT_NAME, "version": __version__})
+    can = _plain(capabilities, {"experimentalApi": True})
     if opt_out_notifications:
         can["optOutNotificationMethods"] = list(opt_out_notifications)
     return {"clientInfo": info, "capabilities": can}
-
-
-def user_agent_of(answer: JsonValue) -> str | None:
-    """Return the server's name from its answer, read without a model; None: it has none."""
-    return text_at(answer, "userAgent")
 
 
 def note_version(user_agent: str) -> None:
@@ -137,10 +127,11 @@ def _parts(version: str) -> tuple[int, ...]:
 
 
 def _plain(
-    model: ClientInfo | InitializeCapabilities | dict[str, JsonValue],
+    model: ClientInfo | InitializeCapabilities | dict[str, JsonValue] | None,
+    default: dict[str, JsonValue],
 ) -> dict[str, JsonValue]:
-    if isinstance(model, dict):
-        return model
+    if model is None or isinstance(model, dict):
+        return default if model is None else dict(model)
     from codex_acp.wire.codec import plain
 
     return cast("dict[str, JsonValue]", plain(model))

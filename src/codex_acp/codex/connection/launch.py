@@ -120,16 +120,14 @@ def spawn_app_server(
     guard = agent_guard.hook_arguments(sys.executable, agent_guard.__file__)
     path = binary.path if options.cwd is None else os.path.abspath(binary.path)
     argv = [path, "app-server", *guard, *UNLOAD_AT_ONCE, *options.args]
-    env = _environment(binary, options.env)
+    env = options.env
+    if binary.path_dir is not None:  # the wheel's helper programs come first
+        env = dict(os.environ if env is None else env)
+        rest = env.get("PATH")
+        env["PATH"] = binary.path_dir if not rest else f"{binary.path_dir}{os.pathsep}{rest}"
+    cwd, name = options.cwd, PROCESS_NAME
     try:
-        return spawn(
-            argv,
-            env,
-            options.cwd,
-            name=PROCESS_NAME,
-            on_stderr_line=on_stderr_line,
-            once_more=True,
-        )
+        return spawn(argv, env, cwd, name=name, on_stderr_line=on_stderr_line, once_more=True)
     except OSError as error:
         raise _launch_error(binary.path, error) from error
 
@@ -165,16 +163,6 @@ def codex_version(path: str) -> str:
             "name another one with --codex PATH or the environment variable CODEX_PATH"
         )
     return words[-1]
-
-
-def _environment(binary: CodexBinary, given: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """Return the child's environment, with the wheel's helper programs first on PATH."""
-    if binary.path_dir is None:
-        return given
-    env = dict(os.environ if given is None else given)
-    rest = env.get("PATH")
-    env["PATH"] = binary.path_dir if not rest else f"{binary.path_dir}{os.pathsep}{rest}"
-    return env
 
 
 def _launch_error(path: str, error: OSError) -> LaunchError:
@@ -234,16 +222,14 @@ def find_codex(
     from_env = env.get(CODEX_PATH_VARIABLE)
     if from_env:
         return _named(from_env, "CODEX_PATH", CODEX_PATH_VARIABLE, env)
-    tried = ["no path was given", f"{CODEX_PATH_VARIABLE} is not set"]
-    found, missing = _from_wheel()
+    found, no_wheel = _from_wheel()
     if found is not None:
         return found
-    tried.append(missing)
-    path, on_path = _on_path("codex", env)
+    path, not_on_path = _on_path("codex", env)
     if path is not None:
         return CodexBinary(path, "PATH")
-    tried.append(on_path)
-    raise _not_found(tried)
+    not_named = f"{CODEX_PATH_VARIABLE} is not set"
+    raise _not_found(["no path was given", not_named, no_wheel, not_on_path])
 
 
 def _named(given: str, source: Source, label: str, env: Mapping[str, str]) -> CodexBinary:
@@ -285,20 +271,15 @@ def _from_wheel() -> tuple[CodexBinary | None, str]:
     path, path_dir = os.path.join(base, "bin", "codex"), os.path.join(base, "codex-path")
     if os.access(path, os.X_OK) and os.path.isfile(path):
         return CodexBinary(path, "wheel", path_dir if os.path.isdir(path_dir) else None), ""
-    return _from_wheel_module()
-
-
-def _from_wheel_module() -> tuple[CodexBinary | None, str]:
-    """Ask the wheel itself for the binary, for a layout that is new to us."""
     from importlib import import_module
 
-    try:
+    try:  # a layout that is new to us
         module = import_module(WHEEL_MODULE)
-        path, path_dir = str(module.bundled_codex_path()), module.bundled_path_dir()
+        path, helpers = str(module.bundled_codex_path()), module.bundled_path_dir()
     except (ImportError, AttributeError, OSError) as error:
         return None, f"the wheel openai-codex-cli-bin has no binary ({error})"
     _must_be_executable(path)
-    return CodexBinary(path, "wheel", None if path_dir is None else str(path_dir)), ""
+    return CodexBinary(path, "wheel", None if helpers is None else str(helpers)), ""
 
 
 def _on_path(name: str, env: Mapping[str, str]) -> tuple[str | None, str]:

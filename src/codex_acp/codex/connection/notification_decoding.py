@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES, UnknownNotification
 from codex_acp.codex._generated.version import SCHEMA_VERSION
-from codex_acp.codex.connection.server_requests import MAX_KINDS, OTHER_KINDS
+from codex_acp.codex.connection.server_requests import count_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pydantic_core import ValidationError
 
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.connection.server_requests import UnknownParts
@@ -40,27 +38,21 @@ def decode_notification(method: str, params: JsonValue) -> ServerNotification:
     except KeyError:
         if method not in SERVER_NOTIFICATIONS:
             return UnknownNotification(params, method)
-        read, make = _readers[method] = _reader(method)
+        name = SERVER_NOTIFICATIONS[method].params
+        read = (lambda value: value) if name is None else MODELS.decoder(name)
+        make = NOTIFICATION_CLASSES[method]
+        _readers[method] = read, make
     try:
         model = read({} if params is None else params)
-    except _validation_error() as error:
+    except ValueError as error:  # which every ValidationError is
+        from pydantic_core import ValidationError
+
         from codex_acp.wire.codec import problems_of
 
+        if not isinstance(error, ValidationError):
+            raise
         return UnknownNotification(params, method, "; ".join(problems_of(error, params)))
     return make(model)
-
-
-def _validation_error() -> type[ValidationError]:
-    """Called only for params that do not fit: importing this module loads no pydantic."""
-    from pydantic_core import ValidationError
-
-    return ValidationError
-
-
-def _reader(method: str) -> tuple[Callable[[object], Any], Callable[[Any], ServerNotification]]:
-    name = SERVER_NOTIFICATIONS[method].params
-    read = (lambda value: value) if name is None else MODELS.decoder(name)
-    return read, NOTIFICATION_CLASSES[method]
 
 
 class NotificationDecoder:
@@ -99,10 +91,7 @@ class NotificationDecoder:
 
     def _count(self, event: UnknownNotification) -> None:
         kind = event.method if event.problem is None else f"{event.method}: {event.problem}"
-        if kind not in self.unreadable and len(self.unreadable) >= MAX_KINDS:
-            kind = OTHER_KINDS
-        self.unreadable[kind] += 1
-        if self.unreadable[kind] > 1:
+        if not count_kind(self.unreadable, kind):
             return
         if event.problem is None:
             logger.warning(

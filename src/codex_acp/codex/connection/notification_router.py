@@ -105,10 +105,9 @@ class NotificationRouter:
         sink: NotificationSink,
         methods: frozenset[str] | None = None,
     ) -> None:
-        """Add a sink for a thread; for None, of all that no thread's sink gets.
+        """Add a sink, as `AppServerConnection.subscribe` says.
 
-        It hears only ``methods`` if they are given; what it does not want goes to nobody else for
-        that. If the connection has ended, the sink hears that at once and is not added.
+        A notification that a thread's sink does not want goes to nobody else for that.
         """
         if self._closed is not None:
             self._tell_closed(sink, self._closed[0])
@@ -128,11 +127,8 @@ class NotificationRouter:
         self._forget(sink)
 
     def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
-        """Add a sink that gets every notification, before whoever else gets it: a question is
-        withdrawn before the end of its turn is shown.
-
-        Only those of ``methods`` if they are given.
-        """
+        """Add a sink that gets every notification, or those of ``methods``, before all others: a
+        question is withdrawn before the end of its turn is shown."""
         if self._closed is not None:
             self._tell_closed(sink, self._closed[0])
             return

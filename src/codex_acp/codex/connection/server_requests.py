@@ -19,7 +19,7 @@ from codex_acp.codex._generated.methods import MODELS, SERVER_REQUESTS
 from codex_acp.codex._generated.version import SCHEMA_VERSION
 from codex_acp.codex.connection.notification_router import thread_of
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, EncodedJson, JsonValue, Request, RequestId
+from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue, Request, RequestId
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -76,13 +76,6 @@ def in_words(requests: tuple[OpenRequest, ...]) -> str:
     return ", ".join(f"{r.method} (id {r.id!r})" for r in requests) or "none"
 
 
-class _Pending(NamedTuple):
-    """A request whose handler runs."""
-
-    request: Request
-    responder: Responder
-
-
 class ServerRequests:
     """Runs a handler for each request, in a task of its own, and settles what handlers do not.
 
@@ -100,7 +93,8 @@ class ServerRequests:
         self._unknown = UnknownParts() if unknown is None else unknown
         self._handlers: dict[str, Callable[[Any], Awaitable[object]]] = {}
         self._fallback: Callable[[ServerRequest], Awaitable[WireModel]] | None = None
-        self._pending: dict[asyncio.Task[None], _Pending] = {}
+        self._pending: dict[asyncio.Task[None], tuple[Request, Responder]] = {}
+        """Requests whose handlers run."""
         self._closing = False
         self._gone = False
 
@@ -122,10 +116,15 @@ class ServerRequests:
         self._fallback = handler
 
     def on_request(self, request: Request, responder: Responder) -> None:
-        """Take one request: start its handler, or refuse it at once."""
+        """Start the handler of a request, or refuse it at once."""
         info = SERVER_REQUESTS.get(request.method)
         if info is None or info.params is None:
-            self._refuse_unknown(request, responder)
+            self._unknown.add(f"request {request.method[:MAX_NAME]}")
+            reason = (
+                f"{request.method} is not known to codex-acp-sdk: it knows the schema of Codex "
+                f"{SCHEMA_VERSION}, and the app-server is {self.peer_version}"
+            )
+            self._refuse(request, responder, reason)
             return
         try:
             params = MODELS.decode(
@@ -148,7 +147,7 @@ class ServerRequests:
         task = asyncio.get_running_loop().create_task(
             self._run(handler, typed, request, responder), name=f"codex {request.method}"
         )
-        self._pending[task] = _Pending(request, responder)
+        self._pending[task] = (request, responder)
         task.add_done_callback(self._ended)
 
     def on_request_again(self, request: Request) -> None:
@@ -212,8 +211,16 @@ class ServerRequests:
         request: Request,
         responder: Responder,
     ) -> None:
+        from codex_acp.wire.codec import encode
+
         try:
-            encoded = _encoded(request.method, await handler(typed))
+            result = await handler(typed)
+            name = SERVER_REQUESTS[request.method].result
+            wanted = None if name is None else MODELS.resolve(name)
+            if wanted is None or not isinstance(result, wanted):
+                given = type(result).__name__
+                raise TypeError(f"a handler of {request.method} must return {name}, not {given}")
+            encoded = encode(result)
         except RpcError as error:
             if not responder.settled:
                 responder.rpc_error(error)
@@ -257,28 +264,9 @@ class ServerRequests:
         else:
             responder.result(encode(reply))
 
-    def _refuse_unknown(self, request: Request, responder: Responder) -> None:
-        self._unknown.add(f"request {request.method[:MAX_NAME]}")
-        reason = (
-            f"{request.method} is not known to codex-acp-sdk: it knows the schema of Codex "
-            f"{SCHEMA_VERSION}, and the app-server is {self.peer_version}"
-        )
-        self._refuse(request, responder, reason)
-
-
-def _encoded(method: str, result: object) -> EncodedJson:
-    """The result of a handler as JSON. Raises TypeError if it is not the method's model."""
-    name = SERVER_REQUESTS[method].result
-    wanted = None if name is None else MODELS.resolve(name)
-    if wanted is None or not isinstance(result, wanted):
-        raise TypeError(f"a handler of {method} must return {name}, not {type(result).__name__}")
-    from codex_acp.wire.codec import encode
-
-    return encode(result)
-
 
 def sendable(reason: str) -> str:
-    """The reason as valid Unicode of bounded length: it must never be what makes an answer fail."""
+    """Return the reason as valid Unicode of bounded length: no answer must fail because of it."""
     if len(reason) > MAX_REASON_LENGTH:
         reason = f"{reason[:MAX_REASON_LENGTH]}… ({len(reason)} characters in all)"
     return reason.encode("utf-8", "replace").decode()
@@ -306,6 +294,14 @@ _flat: dict[type, bool] = {}
 """Model class → whether its fields hold plain values only: then only its own fields matter."""
 
 
+def count_kind(counts: Counter[str], kind: str) -> bool:
+    """Count one of a kind, past `MAX_KINDS` as another; return whether it is the first."""
+    if kind not in counts and len(counts) >= MAX_KINDS:
+        kind = OTHER_KINDS
+    counts[kind] += 1
+    return counts[kind] == 1
+
+
 class UnknownParts:
     """The counts of one connection.
 
@@ -326,7 +322,10 @@ class UnknownParts:
         cls = type(model)
         flat = _flat.get(cls)
         if flat is None:
-            flat = _flat[cls] = _is_flat(cls)
+            from codex_acp.wire.lazy import is_flat
+            from codex_acp.wire.model import WireModel
+
+            flat = _flat[cls] = issubclass(cls, WireModel) and is_flat(cls)
         if flat:
             if model.__pydantic_extra__:
                 self._fields(model)
@@ -334,11 +333,8 @@ class UnknownParts:
         self._walk(model)
 
     def add(self, kind: str) -> bool:
-        """Count one; whether it is the first of its kind."""
-        if kind not in self._counts and len(self._counts) >= MAX_KINDS:
-            kind = OTHER_KINDS
-        self._counts[kind] += 1
-        return self._counts[kind] == 1
+        """Count one; return whether it is the first of its kind."""
+        return count_kind(self._counts, kind)
 
     def _fields(self, model: Any) -> None:
         for name in model.__pydantic_extra__:
@@ -384,10 +380,3 @@ def _tag_of(wire: dict[str, Any]) -> str:
     """Return the tag of an unknown member of a union; its first field if it has none."""
     tag = next((wire[key] for key in _TAGS if isinstance(wire.get(key), str)), None)
     return (next(iter(wire), "empty") if tag is None else tag)[:MAX_NAME]
-
-
-def _is_flat(cls: type) -> bool:
-    from codex_acp.wire.lazy import is_flat
-    from codex_acp.wire.model import WireModel
-
-    return issubclass(cls, WireModel) and is_flat(cls)

@@ -60,7 +60,7 @@ async def let_go(codex: AppServerConnection, thread_id: str) -> None:
 
     Then another process may write it. Raises as every call.
     """
-    unloaded = _Unloaded(thread_id)
+    unloaded = AwaitedNotification(CLOSED, thread_id)
     codex.subscribe_all(unloaded, frozenset({CLOSED}))
     try:
         result = await codex.call_raw("thread/unsubscribe", {"threadId": thread_id})
@@ -72,16 +72,18 @@ async def let_go(codex: AppServerConnection, thread_id: str) -> None:
         codex.unsubscribe_all(unloaded)
 
 
-class _Unloaded(NotificationSink):
-    """Waits until a thread is loaded no more."""
+class AwaitedNotification(NotificationSink):
+    """Sets ``came`` once a thread has had one notification, or the connection has ended."""
 
-    def __init__(self, thread_id: str) -> None:
-        self._thread_id = thread_id
+    def __init__(self, method: str, thread_id: str) -> None:
+        self._awaited = (method, thread_id)
+        self.params: JsonValue = None
+        """Params of the notification that came last."""
         self.came = asyncio.Event()
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        del method
-        if text_at(params, "threadId") == self._thread_id:
+        if (method, text_at(params, "threadId")) == self._awaited:
+            self.params = params
             self.came.set()
 
     def on_closed(self, error: TransportError | None) -> None:

@@ -164,7 +164,13 @@ class ThreadPeers:
         seconds = min(max(seconds, TRY_AGAIN_SECONDS), ASK_SECONDS)
         try:
             folder = private_folder(codex.server.codex_home)
-            asked = await ask_all(folder, question, own, seconds, _is_clear)
+            asked = await ask_all(
+                folder,
+                question,
+                own,
+                seconds,
+                lambda answer: answer.get("state") in ("busy", "free"),  # that has the thread
+            )
         except OSError as error:
             logger.info("no other process can be asked for a thread: %s", error)
             return False, refused
@@ -178,11 +184,6 @@ class ThreadPeers:
                 case "free":
                     moving = True
         return moving, failure
-
-
-def _is_clear(answer: dict[str, JsonValue]) -> bool:
-    """Return whether an answer comes from the process that has the thread."""
-    return answer.get("state") in ("busy", "free")
 
 
 def _busy(

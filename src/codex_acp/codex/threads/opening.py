@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from codex_acp._json import list_at, object_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -82,8 +82,8 @@ def configured_choice(read: JsonValue) -> tuple[str | None, str | None]:
 
     The highest layer that has one decides, and inside it the profile.
     """
-    for config in _layers(read):
-        if choice := _choice(config):
+    for layer in map(object_at, list_at(read, "layers")):
+        if not layer.get("disabledReason") and (choice := _choice(object_at(layer, "config"))):
             return choice
     return _choice(object_at(read, "config")) or (None, None)
 
@@ -111,10 +111,15 @@ def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> Json
 
 def trusting(params: Mapping[str, JsonValue], *directories: str) -> JsonObject:
     """Return params for a thread that trusts these directories; Codex writes nothing then."""
-    config = dict(object_at(params, "config"))
-    trusted: JsonObject = {each: {"trust_level": "trusted"} for each in directories}
-    config["projects"] = object_at(config, "projects") | trusted
-    return {**params, "config": config}
+    return {**params, "config": _config_with(params, "trusted", directories)}
+
+
+def _config_with(
+    params: Mapping[str, JsonValue], level: str, directories: Iterable[str]
+) -> JsonObject:
+    config = object_at(params, "config")
+    levels: JsonObject = {each: {"trust_level": level} for each in directories}
+    return {**config, "projects": object_at(config, "projects") | levels}
 
 
 def distrusting(params: Mapping[str, JsonValue], read: JsonValue, *directories: str) -> JsonObject:
@@ -122,9 +127,7 @@ def distrusting(params: Mapping[str, JsonValue], read: JsonValue, *directories: 
 
     If no sandbox is configured they also say read-only: Codex would let the thread write there.
     """
-    config = dict(object_at(params, "config"))
-    untrusted: JsonObject = {each: {"trust_level": "untrusted"} for each in directories}
-    config["projects"] = object_at(config, "projects") | untrusted
+    config = _config_with(params, "untrusted", directories)
     given = _choice(config) or _text(params, "sandbox") or _text(params, "permissions")
     if not given and configured_choice(read) == (None, None):
         return {**params, "config": config, "sandbox": READ_ONLY}
@@ -161,14 +164,6 @@ def brought(config: JsonObject, files: Collection[str]) -> list[str]:
     if config.keys() - {"mcp_servers", "hooks"}:
         found.append("settings")
     return found
-
-
-def _layers(read: JsonValue) -> Iterator[JsonObject]:
-    """Yield each layer of the configuration, the highest first, without those left out."""
-    for layer in list_at(read, "layers"):
-        entry = object_at(layer)
-        if not entry.get("disabledReason"):
-            yield object_at(entry, "config")
 
 
 def _choice(config: JsonObject) -> tuple[str | None, str | None] | None:

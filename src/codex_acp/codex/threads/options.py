@@ -18,22 +18,7 @@ from codex_acp.errors import MisuseError, UnknownOption
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from codex_acp.codex._generated.models import (
-        ApprovalsReviewer,
-        AskForApproval,
-        CollaborationMode,
-        ImageDetail,
-        ReasoningEffort,
-        ReasoningSummary,
-        SandboxMode,
-        SandboxPolicy,
-        SortDirection,
-        ThreadSortKey,
-        ThreadSource,
-        ThreadSourceKind,
-        ThreadStartSource,
-        UserInput,
-    )
+    from codex_acp.codex._generated.models import ImageDetail, UserInput
     from codex_acp.jsonrpc.message import JsonValue
 
 
@@ -48,10 +33,10 @@ class _ThreadOptions(TypedDict, total=False):
     """The directory it works in; a relative one is made absolute here."""
     model: str
     model_provider: str
-    approval_policy: AskForApproval
+    approval_policy: models.AskForApproval
     """When Codex asks: ``on-request``, ``never``, or a granular policy."""
-    approvals_reviewer: ApprovalsReviewer
-    sandbox: SandboxMode
+    approvals_reviewer: models.ApprovalsReviewer
+    sandbox: models.SandboxMode
     """``read-only``, ``workspace-write`` or ``danger-full-access``."""
     permissions: str
     """A named profile; not together with ``sandbox``."""
@@ -70,8 +55,8 @@ class StartOptions(_ThreadOptions, total=False):
     """Keep nothing of it on disk."""
     project_id: str
     service_name: str
-    session_start_source: ThreadStartSource
-    thread_source: ThreadSource
+    session_start_source: models.ThreadStartSource
+    thread_source: models.ThreadSource
 
 
 class ResumeOptions(_ThreadOptions, total=False):
@@ -90,7 +75,7 @@ class ForkOptions(_ThreadOptions, total=False):
     """The last turn that the fork keeps; by default all of them."""
     before_turn_id: str
     """The first turn that the fork leaves out."""
-    thread_source: ThreadSource
+    thread_source: models.ThreadSource
 
 
 class ListOptions(TypedDict, total=False):
@@ -104,9 +89,9 @@ class ListOptions(TypedDict, total=False):
     """Only those whose title has this in it."""
     limit: int
     """How many are fetched at a time; all of them come."""
-    sort_key: ThreadSortKey
-    sort_direction: SortDirection
-    source_kinds: list[ThreadSourceKind]
+    sort_key: models.ThreadSortKey
+    sort_direction: models.SortDirection
+    source_kinds: list[models.ThreadSourceKind]
     model_providers: list[str]
     parent_thread_id: str
     ancestor_thread_id: str
@@ -118,13 +103,13 @@ class TurnOptions(TypedDict, total=False):
 
     cwd: str | os.PathLike[str]
     model: str
-    effort: ReasoningEffort
-    summary: ReasoningSummary
-    approval_policy: AskForApproval
-    approvals_reviewer: ApprovalsReviewer
-    sandbox_policy: SandboxPolicy
+    effort: models.ReasoningEffort
+    summary: models.ReasoningSummary
+    approval_policy: models.AskForApproval
+    approvals_reviewer: models.ApprovalsReviewer
+    sandbox_policy: models.SandboxPolicy
     permissions: str
-    collaboration_mode: CollaborationMode
+    collaboration_mode: models.CollaborationMode
     service_tier: str
     service_tier_for_turn: str
     runtime_workspace_roots: list[str]
@@ -265,21 +250,18 @@ def data_url(data: bytes) -> str:
 def _part(part: object) -> UserInput:
     if isinstance(part, str):
         return models.TextUserInput(text=part)
-    if isinstance(part, _parts()):
-        return part  # type: ignore[return-value] # a member of the union
+    members = (
+        models.TextUserInput
+        | models.UrlImageUserInput
+        | models.FileIdImageUserInput
+        | models.LocalImageUserInput
+        | models.AudioUserInput
+        | models.FileIdAudioUserInput
+        | models.LocalAudioUserInput
+        | models.SkillUserInput
+        | models.MentionUserInput
+    )
+    if isinstance(part, members):
+        return part
     message = f"a turn takes texts and members of UserInput, not {part!r}; for an image: image(...)"
     raise MisuseError(message)
-
-
-def _parts() -> tuple[type, ...]:
-    return (
-        models.TextUserInput,
-        models.UrlImageUserInput,
-        models.FileIdImageUserInput,
-        models.LocalImageUserInput,
-        models.AudioUserInput,
-        models.FileIdAudioUserInput,
-        models.LocalAudioUserInput,
-        models.SkillUserInput,
-        models.MentionUserInput,
-    )

@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from codex_acp.codex._generated import models
-from codex_acp.codex._generated.notifications import (
-    ItemCompletedEvent,
-    ItemStartedEvent,
-    ThreadTokenUsageUpdatedEvent,
-    TurnCompletedEvent,
-    UnknownNotification,
-)
+from codex_acp.codex._generated import models, notifications
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
@@ -63,13 +56,13 @@ class TurnRecord:
     def add(self, event: ServerNotification) -> None:
         """Take the next notification; those of other turns must not come here."""
         match event:
-            case ItemStartedEvent() | ItemCompletedEvent():
+            case notifications.ItemStartedEvent() | notifications.ItemCompletedEvent():
                 item_id = getattr(event.params.item, "id", None)
                 key = item_id if isinstance(item_id, str) else f"item {len(self._items)}"
                 self._items[key] = event.params.item
-            case ThreadTokenUsageUpdatedEvent(params=usage):
+            case notifications.ThreadTokenUsageUpdatedEvent(params=usage):
                 self._usage = usage.token_usage
-            case TurnCompletedEvent(params=end):
+            case notifications.TurnCompletedEvent(params=end):
                 self.ended = end.turn
 
     def result(self, turn_id: str) -> RunResult[None]:
@@ -104,7 +97,7 @@ class TurnRecord:
 
 def turn_of(event: ServerNotification) -> str | None:
     """Return the turn that a notification names; None if it is about the thread or the server."""
-    if isinstance(event, UnknownNotification):
+    if isinstance(event, notifications.UnknownNotification):
         params = event.params if isinstance(event.params, dict) else {}
         turn = params.get("turn")
         found = turn.get("id") if isinstance(turn, dict) else params.get("turnId")

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from codex_acp._json import list_at, object_at, text_at, value_at
 from codex_acp._last_ones import LastOnes
 from codex_acp.codex.connection.notification_router import NotificationSink, is_unloaded, thread_of
-from codex_acp.codex.connection.shared_calls import is_open_elsewhere, login_is_missing
+from codex_acp.codex.connection.shared_calls import (
+    AwaitedNotification,
+    is_open_elsewhere,
+    let_go,
+    login_is_missing,
+)
 from codex_acp.codex.threads.opening import (
     git_programs_refusal,
     read_params,
@@ -151,7 +156,9 @@ class ThreadServices(NotificationSink):
             self.client.must_be_usable(policy)
         tools = tuple(tools)
         if self.client.believes_worktrees:
-            params = await self._without_false_worktree(dict(params))
+            cwd = await self._cwd(params)
+            read = await self.client.call_raw("config/read", read_params(cwd))
+            params = without_false_worktree(dict(params), cwd, read)
         if "threadId" in params:  # Codex runs git when it resumes or forks one
             await self._must_be_harmless(await self._cwd(params), dict(params))
         answer = await self._answer(method, dict(params))
@@ -201,22 +208,17 @@ class ThreadServices(NotificationSink):
             from codex_acp.codex.threads.turn_errors import ThreadClosed
 
             raise ThreadClosed(TurnRecord(thread_id).result(""))
-        await self._must_be_logged_in(thread_id)
+        if await login_is_missing(self.client):
+            thread = await self.client.call_raw("thread/read", {"threadId": thread_id})
+            configured = await self.client.call_raw("config/read", {})
+            provider = text_at(configured, "config", "model_provider") or OPENAI
+            if text_at(thread, "thread", "modelProvider") in (None, provider):  # no other one
+                raise NotLoggedIn
         place = self._places.get(thread_id)
         if place is None or cwd is not None:
             where = cwd or await self._cwd({"threadId": thread_id})
             place = self._places[thread_id] = _Place(where, None if place is None else place.given)
         await self._must_be_harmless(place.cwd, place.given)
-
-    async def _must_be_logged_in(self, thread_id: str) -> None:
-        """Raise NotLoggedIn, unless the thread has a model provider of its own."""
-        if not await login_is_missing(self.client):
-            return
-        thread = await self.client.call_raw("thread/read", {"threadId": thread_id})
-        configured = await self.client.call_raw("config/read", {})
-        provider = text_at(configured, "config", "model_provider") or OPENAI
-        if text_at(thread, "thread", "modelProvider") in (None, provider):
-            raise NotLoggedIn
 
     async def _must_be_harmless(self, cwd: str, given: JsonValue) -> None:
         """Raise UntrustedGitPrograms for what git would run there, unless the user trusts it.
@@ -244,12 +246,6 @@ class ThreadServices(NotificationSink):
             cwd = text_at(await self.client.call_raw("thread/read", asked), "thread", "cwd")
         return cwd or os.getcwd()  # noqa: PTH109 - a string of the wire
 
-    async def _without_false_worktree(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """Return params for a Codex that believes false worktrees, also of a stored thread."""
-        cwd = await self._cwd(params)
-        read = await self.client.call_raw("config/read", read_params(cwd))
-        return without_false_worktree(params, cwd, read)
-
     async def _restored(
         self, thread_id: str, answer: JsonValue, restore: dict[str, JsonValue]
     ) -> JsonValue:
@@ -257,7 +253,7 @@ class ThreadServices(NotificationSink):
 
         A thread that cannot have them is let go of. Raises ErrorReply.
         """
-        report = _Report()
+        report = AwaitedNotification("thread/settings/updated", thread_id)
         self.client.subscribe(thread_id, report)
         try:
             params = {"threadId": thread_id, **restore}
@@ -272,24 +268,7 @@ class ThreadServices(NotificationSink):
             raise
         finally:
             self.client.unsubscribe(thread_id, report)
-        return with_settings(answer, report.settings or restore)
-
-
-class _Report(NotificationSink):
-    """A sink that waits for the settings of a thread."""
-
-    def __init__(self) -> None:
-        self.came = asyncio.Event()
-        self.settings: JsonValue = None
-
-    def on_notification(self, method: str, params: JsonValue) -> None:
-        if method == "thread/settings/updated" and isinstance(params, dict):
-            self.settings = params.get("threadSettings")
-            self.came.set()
-
-    def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - of the protocol
-        """Do nothing: whoever uses the thread finds out."""
-        self.came.set()
+        return with_settings(answer, value_at(report.params, "threadSettings") or restore)
 
 
 def trusted(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue]:
@@ -358,7 +337,11 @@ class HandOver:
         for turn in self.turns:  # it was let go before the turn that has it opened again
             turn.closed &= turn.thread_id != thread_id or turn.turn_id is not None
         if self._listening is None:
-            self._listening = asyncio.ensure_future(self._listen())
+
+            async def listen() -> None:
+                await self._thread_peers().listen(self._client)  # imported once the thread is open
+
+            self._listening = asyncio.ensure_future(listen())
 
     def note_settings(self, thread_id: str, told: JsonValue) -> None:
         """Remember the settings that Codex reports, the sandbox in force among them."""
@@ -422,17 +405,15 @@ class HandOver:
 
     # A thread that another process asks for.
 
-    async def _listen(self) -> None:
-        await self._thread_peers().listen(self._client)  # imported once the thread is open
-
     async def _let_go(self, thread_id: str, asker: Asker) -> State:
         it = self._opened.get(thread_id)
         if it is None or it.elsewhere or not it.stored or self._client.closed:
             return "unknown"
         try:
-            if asker.cancels:
-                await self._interrupt_turns(thread_id)
-            if self._runs(thread_id):
+            for turn in self._running(thread_id) if asker.cancels else ():
+                await turn.interrupt()
+                await turn.wait_for_its_end()
+            if self._running(thread_id):
                 return "busy"
             async with it.lock:
                 return await self._leave(thread_id, it, asker)
@@ -441,10 +422,8 @@ class HandOver:
             return "unknown"
 
     async def _leave(self, thread_id: str, it: _Opened, asker: Asker) -> State:
-        from codex_acp.codex.connection.shared_calls import let_go
-
         below = await self._resting_sub_agents(thread_id)
-        if below is None or self._runs(thread_id):
+        if below is None or self._running(thread_id):
             return "busy"
         it.elsewhere = True
         logger.info("thread %s goes on in %r until its next turn here", thread_id, asker.client)
@@ -452,13 +431,8 @@ class HandOver:
             await let_go(self._client, each)
         return "free"
 
-    def _runs(self, thread_id: str) -> bool:
-        return any(turn.thread_id == thread_id and turn.runs for turn in self.turns)
-
-    async def _interrupt_turns(self, thread_id: str) -> None:
-        for turn in [each for each in self.turns if each.thread_id == thread_id and each.runs]:
-            await turn.interrupt()
-            await turn.wait_for_its_end()
+    def _running(self, thread_id: str) -> list[TurnMarks]:
+        return [turn for turn in self.turns if turn.thread_id == thread_id and turn.runs]
 
     async def _resting_sub_agents(self, thread_id: str) -> list[str] | None:
         """Return the loaded sub-agents of a thread; None if it, or one of them, works.

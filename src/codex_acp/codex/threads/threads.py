@@ -82,8 +82,9 @@ class Threads:
         read = await self._client.call_raw("config/read", read_params(cwd))
         params, restore = opening(params, read)
         opened = await self._services.open("thread/start", params, tools, policy, restore)
-        if undecided_root(cwd, read) is not None:
-            _tell_left_out(read)
+        for folder, words in left_out_here(read) if undecided_root(cwd, read) is not None else ():
+            what = ", ".join(words)
+            logger.warning("%r is not used (%s): nobody trusts it; see trust=True", folder, what)
         return Thread(self._services, *opened)
 
     async def resume(
@@ -154,9 +155,3 @@ class Threads:
                 return
             seen.add(page.next_cursor)
             params["cursor"] = page.next_cursor
-
-
-def _tell_left_out(read: JsonValue) -> None:
-    for folder, words in left_out_here(read):
-        what = ", ".join(words)
-        logger.warning("%r is not used (%s): nobody trusts it; see trust=True", folder, what)

@@ -14,7 +14,7 @@ import inspect
 import logging
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import anyio
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
@@ -78,7 +78,11 @@ class Tool:
         )
         """Description that the model reads."""
         self._arguments = _arguments_of(function, self.name)
-        self.input_schema: dict[str, Any] = _schema_of(self._arguments, self.name)
+        try:
+            schema = self._arguments.json_schema()
+        except PydanticUserError as error:
+            raise _no_schema(self.name, error) from error
+        self.input_schema: dict[str, Any] = schema
         """The JSON Schema of its arguments, an object."""
 
     def __repr__(self) -> str:
@@ -102,19 +106,23 @@ class Tool:
         try:
             bound: dict[str, Any] = self._arguments.validate_python(ArgsKwargs((), given))
         except ValidationError as error:
-            return failure(f"the arguments of {self.name} do not fit: {_problems(error)}")
+            details = error.errors(include_url=False, include_input=False, include_context=False)
+            problems = [
+                f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+                for each in details[:MAX_PROBLEMS]
+            ]
+            return failure(f"the arguments of {self.name} do not fit: {'; '.join(problems)}")
         with anyio.move_on_after(self.timeout):
             try:
-                return _told(await self._run(bound))
+                if is_async(self.function):
+                    result = await cast("Awaitable[object]", self.function(**bound))
+                else:
+                    result = await called(lambda _: self.function(**bound), None)
+                return _told(result)
             except Exception as error:
                 logger.warning("the tool %s failed", self.name, exc_info=error)
                 return failure(f"{self.name} failed with {type(error).__name__}: {error}")
         return failure(f"{self.name} took longer than {self.timeout} s")
-
-    async def _run(self, bound: dict[str, Any]) -> object:
-        if is_async(self.function):
-            return await cast("Awaitable[object]", self.function(**bound))
-        return await called(lambda _: self.function(**bound), None)
 
 
 def tool(
@@ -166,13 +174,6 @@ def _arguments_of(function: Callable[..., object], name: str) -> TypeAdapter[Any
         raise _no_schema(name, error) from error
 
 
-def _schema_of(arguments: TypeAdapter[Any], name: str) -> dict[str, Any]:
-    try:
-        return arguments.json_schema()
-    except PydanticUserError as error:
-        raise _no_schema(name, error) from error
-
-
 def _no_schema(name: str, error: Exception) -> MisuseError:
     reason = str(error).split("\n", 1)[0]
     return MisuseError(f"a parameter of the tool {name} has no JSON Schema: {reason}")
@@ -208,11 +209,6 @@ def _part(value: object) -> DynamicToolCallOutputContentItem:
     return models.InputTextDynamicToolCallOutputContentItem(text=text)
 
 
-def _problems(error: ValidationError) -> str:
-    details = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in details[:MAX_PROBLEMS])
-
-
 def failure(text: str) -> DynamicToolCallResponse:
     """The result of a call that did not work out; the model reads the text."""
     part = models.InputTextDynamicToolCallOutputContentItem(text=sendable(text))
@@ -223,19 +219,13 @@ EVERY_THREAD = None
 """The key of the tools that every thread has."""
 
 
-class _Running(NamedTuple):
-    """A tool call that runs."""
-
-    task: asyncio.Task[Any]
-    turn_id: str
-
-
 class ToolCalls(NotificationSink):
     """The tools of one client, and their running calls."""
 
     def __init__(self) -> None:
         self._tools: dict[str | None, dict[str, Tool]] = {EVERY_THREAD: {}}
-        self._running: dict[tuple[type, RequestId], _Running] = {}
+        self._running: dict[tuple[type, RequestId], tuple[asyncio.Task[Any], str]] = {}
+        """Task and turn of each call, by its request's id."""
 
     def add(
         self, tools: Iterable[Tool | Callable[..., object]], thread_id: str | None = EVERY_THREAD
@@ -258,28 +248,19 @@ class ToolCalls(NotificationSink):
         key = (type(request.id), request.id)
         task = asyncio.current_task()
         if task is not None:
-            self._running[key] = _Running(task, request.params.turn_id)
+            self._running[key] = (task, request.params.turn_id)
+        params = request.params
+        offered = self._tools[EVERY_THREAD] | self._tools.get(params.thread_id, {})
         try:
-            found = self._find(request)
-            if found is None:
-                return failure(f"this program has no tool {request.params.tool!r}")
-            return await found.call(request.params.arguments)
+            if params.namespace is not None or params.tool not in offered:  # ours have none
+                return failure(f"this program has no tool {params.tool!r}")
+            return await offered[params.tool].call(params.arguments)
         except asyncio.CancelledError:
             if key in self._running:
                 raise
             return failure("Codex waits for it no more")
         finally:
             self._running.pop(key, None)
-
-    def _find(self, request: ItemToolCall) -> Tool | None:
-        params = request.params
-        if params.namespace is not None:  # our tools have no namespace
-            return None
-        for key in (params.thread_id, EVERY_THREAD):
-            found = self._tools.get(key, {}).get(params.tool)
-            if found is not None:
-                return found
-        return None
 
     # NotificationSink
 
@@ -293,7 +274,7 @@ class ToolCalls(NotificationSink):
             self._end([k for k in self._running if k == (type(request_id), request_id)])
         elif method == "turn/completed":
             turn_id = value_at(params, "turn", "id")
-            self._end([k for k, running in self._running.items() if running.turn_id == turn_id])
+            self._end([key for key, (_, turn) in self._running.items() if turn == turn_id])
         elif method in ("thread/closed", "thread/deleted"):
             thread_id = text_at(params, "threadId")
             if thread_id is not None:
@@ -301,7 +282,7 @@ class ToolCalls(NotificationSink):
 
     def _end(self, keys: list[tuple[type, RequestId]]) -> None:
         for key in keys:
-            self._running.pop(key).task.cancel()
+            self._running.pop(key)[0].cancel()
 
 
 def _by_name(

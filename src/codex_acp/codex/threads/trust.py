@@ -29,17 +29,14 @@ def trust_root(directory: str) -> str:
     is not followed.
     """
     start = path = os.path.realpath(directory)
-    while not _is_repository(path):
+    while True:
+        git = os.path.join(path, ".git")  # noqa: PTH118 - a string of the wire
+        if os.path.isfile(git) or os.path.exists(os.path.join(git, "HEAD")):  # noqa: PTH110, PTH113, PTH118
+            return path
         parent = os.path.dirname(path)  # noqa: PTH120
         if parent == path:
             return start
         path = parent
-    return path
-
-
-def _is_repository(path: str) -> bool:
-    git = os.path.join(path, ".git")  # noqa: PTH118 - a string of the wire
-    return os.path.isfile(git) or os.path.exists(os.path.join(git, "HEAD"))  # noqa: PTH110, PTH113, PTH118
 
 
 def undecided_root(directory: str, read: JsonValue) -> str | None:

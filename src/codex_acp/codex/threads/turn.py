@@ -138,7 +138,11 @@ class Turn(Generic[T]):
                 break
             if turn_of(event) in (turn_id, None):
                 self._record.add(event)
-                self._closed = _unloads(event) and self._marks is not None and self._marks.closed
+                unloads = isinstance(event, ThreadClosedEvent) or (
+                    isinstance(event, ThreadStatusChangedEvent)
+                    and event.params.status.type == "notLoaded"
+                )
+                self._closed = unloads and self._marks is not None and self._marks.closed
                 return event
         raise StopAsyncIteration
 
@@ -289,10 +293,3 @@ class Turn(Generic[T]):
             silent = watch.check()
             if silent is not None and self._silent_after is not None:
                 raise TurnSilent(silent.seconds, silent.open_requests, self.so_far)
-
-
-def _unloads(event: ServerNotification) -> bool:
-    """Return whether Codex has let go of the thread."""
-    if isinstance(event, ThreadStatusChangedEvent):
-        return event.params.status.type == "notLoaded"
-    return isinstance(event, ThreadClosedEvent)

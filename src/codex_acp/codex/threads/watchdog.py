@@ -111,21 +111,18 @@ class TurnWatchdog(NotificationSink):
                 open_requests = self._client.open_requests
                 silent.append(SilentTurn(*turn, now - heard, open_requests))
         for found in silent:
-            self._tell(found)
+            logger.warning(
+                "turn %s of thread %s is silent for %.1f s; open server requests: %s",
+                found.turn_id,
+                found.thread_id,
+                found.seconds,
+                in_words(found.open_requests),
+            )
+            try:
+                self._report(found)
+            except Exception:
+                logger.exception("the report of a silent turn failed")
         return silent
-
-    def _tell(self, found: SilentTurn) -> None:
-        logger.warning(
-            "turn %s of thread %s is silent for %.1f s; open server requests: %s",
-            found.turn_id,
-            found.thread_id,
-            found.seconds,
-            in_words(found.open_requests),
-        )
-        try:
-            self._report(found)
-        except Exception:
-            logger.exception("the report of a silent turn failed")
 
     # NotificationSink
 
@@ -167,18 +164,11 @@ class SharedWatchdog(TurnWatchdog):
     def __init__(self, client: AppServerConnection, after: float) -> None:
         self.users = 0
         self.reports: dict[str, SilentTurn] = {}
-        super().__init__(client, after, self._keep)
-
-    def _keep(self, silent: SilentTurn) -> None:
-        self.reports[silent.turn_id] = silent
+        super().__init__(client, after, lambda found: self.reports.update({found.turn_id: found}))
 
 
 class SilenceWatch:
-    """The watch of one turn from now on; close it.
-
-    ``watchdogs`` are those of the client, by their time. Raises MisuseError for a time that is
-    none.
-    """
+    """Watches one turn until it is closed; ``watchdogs`` are those of the client, by their time."""
 
     def __init__(
         self,
