@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from codex_acp.acp import AgentFeatures
-    from codex_acp.acp.types import AuthMethod, InitializeResponse, SessionNotification
+    from codex_acp.acp.types import InitializeResponse
     from codex_acp.runtime.agent_spec import AgentSpec
     from codex_acp.runtime.permissions import Services
     from codex_acp.transport.connection import Direction
@@ -136,11 +136,6 @@ class AgentProcess:
         return self._link.stderr_tail if isinstance(self._link, ChildProcess) else ""
 
     @property
-    def auth_methods(self) -> tuple[AuthMethod, ...]:
-        """How one can log in, as the agent said."""
-        return tuple(self.response.auth_methods)
-
-    @property
     def client(self) -> ClientOfBothVersions:
         """The agent's methods, those of version 1; an agent of version 2 is called by its own."""
         return self._side
@@ -170,7 +165,7 @@ class AgentProcess:
             if reply.code == METHOD_NOT_FOUND:
                 raise MethodNotOffered(self.agent, method) from reply
             if reply.code == AUTHENTICATION_REQUIRED:
-                raise AuthenticationRequired(reply, self.auth_methods) from reply
+                raise AuthenticationRequired(reply, self.response.auth_methods) from reply
             raise
 
     def open(self, session_id: str, sink: SessionSink) -> None:
@@ -256,13 +251,24 @@ class AgentProcess:
         )
         self._connection = connection
         self.gate: ReadingGate = ReadingGate(connection.pause_reading, connection.resume_reading)
-        handlers = Handlers(self.services, self._sessions.get, self._take, connection.drain)
+
+        def take_invalid(notification: Notification, _error: InvalidPayload) -> None:
+            found = unknown_update(notification)
+            if found is not None:
+                self._give(*found)
+
+        handlers = Handlers(
+            self.services,
+            self._sessions.get,
+            lambda told: self._give(told.session_id, told.update),
+            connection.drain,
+        )
         self._side = _Client(
             connection,
             handlers.requests(),
             handlers.notifications(),
             (1, 2) if self.spec.version is None else (self.spec.version,),
-            on_invalid_notification=self._take_invalid,
+            on_invalid_notification=take_invalid,
         )
         self._side.on_end, self._side.give = self._note_end, self._give
         self._host = asyncio.get_running_loop().create_task(self._run(), name=f"agent {self.agent}")
@@ -318,7 +324,7 @@ class AgentProcess:
         self.features = agent_features(self.response.agent_capabilities)
 
     def _note_end(self) -> None:
-        """It can no longer be used: everybody who has to do with it is told, once."""
+        """Tell everybody who has to do with it, once, that it can no longer be used."""
         if self.failure is not None:
             return
         asked = self._stop.is_set()
@@ -329,14 +335,6 @@ class AgentProcess:
         if not asked and self._started.done() and self.on_ended is not None:
             logger.warning("the agent %s has ended: %s", self.agent, self.failure)
             self.on_ended(self.failure)
-
-    def _take(self, notification: SessionNotification) -> None:
-        self._give(notification.session_id, notification.update)
-
-    def _take_invalid(self, notification: Notification, _error: InvalidPayload) -> None:
-        found = unknown_update(notification)
-        if found is not None:
-            self._give(*found)
 
     def _give(self, session_id: str, update: Update) -> None:
         sink = self._sessions.get(session_id)

@@ -39,7 +39,6 @@ from codex_acp.transport.shielding import shielded
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.acp import AgentFeatures
     from codex_acp.errors import TransportError
     from codex_acp.runtime.agent_process import AgentProcess
     from codex_acp.runtime.permissions import PermissionPolicy
@@ -58,21 +57,19 @@ class AgentSession:
     is open."""
 
     def __init__(
-        self,
-        process: AgentProcess,
-        session_id: str,
-        cwd: str,
-        directories: tuple[str, ...],
-        policy: PermissionPolicy | None,
-        *,
-        replaying: bool,
+        self, process: AgentProcess, wanted: Wanted, session_id: str, *, replaying: bool
     ) -> None:
         self.process = process
         self.session_id = session_id
-        self.cwd = cwd
+        self.cwd = wanted.cwd
         self.options: ConfigOptions = ConfigOptions(session_id, process)
         self.answers: Answers = Answers(
-            process.services, policy, cwd, directories, self._tool_call, process.client.drain
+            process.services,
+            wanted.policy,
+            wanted.cwd,
+            wanted.directories,
+            self._tool_call,
+            process.client.drain,
         )
         self.replaying = replaying
         self.history: list[Update] = []
@@ -84,8 +81,18 @@ class AgentSession:
         self._outside = Record()
 
     def take_update(self, update: Update) -> None:
-        """Its effect on the state first: who is then told of it finds the state as it says."""
-        self._apply(update)
+        """Change the state first: whoever is then told of the update finds the state as it says."""
+        if isinstance(update, types.ConfigOptionUpdateSessionUpdate):
+            self.options.reported(update.config_options)
+        elif isinstance(update, types.CurrentModeUpdateSessionUpdate):
+            self.options.mode_reported(update.current_mode_id)
+        elif isinstance(update, types.AvailableCommandsUpdateSessionUpdate):
+            self.commands = tuple(update.available_commands)
+        elif isinstance(update, types.SessionInfoUpdateSessionUpdate):
+            if "title" in update.model_fields_set:  # absent: unchanged; null: cleared
+                self.title = update.title
+        elif isinstance(update, types.UsageUpdateSessionUpdate):
+            self.usage = update
         if self.replaying:
             self.history.append(update)
             return
@@ -98,23 +105,10 @@ class AgentSession:
                 logger.exception("a listener of the session %s failed", self.session_id)
 
     def agent_ended(self, error: TransportError) -> None:
-        """The process is gone. The prompt hears of it by its own request."""
+        """Settle what is open. The prompt hears of the end by its own request."""
         del error
         self.answers.refuse()
         self.options.ended()
-
-    def _apply(self, update: Update) -> None:
-        if isinstance(update, types.ConfigOptionUpdateSessionUpdate):
-            self.options.reported(update.config_options)
-        elif isinstance(update, types.CurrentModeUpdateSessionUpdate):
-            self.options.mode_reported(update.current_mode_id)
-        elif isinstance(update, types.AvailableCommandsUpdateSessionUpdate):
-            self.commands = tuple(update.available_commands)
-        elif isinstance(update, types.SessionInfoUpdateSessionUpdate):
-            if "title" in update.model_fields_set:  # absent: unchanged; null: cleared
-                self.title = update.title
-        elif isinstance(update, types.UsageUpdateSessionUpdate):
-            self.usage = update
 
     def _tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
         record = self._outside if self.run is None else self.run.record
@@ -244,26 +238,26 @@ class ConfigOptions:
     # What the session calls.
 
     def reported(self, options: Sequence[types.SessionConfigOption] | None) -> None:
-        """The agent has reported the complete list; None: it has said nothing of options."""
+        """Take the complete list that the agent has reported; None: it has said nothing."""
         if options is not None:
             self._all = tuple(options)
             self._wake()
 
     def modes_reported(self, modes: types.SessionModeState | None) -> None:
-        """The agent has reported its legacy modes."""
+        """Take the legacy modes that the agent has reported; None: it has said nothing."""
         if modes is not None:
             self._modes = modes
             self._wake()
 
     def mode_reported(self, mode_id: str) -> None:
-        """The agent is in this legacy mode now."""
+        """Note the legacy mode that the agent is in now."""
         self._mode_reports += 1
         if self._modes is not None:
             self._modes = self._modes.model_copy(update={"current_mode_id": mode_id})
             self._wake()
 
     def ended(self) -> None:
-        """The session has ended: so do those who watch."""
+        """End the watchers with their session."""
         for watcher in tuple(self._watchers):
             watcher.end()
 
@@ -274,7 +268,7 @@ class ConfigOptions:
 
     def _wake(self) -> None:
         for watcher in self._watchers:
-            watcher.wake()
+            watcher.news.set()
 
 
 class Setting:
@@ -306,12 +300,16 @@ class Setting:
     def choices(self) -> tuple[Choice, ...]:
         """Return the values that it may be set to, groups made flat; empty for true and false."""
         option = self.option
-        if isinstance(option, types.SelectSessionConfigOption):
-            return _choices(option)
+        found: list[Choice] = []
+        for entry in option.options if isinstance(option, types.SelectSessionConfigOption) else ():
+            if isinstance(entry, types.SessionConfigSelectGroup):
+                found += [Choice(o.value, o.name, o.description, entry.name) for o in entry.options]
+            else:
+                found.append(Choice(entry.value, entry.name, entry.description))
         if option is None and self._legacy is not None:
             modes = self._legacy.available_modes
-            return tuple(Choice(mode.id, mode.name, mode.description) for mode in modes)
-        return ()
+            found += [Choice(mode.id, mode.name, mode.description) for mode in modes]
+        return tuple(found)
 
     async def set(self, value: str | bool) -> None:
         """Set it; afterwards `current` is what the agent made of it.
@@ -336,17 +334,14 @@ class _Watcher:
 
     def __init__(self, options: ConfigOptions) -> None:
         self._options = options
-        self._news = asyncio.Event()
-        self._news.set()
+        self.news = asyncio.Event()
+        self.news.set()
         self._over = False
-
-    def wake(self) -> None:
-        self._news.set()
 
     def end(self) -> None:
         self._over = True
         self._options.forget(self)
-        self._news.set()
+        self.news.set()
 
     async def aclose(self) -> None:
         """Watch no more."""
@@ -356,10 +351,10 @@ class _Watcher:
         return self
 
     async def __anext__(self) -> Settings:
-        await self._news.wait()
+        await self.news.wait()
         if self._over:
             raise StopAsyncIteration
-        self._news.clear()
+        self.news.clear()
         return self._options.all
 
     async def __aenter__(self) -> Self:
@@ -367,16 +362,6 @@ class _Watcher:
 
     async def __aexit__(self, *_exc: object) -> None:
         self.end()
-
-
-def _choices(option: types.SelectSessionConfigOption) -> tuple[Choice, ...]:
-    found = []
-    for entry in option.options:
-        if isinstance(entry, types.SessionConfigSelectGroup):
-            found += [Choice(o.value, o.name, o.description, entry.name) for o in entry.options]
-        else:
-            found.append(Choice(entry.value, entry.name, entry.description))
-    return tuple(found)
 
 
 How: TypeAlias = Literal["new", "load", "resume", "fork"]
@@ -417,13 +402,6 @@ class Wanted:
     """How long it may be busy."""
 
 
-def way_back(features: AgentFeatures) -> Literal["load", "resume"] | None:
-    """How an earlier session is had back: with its history if the agent can, else without."""
-    if features.load_session:
-        return "load"
-    return "resume" if features.resume_session else None
-
-
 async def open_session(
     process: AgentProcess, wanted: Wanted, turns: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
@@ -431,13 +409,24 @@ async def open_session(
 
     Raises as `AgentProcess.ask`, TransportError, SessionBusy, MethodNotOffered and MisuseError.
     """
-    _check(process, wanted)
+    features = process.features
+    if wanted.directories and not features.additional_directories:
+        raise MethodNotOffered(process.agent, "additional directories")
+    for kind, can in (
+        (types.HttpMcpServer, features.mcp_http),
+        (types.SseMcpServer, features.mcp_sse),
+    ):
+        if not can and any(isinstance(server, kind) for server in wanted.mcp_servers):
+            raise MethodNotOffered(process.agent, f"MCP servers like {kind.__name__}")
     reason: str | None = None
     if wanted.session_id is not None:
         try:
             return await _earlier(process, wanted, wanted.session_id, turns)
         except CodexAcpError as error:
-            if not wanted.or_new or not _is_gone(error):
+            is_gone = isinstance(error, MethodNotOffered) or (
+                isinstance(error, ErrorReply) and error.code in _GONE
+            )
+            if not wanted.or_new or not is_gone:
                 raise
             reason = str(error)
             logger.warning(
@@ -450,20 +439,14 @@ async def open_session(
         return await _new(process, wanted), Opened("new", reason)
 
 
-def _is_gone(error: CodexAcpError) -> bool:
-    """Return whether the agent will never give the session back: waiting would not help."""
-    if isinstance(error, ErrorReply):
-        return error.code in _GONE
-    return isinstance(error, MethodNotOffered)
-
-
 async def _earlier(
     process: AgentProcess, wanted: Wanted, session_id: str, turns: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
-    """Load or resume it as soon as it is not busy; after ``busy_seconds`` fork it, or give up."""
-    how = way_back(process.features)
-    if how is None:
+    """Load it with its history, else resume it, as soon as it is not busy; after ``busy_seconds``
+    fork it, or give up."""
+    if not (process.features.load_session or process.features.resume_session):
         raise MethodNotOffered(process.agent, "session/load or session/resume")
+    how: Literal["load", "resume"] = "load" if process.features.load_session else "resume"
     end = anyio.current_time() + wanted.busy_seconds
     pause = _FIRST_PAUSE
     while True:
@@ -487,24 +470,12 @@ async def _earlier(
         return await _new(process, wanted, fork_of=session_id), Opened("fork", str(busy))
 
 
-def _check(process: AgentProcess, wanted: Wanted) -> None:
-    features = process.features
-    if wanted.directories and not features.additional_directories:
-        raise MethodNotOffered(process.agent, "additional directories")
-    for kind, can in (
-        (types.HttpMcpServer, features.mcp_http),
-        (types.SseMcpServer, features.mcp_sse),
-    ):
-        if not can and any(isinstance(server, kind) for server in wanted.mcp_servers):
-            raise MethodNotOffered(process.agent, f"MCP servers like {kind.__name__}")
-
-
 async def _reopen(
     process: AgentProcess, wanted: Wanted, session_id: str, how: Literal["load", "resume"]
 ) -> AgentSession:
     if process.is_open(session_id):
         raise MisuseError(f"the session {session_id} is open already")
-    session = _session(process, wanted, session_id, replaying=True)
+    session = AgentSession(process, wanted, session_id, replaying=True)
     process.open(session_id, session)
     where = _where(wanted)
     call: Awaitable[_Answer]
@@ -538,7 +509,7 @@ async def _new(process: AgentProcess, wanted: Wanted, fork_of: str | None = None
             login = types.AuthenticateRequest(method_id=method)
             await process.ask("authenticate", process.client.authenticate(login))
             response = await _ask_new(process, wanted, fork_of)
-        session = _session(process, wanted, response.session_id, replaying=False)
+        session = AgentSession(process, wanted, response.session_id, replaying=False)
         _is_open(session, response)
         process.open(response.session_id, session)
     return session
@@ -561,19 +532,8 @@ def _where(wanted: Wanted) -> dict[str, Any]:
     return where
 
 
-def _session(
-    process: AgentProcess, wanted: Wanted, session_id: str, *, replaying: bool
-) -> AgentSession:
-    return AgentSession(
-        process, session_id, wanted.cwd, wanted.directories, wanted.policy, replaying=replaying
-    )
-
-
-def _is_open(
-    session: AgentSession,
-    response: types.NewSessionResponse | types.LoadSessionResponse | types.ResumeSessionResponse,
-) -> None:
-    """In the same step as the answer was taken: what comes next is live."""
+def _is_open(session: AgentSession, response: _Answer) -> None:
+    """Open it in the same step as the answer was taken: what comes next is live."""
     session.options.modes_reported(response.modes)
     session.options.reported(response.config_options)
     session.replaying = False

@@ -123,16 +123,12 @@ class _refusing:  # noqa: N801 - used like a function
 
 
 def _must_be_regular(found: os.stat_result, path: str) -> None:
-    if not stat.S_ISREG(found.st_mode) or found.st_dev in _virtual_devices():
-        raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
-
-
-def _virtual_devices() -> set[int]:
-    found: set[int] = set()
+    virtual: set[int] = set()
     for name in VIRTUAL if sys.platform == "linux" else ():
         with suppress(OSError):
-            found.add(Path(name).stat().st_dev)
-    return found
+            virtual.add(Path(name).stat().st_dev)
+    if not stat.S_ISREG(found.st_mode) or found.st_dev in virtual:
+        raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
 
 
 def _chunks(fd: int, size: int, go_on: Callable[[], None]) -> Iterator[bytes]:
@@ -163,7 +159,11 @@ def _lines(
                 skip, at = skip - 1, end + 1
         end = len(chunk)
         if left is not None and not skip:
-            end, left = _end_of_lines(chunk, at, left)
+            end = at
+            while left and (found := chunk.find(b"\n", end)) >= 0:
+                end, left = found + 1, left - 1
+            if left:
+                end = len(chunk)
         taken += chunk[at:end]
         if len(taken) > size_limit:
             message = f"{path} is above the limit of {size_limit} bytes; use line and limit"
@@ -174,16 +174,6 @@ def _lines(
             message = f"{path}: only its first {LOOK_LIMIT} bytes are looked at for lines"
             raise RpcError(INVALID_PARAMS, message)
     return bytes(taken)
-
-
-def _end_of_lines(chunk: bytes, at: int, lines: int) -> tuple[int, int]:
-    """Where ``lines`` lines from ``at`` end in the chunk, and how many of them do not end there."""
-    while lines:
-        end = chunk.find(b"\n", at)
-        if end < 0:
-            return len(chunk), lines
-        at, lines = end + 1, lines - 1
-    return at, 0
 
 
 def _mode_of(folder: int, name: str, path: str) -> int | None:
@@ -286,7 +276,12 @@ class FileThreads:
         try:
             with anyio.fail_after(self._seconds):
                 await self._slots.acquire()
-                await self._may_start()
+                try:
+                    if self._drained is not None:
+                        await self._drained()
+                except BaseException:
+                    self._slots.release()  # the turn that no thread takes now
+                    raise
                 # A daemon: what hangs in it must not keep this program from ending.
                 threading.Thread(target=call, name="acp file", daemon=True).start()
                 return await done
@@ -295,15 +290,6 @@ class FileThreads:
             raise RpcError(INTERNAL_ERROR, message) from None
         finally:
             given_up.set()
-
-    async def _may_start(self) -> None:
-        """Gives the turn back if it may not: no thread does it then."""
-        try:
-            if self._drained is not None:
-                await self._drained()
-        except BaseException:
-            self._slots.release()
-            raise
 
 
 logger = logging.getLogger(__name__)
@@ -382,7 +368,11 @@ class Roots:
                 if target is None and not names:
                     return folders[-1], name
                 if target is None:
-                    folders.append(_descend(stack, folders, name, make=make))
+                    if make:
+                        with suppress(FileExistsError):
+                            os.mkdir(name, _NEW_DIRECTORY_MODE, dir_fd=folders[-1])
+                    folders.append(os.open(name, _DIRECTORY, dir_fd=folders[-1]))
+                    stack.callback(os.close, folders[-1])
                     continue
                 if not target.startswith("/"):
                     way = ""
@@ -437,15 +427,6 @@ def _target(folder: int, name: str) -> str | None:
         if error.errno == errno.EINVAL:
             return None
         raise
-
-
-def _descend(stack: ExitStack, folders: list[int], name: str, *, make: bool) -> int:
-    if make:
-        with suppress(FileExistsError):
-            os.mkdir(name, _NEW_DIRECTORY_MODE, dir_fd=folders[-1])
-    fd = os.open(name, _DIRECTORY, dir_fd=folders[-1])
-    stack.callback(os.close, fd)
-    return fd
 
 
 def _again(root: _Root) -> int:

@@ -173,9 +173,8 @@ class AgentRuntime:
     async def describe(self, agent: str | AgentSpec = "codex") -> AgentDescription:
         """Return what the agent says of itself; start it if it does not run."""
         async with self._borrowed(self._spec(agent)) as process:
-            return AgentDescription(
-                process.response.agent_info, process.features, process.auth_methods
-            )
+            methods = tuple(process.response.auth_methods)
+            return AgentDescription(process.response.agent_info, process.features, methods)
 
     async def sessions(
         self, agent: str | AgentSpec = "codex", *, cwd: str | os.PathLike[str] | None = None
@@ -275,17 +274,14 @@ class AgentRuntime:
         session = Session(state, opened, self._session_closed)
         self._sessions.add(session)
         try:
-            await self._remember(session, key)
+            if self._store is not None:
+                title = session.title
+                stored = StoredSession(session.agent, session.session_id, session.cwd, key, title)
+                await to_thread.run_sync(self._store.put, stored)
         except BaseException:
             await session.aclose()
             raise
         return session
-
-    async def _remember(self, session: Session, key: str | None) -> None:
-        if self._store is None:
-            return
-        record = StoredSession(session.agent, session.session_id, session.cwd, key, session.title)
-        await to_thread.run_sync(self._store.put, record)
 
     async def _session_closed(self, session: Session) -> None:
         self._sessions.discard(session)
@@ -312,7 +308,7 @@ class AgentRuntime:
             return process
 
         def started(task: asyncio.Task[AgentProcess]) -> None:
-            """Also if nobody waits for it any more: it is there for the next who asks."""
+            # Also if nobody waits for it any more: it is there for the next who asks.
             self._starting.pop(key, None)
             if not task.cancelled() and task.exception() is None:
                 self._shared[key] = task.result()
@@ -331,7 +327,7 @@ class AgentRuntime:
 
     @staticmethod
     async def _wait_for(task: asyncio.Task[AgentProcess], *, alone: bool) -> AgentProcess:
-        """Whoever gives up waiting for a shared process takes it from nobody else."""
+        """Wait for a process that starts; one that is shared goes on if this is cancelled."""
         try:
             return await shielded(task)
         except asyncio.CancelledError:

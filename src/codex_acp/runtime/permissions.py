@@ -213,16 +213,11 @@ class Services:
     terminals: TerminalAccess | None = None
 
     def introduction(self) -> types.InitializeRequest:
-        """Return the ``initialize`` of this program, in the words of version 1."""
-        return types.InitializeRequest(
-            protocol_version=PROTOCOL_VERSION,
-            client_capabilities=self.capabilities(),
-            client_info=types.Implementation(name=NAME, version=__version__),
-        )
+        """Return the ``initialize`` of this program, in the words of version 1.
 
-    def capabilities(self) -> types.ClientCapabilities:
-        """Return the capabilities that ``initialize`` names. Boolean options, notices and
-        compaction are always understood: they are updates and options like others."""
+        Boolean options, notices and compaction are always understood: they are updates and options
+        like others.
+        """
         capabilities = types.ClientCapabilities(
             session=types.ClientSessionCapabilities(
                 config_options=types.SessionConfigOptionsCapabilities(
@@ -246,7 +241,11 @@ class Services:
             if self.on_url is not None:
                 elicitation.url = types.ElicitationUrlCapabilities()
             capabilities.elicitation = elicitation
-        return capabilities
+        return types.InitializeRequest(
+            protocol_version=PROTOCOL_VERSION,
+            client_capabilities=capabilities,
+            client_info=types.Implementation(name=NAME, version=__version__),
+        )
 
 
 T = TypeVar("T")
@@ -311,7 +310,7 @@ class Answers:
     async def permission(
         self, request: types.RequestPermissionRequest
     ) -> types.RequestPermissionResponse:
-        """By the policy."""
+        """Answer by the policy."""
         question = Permission(
             request.session_id, self._tool_call(request), tuple(request.options), request
         )
@@ -323,7 +322,7 @@ class Answers:
         )
 
     async def form(self, form: Form) -> types.CreateElicitationResponse:
-        """By the callback."""
+        """Answer by the callback."""
         callback = self._services.on_form
         if callback is None:
             raise RpcError(METHOD_NOT_FOUND, "forms are not offered")
@@ -331,24 +330,26 @@ class Answers:
         return answer or types.CancelCreateElicitationResponse()
 
     async def url(self, request: UrlRequest) -> types.CreateElicitationResponse:
-        """By the callback."""
+        """Answer by the callback."""
         callback = self._services.on_url
         if callback is None:
             raise RpcError(METHOD_NOT_FOUND, "URLs are not offered")
         answer = await self._unless_cancelled(lambda: ask_url(callback, request))
         return answer or types.CancelCreateElicitationResponse()
 
-    async def read_file(self, request: types.ReadTextFileRequest) -> str:
-        """The text of a file within the roots."""
+    async def read_file(self, request: types.ReadTextFileRequest) -> types.ReadTextFileResponse:
+        """Read the text of a file within the roots."""
         size = self._files.size_limit
         path, line, limit = request.path, request.line, request.limit
-        return await self._threads.run(partial(read_text, self._roots, path, line, limit, size))
+        work = partial(read_text, self._roots, path, line, limit, size)
+        return types.ReadTextFileResponse(content=await self._threads.run(work))
 
-    async def write_file(self, request: types.WriteTextFileRequest) -> None:
+    async def write_file(self, request: types.WriteTextFileRequest) -> types.WriteTextFileResponse:
         """Write a file within the roots: it is replaced as a whole, or not if this is cancelled."""
         size = self._files.size_limit
         path, content = request.path, request.content
         await self._threads.run(partial(write_text, self._roots, path, content, size))
+        return types.WriteTextFileResponse()
 
     async def _unless_cancelled(self, question: Callable[[], Awaitable[T]]) -> T | None:
         """The answer; None if a cancel settled the question, before, meanwhile or just now."""
@@ -404,19 +405,33 @@ class Handlers:
 
     def requests(self) -> ClientRequestHandlers:
         """Return the request handlers; None for each capability that is not advertised."""
-        files, terminals = self._services.files, self._services.terminals is not None
+        files = self._services.files or NO_FILES
         elicits = self._services.on_form is not None or self._services.on_url is not None
-        return {
-            "session/request_permission": self._permission,
-            "fs/read_text_file": self._read if files is not None and files.read else None,
-            "fs/write_text_file": self._write if files is not None and files.write else None,
-            "terminal/create": self._create_terminal if terminals else None,
-            "terminal/output": self._terminal_output if terminals else None,
-            "terminal/wait_for_exit": self._wait_for_exit if terminals else None,
-            "terminal/kill": self._kill_terminal if terminals else None,
-            "terminal/release": self._release_terminal if terminals else None,
+        of = self._session
+        handlers: ClientRequestHandlers = {
+            "session/request_permission": lambda r: of(r.session_id).permission(r),
+            "fs/read_text_file": (lambda r: of(r.session_id).read_file(r)) if files.read else None,
+            "fs/write_text_file": (
+                (lambda r: of(r.session_id).write_file(r)) if files.write else None
+            ),
+            "terminal/create": None,
+            "terminal/output": None,
+            "terminal/wait_for_exit": None,
+            "terminal/kill": None,
+            "terminal/release": None,
             "elicitation/create": self._elicit if elicits else None,
         }
+        if self._services.terminals is not None:
+            handlers |= {
+                "terminal/create": lambda r: of(r.session_id).terminals.create(r),
+                "terminal/output": self._terminal_output,
+                "terminal/wait_for_exit": (
+                    lambda r: of(r.session_id).terminals.wait_for_exit(r.terminal_id)
+                ),
+                "terminal/kill": lambda r: of(r.session_id).terminals.kill(r.terminal_id),
+                "terminal/release": lambda r: of(r.session_id).terminals.release(r.terminal_id),
+            }
+        return handlers
 
     def notifications(self) -> ClientNotificationHandlers:
         """Return the notification handlers."""
@@ -435,47 +450,11 @@ class Handlers:
             raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r} here")
         return session.answers
 
-    async def _permission(
-        self, request: types.RequestPermissionRequest
-    ) -> types.RequestPermissionResponse:
-        return await self._session(request.session_id).permission(request)
-
-    async def _read(self, request: types.ReadTextFileRequest) -> types.ReadTextFileResponse:
-        text = await self._session(request.session_id).read_file(request)
-        return types.ReadTextFileResponse(content=text)
-
-    async def _write(self, request: types.WriteTextFileRequest) -> types.WriteTextFileResponse:
-        await self._session(request.session_id).write_file(request)
-        return types.WriteTextFileResponse()
-
-    async def _create_terminal(
-        self, request: types.CreateTerminalRequest
-    ) -> types.CreateTerminalResponse:
-        return await self._session(request.session_id).terminals.create(request)
-
     async def _terminal_output(
         self, request: types.TerminalOutputRequest
     ) -> types.TerminalOutputResponse:
         await self._drained()  # else a slow agent that keeps asking fills our memory with copies
         return self._session(request.session_id).terminals.output(request.terminal_id)
-
-    async def _wait_for_exit(
-        self, request: types.WaitForTerminalExitRequest
-    ) -> types.WaitForTerminalExitResponse:
-        terminals = self._session(request.session_id).terminals
-        return await terminals.wait_for_exit(request.terminal_id)
-
-    async def _kill_terminal(
-        self, request: types.KillTerminalRequest
-    ) -> types.KillTerminalResponse:
-        await self._session(request.session_id).terminals.kill(request.terminal_id)
-        return types.KillTerminalResponse()
-
-    async def _release_terminal(
-        self, request: types.ReleaseTerminalRequest
-    ) -> types.ReleaseTerminalResponse:
-        await self._session(request.session_id).terminals.release(request.terminal_id)
-        return types.ReleaseTerminalResponse()
 
     async def _elicit(
         self, request: types.CreateElicitationRequest

@@ -6,7 +6,6 @@ Pure. Owns how a tool call is patched and what one message is. Must not know how
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from codex_acp._json import text_at, value_at
@@ -17,6 +16,10 @@ from codex_acp.acp.types import SessionUpdate, TextContentBlock, UnknownVariant
 if TYPE_CHECKING:
     from codex_acp.acp.types import ContentBlock
     from codex_acp.jsonrpc.message import Notification
+
+    _ToolCallUpdate: TypeAlias = (
+        types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate | types.ToolCallUpdate
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,15 @@ class Record:
     def take(self, update: Update) -> None:
         """Note what the update changes."""
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
-            self._take_text(update)
-            return
-        if isinstance(update, types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate):
+            text, message_id = text_of(update.content), update.message_id
+            last = self._messages[-1] if self._messages else None
+            same = last is not None and message_id == last[0]
+            if last is None or not same or (message_id is None and not self._in_message):
+                self._messages.append((message_id, [text]))
+            else:
+                last[1].append(text)
+            self._in_message = True
+        elif isinstance(update, types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate):
             self.take_tool_call(update)
             # Without message ids, what is said after a tool call is a message of its own.
             self._in_message = False
@@ -95,12 +104,7 @@ class Record:
         elif isinstance(update, types.PlanSessionUpdate):
             self.plan = tuple(update.entries)
 
-    def take_tool_call(
-        self,
-        update: types.ToolCallSessionUpdate
-        | types.ToolCallUpdateSessionUpdate
-        | types.ToolCallUpdate,
-    ) -> ToolCall:
+    def take_tool_call(self, update: _ToolCallUpdate) -> ToolCall:
         """Patch the tool call, which may be new; gives it as it is now."""
         call_id = update.tool_call_id
         call = self.tool_calls.get(call_id) or ToolCall(call_id)
@@ -123,33 +127,12 @@ class Record:
         """The agent's messages so far."""
         return tuple("".join(parts) for _, parts in self._messages)
 
-    def _take_text(self, chunk: types.AgentMessageChunkSessionUpdate) -> None:
-        text, message_id = text_of(chunk.content), chunk.message_id
-        last = self._messages[-1] if self._messages else None
-        same = last is not None and message_id == last[0]
-        if last is None or not same or (message_id is None and not self._in_message):
-            self._messages.append((message_id, [text]))
-        else:
-            last[1].append(text)
-        self._in_message = True
-
 
 # The updates of a session as they are given to a program, those of an unknown kind included.
 
 Update: TypeAlias = SessionUpdate | UnknownVariant
 """An update by its class in `codex_acp.acp.types`; UnknownVariant: a kind that this schema lacks,
 with all of it in ``model_extra``."""
-
-
-@cache
-def known_kinds() -> frozenset[str]:
-    """Every value of ``sessionUpdate`` that the stable schema has."""
-    members = get_args(get_args(SessionUpdate)[0])
-    return frozenset(
-        member.model_fields["session_update"].default
-        for member in members
-        if not is_unstable(member)
-    )
 
 
 def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | None:
@@ -161,7 +144,8 @@ def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | N
     session_id, kind = text_at(params, "sessionId"), text_at(params, "update", "sessionUpdate")
     if notification.method != "session/update" or session_id is None:
         return None
-    if kind is None or kind in known_kinds():
+    stable = (each for each in get_args(get_args(SessionUpdate)[0]) if not is_unstable(each))
+    if kind is None or kind in {one.model_fields["session_update"].default for one in stable}:
         return None
     return session_id, UnknownVariant.model_validate(value_at(params, "update"))
 

@@ -165,7 +165,11 @@ class SessionStore:
         logger.warning("%s is no session store (%s); it was moved to %s", self.path, why, aside)
 
     def _write(self, records: list[StoredSession]) -> None:
-        content = {"version": VERSION, "sessions": [_as_json(record) for record in records]}
+        sessions = [
+            {name: value for name, value in asdict(record).items() if value is not None}
+            for record in records
+        ]
+        content = {"version": VERSION, "sessions": sessions}
         data = json.dumps(content, indent=1).encode()
         fd, beside = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
@@ -187,10 +191,6 @@ class SessionStore:
 
 def _same(left: StoredSession, right: StoredSession) -> bool:
     return (left.agent, left.session_id) == (right.agent, right.session_id)
-
-
-def _as_json(record: StoredSession) -> dict[str, str]:
-    return {name: value for name, value in asdict(record).items() if value is not None}
 
 
 def _records(data: bytes, path: Path) -> list[StoredSession]:

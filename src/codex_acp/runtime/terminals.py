@@ -72,10 +72,17 @@ class Terminals:
         if not Path(cwd).is_absolute():
             raise RpcError(INVALID_PARAMS, f"the cwd {cwd!r} is not an absolute path")
         self._starting += 1
+        approved: object = self._access.approve is None
         try:
-            await self._must_be_approved(request)
+            if self._access.approve is not None:
+                answer = self._access.approve(request)
+                approved = await answer if inspect.isawaitable(answer) else answer
+        except Exception:
+            logger.exception("the approval of a terminal failed; its command is not run")
         finally:
             self._starting -= 1
+        if approved is not True:
+            raise RpcError(INVALID_PARAMS, f"the command {request.command} was not permitted")
         if self._closed:
             raise RpcError(INVALID_PARAMS, "the session is closed")
         base = os.environ if self._access.env is None else self._access.env
@@ -109,15 +116,17 @@ class Terminals:
         await process.wait()
         return types.WaitForTerminalExitResponse(exit_code=process.exit_code, signal=process.signal)
 
-    async def kill(self, terminal_id: str) -> None:
+    async def kill(self, terminal_id: str) -> types.KillTerminalResponse:
         """End its command; it stays, with its output, until it is released."""
         await self._find(terminal_id).kill()
+        return types.KillTerminalResponse()
 
-    async def release(self, terminal_id: str) -> None:
+    async def release(self, terminal_id: str) -> types.ReleaseTerminalResponse:
         """End its command and forget it."""
         process = self._find(terminal_id)
         del self._open[terminal_id]
         await process.aclose()
+        return types.ReleaseTerminalResponse()
 
     async def aclose(self) -> None:
         """Release them all."""
@@ -125,18 +134,6 @@ class Terminals:
         processes = tuple(self._open.values())
         self._open.clear()
         await asyncio.gather(*[process.aclose() for process in processes])
-
-    async def _must_be_approved(self, request: types.CreateTerminalRequest) -> None:
-        if self._access.approve is None:
-            return
-        approved: object = False
-        try:
-            answer = self._access.approve(request)
-            approved = await answer if inspect.isawaitable(answer) else answer
-        except Exception:
-            logger.exception("the approval of a terminal failed; its command is not run")
-        if approved is not True:
-            raise RpcError(INVALID_PARAMS, f"the command {request.command} was not permitted")
 
     def _find(self, terminal_id: str) -> TerminalProcess:
         process = self._open.get(terminal_id)
