@@ -255,7 +255,10 @@ class Bridge:
             return self._as_told(out)
         if method in WITHOUT_SECRETS:
             params = WITHOUT_SECRETS[method](params)
-        event = _read_notification(method, params)
+        name, given = SERVER_NOTIFICATIONS[method].params, {} if params is None else params
+        if name is not None:
+            given = MODELS.decode(name, given, f"the params of {method}")
+        event = NOTIFICATION_CLASSES[method](given)
         self._items.apply(event)
         self._fail_closed(self._ledger.reported(event), out)
         if getattr(event.params, "thread_id", None) in (self.thread_id, None):
@@ -282,8 +285,14 @@ class Bridge:
 
     def asked(self, request_id: RequestId, method: str, params: JsonValue) -> Route:
         """Take a request of Codex. The same one again, while it is open, gives the same value."""
+        info = SERVER_REQUESTS.get(method)
+        given = {} if params is None else params
         try:
-            request = _read_request(request_id, method, params)
+            if info is None or info.params is None:
+                lacking = ("no schema that is known here has it",)
+                raise InvalidPayload(f"the request {method}", lacking)
+            read: Any = MODELS.decode(info.params, given, f"the params of {method}")
+            request: ServerRequest = REQUEST_CLASSES[method](request_id, read)
         except InvalidPayload as error:
             reason = str(error)
             reply = Reply(request_id, refusals.refusal(method, params, reason))
@@ -574,22 +583,3 @@ def _outcome(said: object) -> Answer:
         case "cancelled":
             return OutcomeCancelled()
     return Failed("the client gave no outcome that ACP has")
-
-
-def _read_notification(method: str, params: JsonValue) -> ServerNotification:
-    name = SERVER_NOTIFICATIONS[method].params
-    given = {} if params is None else params
-    return NOTIFICATION_CLASSES[method](
-        given if name is None else MODELS.decode(name, given, f"the params of {method}")
-    )
-
-
-def _read_request(request_id: RequestId, method: str, params: JsonValue) -> ServerRequest:
-    """Raises InvalidPayload also for a method that the schema does not have."""
-    info = SERVER_REQUESTS.get(method)
-    if info is None or info.params is None:
-        raise InvalidPayload(f"the request {method}", ("no schema that is known here has it",))
-    read: Any = MODELS.decode(
-        info.params, {} if params is None else params, f"the params of {method}"
-    )
-    return REQUEST_CLASSES[method](request_id, read)

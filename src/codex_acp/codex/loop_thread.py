@@ -10,8 +10,7 @@ import asyncio
 import threading
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codex_acp.errors import ConnectionClosed, MisuseError
 
@@ -47,10 +46,20 @@ class LoopThread:
             message = "this would wait for itself: it was called on the event loop; await instead"
             raise MisuseError(message)
         answer: Future[T] = Future()
-        call = _Call(function, answer)
+        tasks: list[asyncio.Task[None]] = []
+
+        def begin() -> None:
+            if self._stopped is None or self._stopped.is_set():
+                answer.cancel()  # nobody would cancel a task that begins now
+                return
+            # In the context of the caller, which `call_soon_threadsafe` has copied.
+            tasks.append(asyncio.get_running_loop().create_task(_settle(answer, function)))
+            # A task that is cancelled before it begins never enters `_settle`.
+            tasks[0].add_done_callback(lambda _: answer.cancel())
+
         self._answers.add(answer)
         try:
-            self._do(lambda: self._begin(call))
+            self._do(begin)
             return answer.result()
         except CancelledError:
             if not answer.cancelled():
@@ -58,7 +67,7 @@ class LoopThread:
             raise ConnectionClosed("it was closed while this call waited") from None
         except BaseException:
             if not answer.done():
-                self._do(call.cancel)
+                self._do(lambda: [task.cancel() for task in tasks])
                 with suppress(CancelledError, TimeoutError):
                     answer.exception(GIVE_UP_SECONDS)
             raise
@@ -77,12 +86,6 @@ class LoopThread:
             self._loop.call_soon_threadsafe(function)
         if self._ended:
             self._fail()
-
-    def _begin(self, call: _Call[Any]) -> None:
-        if self._stopped is None or self._stopped.is_set():
-            call.answer.cancel()  # nobody would cancel a task that begins now
-        else:
-            call.begin()
 
     def _run(self) -> None:
         try:
@@ -105,35 +108,14 @@ class LoopThread:
             answer.cancel()
 
 
-class _Call(Generic[T]):
-    """A call on the loop, with the context variables of its caller."""
-
-    def __init__(self, function: Callable[[], Awaitable[T]], answer: Future[T]) -> None:
-        self._function = function
-        self.answer = answer
-        self._context = copy_context()
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        """Start the task of the call. Runs on the loop."""
-        loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._run(), context=self._context)
-        # A task that is cancelled before it begins never enters `_run`.
-        self._task.add_done_callback(lambda _: self.answer.cancel())
-
-    def cancel(self) -> None:
-        """Cancel the task, if it has begun. Runs on the loop."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _run(self) -> None:
-        try:
-            result = await self._function()
-        except asyncio.CancelledError:
+async def _settle(answer: Future[T], function: Callable[[], Awaitable[T]]) -> None:
+    try:
+        result = await function()
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        answer.set_exception(error)
+        if not isinstance(error, Exception):
             raise
-        except BaseException as error:
-            self.answer.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            self.answer.set_result(result)
+    else:
+        answer.set_result(result)

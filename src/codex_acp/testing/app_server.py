@@ -106,7 +106,8 @@ class _Shell:
                     time.sleep(output.pause)
                 case entries.CloseOutput():
                     self._flush()
-                    self._close_output()
+                    self._output_open = False
+                    os.close(self._output.fileno())
                 case entries.Exit():
                     self._flush()
                     return output.exit
@@ -124,10 +125,6 @@ class _Shell:
                 self._output.flush()
             except BrokenPipeError:
                 self._output_open = False
-
-    def _close_output(self) -> None:
-        self._output_open = False
-        os.close(self._output.fileno())
 
     def _end(self, why: str) -> None:
         remaining = [entries.entry_to_json(entry) for entry in self._player.remaining]

@@ -255,13 +255,6 @@ def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, o
     return deepcopy(_ALWAYS.get(method))
 
 
-def default_news(method: str, params: JsonObject) -> list[JsonObject]:
-    """Return what is told behind the default result: Codex unloads what nobody follows."""
-    if method != "thread/unsubscribe":
-        return []
-    return [{"method": "thread/closed", "params": {"threadId": params.get("threadId")}}]
-
-
 def turn_object(turn_id: str, status: str = "inProgress") -> dict[str, object]:
     """A ``Turn`` with no items."""
     return {
@@ -339,7 +332,8 @@ _AT_MS = 1_700_000_000_000
 
 def turn_started() -> list[Entry]:
     """``turn/started`` of the newest turn."""
-    return [Notify("turn/started", {"threadId": "${turn:threadId}", "turn": _turn("inProgress")})]
+    turn = turn_object("${turn:id}")
+    return [Notify("turn/started", {"threadId": "${turn:threadId}", "turn": turn})]
 
 
 def agent_message(*deltas: str, item_id: str = "msg-1") -> list[Entry]:
@@ -436,15 +430,10 @@ def turn_completed(
     status: Literal["completed", "interrupted", "failed"] = "completed", *, error: str | None = None
 ) -> list[Entry]:
     """``turn/completed`` of the newest turn; ``error`` is the message of a failed one."""
-    turn = _turn(status)
+    turn = turn_object("${turn:id}", status)
     if error is not None:
         turn["error"] = {"message": error, "codexErrorInfo": None, "additionalDetails": None}
     return [Notify("turn/completed", {"threadId": "${turn:threadId}", "turn": turn})]
-
-
-def _turn(status: str) -> dict[str, object]:
-
-    return {**turn_object("${turn:id}", status), "rootTurnId": "${turn:id}"}
 
 
 def _message(item_id: str, text: str) -> JsonObject:
@@ -483,10 +472,9 @@ class AppServerScript:
         ignore_eof: bool = False,
         ignore_sigterm: bool = False,
     ) -> None:
-        object.__setattr__(self, "entries", entries)
-        object.__setattr__(self, "defaults", defaults)
-        object.__setattr__(self, "ignore_eof", ignore_eof)
-        object.__setattr__(self, "ignore_sigterm", ignore_sigterm)
+        options = {"defaults": defaults, "ignore_eof": ignore_eof, "ignore_sigterm": ignore_sigterm}
+        for name, value in {"entries": entries, **options}.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_jsonl(cls, text: str) -> AppServerScript:
@@ -505,7 +493,13 @@ class AppServerScript:
             except ValueError as error:
                 raise MisuseError(f"line {number} is not JSON: {error}") from error
             if isinstance(raw, dict) and "options" in raw:
-                options.update(_options(raw["options"], number))
+                given = raw["options"]
+                if not isinstance(given, dict) or not all(
+                    name in _OPTIONS and isinstance(value, bool) for name, value in given.items()
+                ):
+                    wanted = f"options are the booleans {', '.join(_OPTIONS)}"
+                    raise MisuseError(f"line {number}: {wanted}")
+                options.update(given)
             else:
                 entries.append(entry_from_json(raw, f"line {number}"))
         return cls(*entries, **options)
@@ -526,14 +520,6 @@ class AppServerScript:
 
 
 _OPTIONS = ("defaults", "ignore_eof", "ignore_sigterm")
-
-
-def _options(raw: object, number: int) -> dict[str, bool]:
-    if not isinstance(raw, dict) or not all(
-        name in _OPTIONS and isinstance(value, bool) for name, value in raw.items()
-    ):
-        raise MisuseError(f"line {number}: options are the booleans {', '.join(_OPTIONS)}")
-    return raw
 
 
 AppServerScriptLike: TypeAlias = "AppServerScript | Iterable[Entry]"
@@ -672,7 +658,13 @@ class AppServerPlayer:
         self.received.append(message)
         method = message.get("method")
         if not isinstance(method, str):
-            self._take_answer(message)
+            request_id = message.get("id")
+            hashable = request_id if isinstance(request_id, (str, int, float)) else None
+            name = self._open.pop((type(request_id), hashable), None)
+            self.answers.append(ClientAnswer(request_id, message, name))
+            if name is not None:
+                self._answered[name] = self._answered.get(name, 0) + 1
+                self._seen.put(name, message)
             return [] if self._silent else self._advance()
         self._seen.put(method, object_at(message, "params"))
         if self._silent:
@@ -699,15 +691,6 @@ class AppServerPlayer:
 
     # The client's side.
 
-    def _take_answer(self, message: JsonObject) -> None:
-        request_id = message.get("id")
-        hashable = request_id if isinstance(request_id, (str, int, float)) else None
-        name = self._open.pop((type(request_id), hashable), None)
-        self.answers.append(ClientAnswer(request_id, message, name))
-        if name is not None:
-            self._answered[name] = self._answered.get(name, 0) + 1
-            self._seen.put(name, message)
-
     def _is_scripted(self, method: str, *, is_request: bool) -> bool:
         """Whether the present entry or a later one is for one more message of this method."""
         if is_request:
@@ -728,8 +711,11 @@ class AppServerPlayer:
         if self.script.defaults or method == "initialize":
             result = self._default(method, message)
             if result is not None:
-                told = [Send(news) for news in default_news(method, object_at(message, "params"))]
-                return [Send({"id": message["id"], "result": result}), *told]
+                outputs: list[Output] = [Send({"id": message["id"], "result": result})]
+                if method == "thread/unsubscribe":  # Codex unloads what nobody follows
+                    thread = {"threadId": object_at(message, "params").get("threadId")}
+                    outputs.append(Send({"method": "thread/closed", "params": thread}))
+                return outputs
         self.unexpected.append(message)
         text = f"the script of this app-server does not expect {method}"
         return [Send({"id": message["id"], "error": {"code": METHOD_NOT_FOUND, "message": text}})]

@@ -6,7 +6,6 @@ settings are those of Codex's ``config.toml``.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shutil
@@ -146,21 +145,13 @@ def toml_value(value: TomlValue) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return _float(value)
+        return repr(value)  # also inf and nan, which TOML writes as Python does
     if isinstance(value, Mapping):
         pairs = (f"{_key(key)} = {toml_value(inner)}" for key, inner in value.items())
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     raise MisuseError(f"TOML cannot hold {type(value).__name__}: {value!r}")
-
-
-def _float(value: float) -> str:
-    if math.isnan(value):
-        return "nan"
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return repr(value)
 
 
 ApprovalPolicy: TypeAlias = "str | Mapping[str, TomlValue]"
@@ -198,7 +189,29 @@ class CodexHome(HomeDirectories):
         parent: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__("codex-home-", parent)
-        settings = _settings(base_url or NO_MODEL_URL, approval_policy, sandbox_mode, model)
+        settings: dict[str, TomlValue] = {
+            "model": model,
+            "model_provider": "scripted",
+            "approval_policy": approval_policy,
+            "sandbox_mode": sandbox_mode,
+            "check_for_update_on_startup": False,
+            "model_reasoning_summary": "auto",
+            "tools": {"update_plan": {"enabled": True}},
+            "model_providers": {
+                "scripted": {
+                    "name": "scripted",
+                    "base_url": base_url or NO_MODEL_URL,
+                    "wire_api": "responses",
+                    "requires_openai_auth": False,
+                    "supports_websockets": False,
+                    # A scripted failure is meant to be seen, not to be tried again.
+                    "request_max_retries": 0,
+                    "stream_max_retries": 0,
+                }
+            },
+            "analytics": {"enabled": False},
+            "feedback": {"enabled": False},
+        }
         if mcp_servers:
             settings["mcp_servers"] = mcp_servers
         self.config: Mapping[str, TomlValue] = _merged(settings, config or {})
@@ -223,34 +236,6 @@ class CodexHome(HomeDirectories):
         env["TMPDIR"] = str(self.temporary)
         env["NO_PROXY"] = env["no_proxy"] = "127.0.0.1,localhost"
         return env
-
-
-def _settings(
-    base_url: str, approval_policy: ApprovalPolicy, sandbox_mode: SandboxMode, model: str
-) -> dict[str, TomlValue]:
-    return {
-        "model": model,
-        "model_provider": "scripted",
-        "approval_policy": approval_policy,
-        "sandbox_mode": sandbox_mode,
-        "check_for_update_on_startup": False,
-        "model_reasoning_summary": "auto",
-        "tools": {"update_plan": {"enabled": True}},
-        "model_providers": {
-            "scripted": {
-                "name": "scripted",
-                "base_url": base_url,
-                "wire_api": "responses",
-                "requires_openai_auth": False,
-                "supports_websockets": False,
-                # A scripted failure is meant to be seen, not to be tried again.
-                "request_max_retries": 0,
-                "stream_max_retries": 0,
-            }
-        },
-        "analytics": {"enabled": False},
-        "feedback": {"enabled": False},
-    }
 
 
 def _merged(base: Mapping[str, TomlValue], over: Mapping[str, TomlValue]) -> dict[str, TomlValue]:

@@ -225,7 +225,6 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 STATUS_BAD_SCRIPT = 70
 """The exit status for a script that cannot be played (``EX_SOFTWARE``)."""
-_Object: TypeAlias = "Mapping[str, object]"
 
 
 class _Server:
@@ -236,7 +235,7 @@ class _Server:
         self._output = output
         self._lock = threading.Lock()
         self._ids = itertools.count(1)
-        self._waiting: dict[object, queue.SimpleQueue[_Object]] = {}
+        self._waiting: dict[object, queue.SimpleQueue[JsonObject]] = {}
 
     def run(self, source: BinaryIO, triggers: Path | None) -> None:
         """Serve until the input ends."""
@@ -258,51 +257,44 @@ class _Server:
                 for params in self._script.after_initialize:
                     self._elicit(params)
 
-    def _send(self, message: _Object) -> None:
+    def _send(self, message: JsonObject) -> None:
         data = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
         with self._lock:
             self._record.write("out", message=message)
             write_all(self._output, data)
 
-    def _elicit(self, params: _Object) -> queue.SimpleQueue[_Object]:
+    def _elicit(self, params: JsonObject) -> queue.SimpleQueue[JsonObject]:
         """Send an elicitation; its answer comes through the queue."""
         request_id = f"elicit-{next(self._ids)}"
-        waiting: queue.SimpleQueue[_Object] = queue.SimpleQueue()
+        waiting: queue.SimpleQueue[JsonObject] = queue.SimpleQueue()
         self._waiting[request_id] = waiting
         self._send({"id": request_id, "method": "elicitation/create", "params": params})
         return waiting
 
-    def _serve(self, request: _Object) -> None:
-        result, error = self._result(request)
-        if error is not None:
-            self._send({"id": request["id"], "error": error})
-        else:
-            self._send({"id": request["id"], "result": result})
-
-    def _result(self, request: _Object) -> tuple[_Object, _Object | None]:
+    def _serve(self, request: JsonObject) -> None:
         params = object_at(request, "params")
+        result: JsonObject | None = None
+        error = {"code": METHOD_NOT_FOUND, "message": f"no method {request['method']}"}
         match request["method"]:
             case "initialize":
                 time.sleep(self._script.start_delay)
-                return {
+                result = {
                     "protocolVersion": params.get("protocolVersion", "2025-06-18"),
                     "capabilities": {"tools": {}},
                     "serverInfo": {"name": "scripted-mcp", "version": "1"},
-                }, None
+                }
             case "ping":
-                return {}, None
+                result = {}
             case "tools/list":
-                return {"tools": [tool.listed() for tool in self._script.tools]}, None
+                result = {"tools": [tool.listed() for tool in self._script.tools]}
+            case "tools/call" if (tool := self._tools.get(str(params.get("name")))) is not None:
+                result = self._call(tool)
             case "tools/call":
-                tool = self._tools.get(str(params.get("name")))
-                if tool is None:
-                    name = params.get("name")
-                    return {}, {"code": INVALID_PARAMS, "message": f"no tool {name!r}"}
-                return self._call(tool), None
-        message = f"no method {request['method']}"
-        return {}, {"code": METHOD_NOT_FOUND, "message": message}
+                error = {"code": INVALID_PARAMS, "message": f"no tool {params.get('name')!r}"}
+        answer = {"error": error} if result is None else {"result": result}
+        self._send({"id": request["id"], **answer})
 
-    def _call(self, tool: McpTool) -> _Object:
+    def _call(self, tool: McpTool) -> JsonObject:
         time.sleep(tool.delay)
         if not tool.elicitations and tool.result is not None:
             return tool.result

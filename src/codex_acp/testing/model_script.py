@@ -73,7 +73,11 @@ class ModelRequest:
 
         The first ones are Codex's own context (instructions, environment).
         """
-        return tuple(_text_of(item.get("content")) for item in self.items if _is_user(item))
+        return tuple(
+            _text_of(item.get("content"))
+            for item in self.items
+            if item.get("role") == "user" and item.get("type", "message") == "message"
+        )
 
     @property
     def last_user_text(self) -> str:
@@ -99,10 +103,6 @@ class ModelRequest:
             return ()
         named = (tool.get("name", tool.get("type")) for tool in raw if isinstance(tool, Mapping))
         return tuple(name for name in named if isinstance(name, str))
-
-
-def _is_user(item: Mapping[str, object]) -> bool:
-    return item.get("role") == "user" and item.get("type", "message") == "message"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -411,7 +411,12 @@ class ModelScript:
 
         Raises MisuseError that names the response and the step at fault.
         """
-        return _script_from_json(text)
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise MisuseError(f"the model script is not JSON: {error}") from error
+        responses = _member(document, "responses", list, "the model script")
+        return cls(*(_response(raw, f"responses[{index}]") for index, raw in enumerate(responses)))
 
     @classmethod
     def from_file(cls, path: str | PathLike[str]) -> ModelScript:
@@ -483,17 +488,6 @@ _POSITIONAL = {
     "request_user_input": "questions",
 }
 """Steps whose constructor takes a list as its positional arguments, and the JSON name of it."""
-
-
-def _script_from_json(text: str | bytes) -> ModelScript:
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise MisuseError(f"the model script is not JSON: {error}") from error
-    responses = _member(document, "responses", list, "the model script")
-    return ModelScript(
-        *(_response(raw, f"responses[{index}]") for index, raw in enumerate(responses))
-    )
 
 
 def _response(raw: object, where: str) -> ModelResponse:

@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from codex_acp.errors import MisuseError
 from codex_acp.testing.model_script import (
@@ -160,7 +160,7 @@ class ScriptedModel:
             if not self._changed.wait_for(lambda: name in self._held_gates, timeout):
                 raise TimeoutError(f"no stream reached the gate {name!r} within {timeout} s")
 
-    # What the HTTP side asks for: see `ModelAnswers`.
+    # What the HTTP side asks for, from the threads of its connections.
 
     def _take(
         self, body: Mapping[str, object], headers: Mapping[str, str]
@@ -176,18 +176,15 @@ class ScriptedModel:
                 self._used.add(index)
             self._changed.notify_all()
         if index is None:
-            return request.number, self._exhausted(request)
+            message = (
+                f"the scripted model has no response left for request {request.number} "
+                f"({len(self.script.responses)} in the script, {self.remaining} not used); "
+                f"last user text: {request.last_user_text[:200]!r}"
+            )
+            # Status 400: of this one Codex shows the body, of 500 it only says "high demand".
+            return request.number, Fail(400, message)
         failure = _failure(self.script.responses[index])
         return request.number, failure or self._streams[index]
-
-    def _exhausted(self, request: ModelRequest) -> Fail:
-        message = (
-            f"the scripted model has no response left for request {request.number} "
-            f"({len(self.script.responses)} in the script, {self.remaining} not used); "
-            f"last user text: {request.last_user_text[:200]!r}"
-        )
-        # Status 400: of this one Codex shows the body, of 500 it only says "high demand".
-        return Fail(400, message)
 
     def _pause(self, seconds: float) -> bool:
         """Wait; False if the server is closing."""
@@ -353,21 +350,6 @@ JOIN_SECONDS = 5.0
 """How long the end waits for the handler threads; their sockets are shut by then."""
 
 
-class ModelAnswers(Protocol):
-    """Answers for the server, which calls this from the threads of its connections."""
-
-    def _take(
-        self, body: Mapping[str, object], headers: Mapping[str, str]
-    ) -> tuple[int, Fail | tuple[StreamPart, ...]]:
-        """Record a request; give its number and what to answer it with."""
-
-    def _pause(self, seconds: float) -> bool:
-        """Wait; False if the server is closing."""
-
-    def _hold(self, name: str) -> bool:
-        """Wait for the gate; False if it stayed shut too long or the server is closing."""
-
-
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -430,20 +412,16 @@ class _Handler(BaseHTTPRequestHandler):
                     if not answers._pause(part.seconds):
                         return
                 case Gate():
-                    if not answers._hold(part.name):
-                        self._gate_stayed_shut(part, number)
+                    if not answers._hold(part.name):  # visibly: the turn fails with the gate's name
+                        reason = f"nobody opened the gate {part.name!r} of the script"
+                        for end in encode_response([Failed("scripted_gate", reason)]):
+                            if isinstance(end, bytes):
+                                self.wfile.write(personalise(end, number))
                         return
                 case Disconnect():
                     return
                 case _:
                     assert_never(part)
-
-    def _gate_stayed_shut(self, gate: Gate, number: int) -> None:
-        """End the stream visibly: the turn fails with the gate's name."""
-        failed = Failed("scripted_gate", f"nobody opened the gate {gate.name!r} of the script")
-        for part in encode_response([failed]):
-            if isinstance(part, bytes):
-                self.wfile.write(personalise(part, number))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - overridden
         """Say nothing: the requests are recorded and standard error belongs to the test."""
@@ -456,7 +434,7 @@ class ModelServer(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, answers: ModelAnswers) -> None:
+    def __init__(self, answers: ScriptedModel) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers = answers
         self.port: int = int(self.server_address[1])

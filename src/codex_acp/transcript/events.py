@@ -469,7 +469,13 @@ def _read(hint: object, value: JsonValue) -> object:
     """Return ``value`` as what ``hint`` says, which is one of the types that the events use."""
     origin, args = _parts(hint)
     if origin is Annotated:
-        return _read_text(args[1], value)
+        pattern = args[1]
+        assert isinstance(pattern, Pattern)
+        if not isinstance(value, str):
+            raise _Mismatch(_OTHER_TYPE)
+        if re.fullmatch(pattern.regex, value) is None:
+            raise _Mismatch(f"does not match {pattern.regex}")
+        return value
     if origin in (Union, UnionType):
         return _read_union(args, value)
     if isinstance(hint, type) and is_dataclass(hint):
@@ -488,15 +494,6 @@ def _read(hint: object, value: JsonValue) -> object:
 @cache
 def _parts(hint: object) -> tuple[object, tuple[object, ...]]:
     return get_origin(hint), get_args(hint)
-
-
-def _read_text(pattern: object, value: JsonValue) -> str:
-    assert isinstance(pattern, Pattern)
-    if not isinstance(value, str):
-        raise _Mismatch(_OTHER_TYPE)
-    if re.fullmatch(pattern.regex, value) is None:
-        raise _Mismatch(f"does not match {pattern.regex}")
-    return value
 
 
 def _read_union(members: tuple[object, ...], value: JsonValue) -> object:

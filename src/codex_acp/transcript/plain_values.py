@@ -90,16 +90,15 @@ def _is_plain_item(text: str) -> bool:
     if not text or _FIGURE.fullmatch(text) or is_path(text):
         return True
     if _HOST.fullmatch(text):
-        return not looks_made(text) and all(map(_is_host_part, re.split("[.:]", text)))
+        return not looks_made(text) and all(
+            part.isdigit() or re.fullmatch(r"[\[\]0-9a-f]*", part) is not None or _are_words(part)
+            for part in re.split("[.:]", text)
+        )
     setting = _SETTING.fullmatch(text)
     if setting and (text[0] == "-" or "=" in text):
         name, value = setting[1].lstrip("-"), setting[2] or ""
         return is_anchor(name) and _is_plain_item(value)
     return _are_words(text)
-
-
-def _is_host_part(part: str) -> bool:
-    return part.isdigit() or re.fullmatch(r"[\[\]0-9a-f]*", part) is not None or _are_words(part)
 
 
 def _are_words(text: str) -> bool:

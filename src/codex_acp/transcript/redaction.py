@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
+from codex_acp._json import text_at
 from codex_acp._last_ones import LastOnes
 from codex_acp._urls import bare_url
 from codex_acp.transcript.events import (
@@ -178,6 +179,14 @@ _SETTINGS: Final = re.compile(r"(?i)env|headers|(env_)?http_?headers|env_?vars|q
 _METHOD: Final = re.compile(rb'"method"\s*:\s*"([^"\\]{1,100})"')
 _HEAD: Final = 2048
 """Bytes at the start of a large message that are searched for its method."""
+_IDS: Final = (
+    ("session", ("sessionId",)),
+    ("thread", ("threadId",)),
+    ("thread", ("thread", "id")),
+    ("turn", ("turnId",)),
+    ("turn", ("turn", "id")),
+)
+"""Places of the ids in the params or the result of a message; the first that is there counts."""
 
 _Key: TypeAlias = "tuple[WireDirection, RequestId]"
 
@@ -244,8 +253,20 @@ class WireTap:
         else:
             found = _METHOD.search(line[:_HEAD])
             head = _Header("unread", method=found[1].decode(errors="replace") if found else None)
+        ids: dict[str, str] = {}
+        for body in ("params", "result"):
+            for name, path in _IDS:
+                if (value := text_at(message, body, *path)) is not None:
+                    ids.setdefault(name, value)
+        ref = SessionRef(
+            session_id=ids.get("session"),
+            thread_id=ids.get("thread"),
+            turn_id=ids.get("turn"),
+            generation=self._connection if self._peer == "codex" else self._taps.generation,
+            acp_request_id=head.id if self._peer == "client" else None,
+        )
         return WireMessage(
-            ref=self._ref(message, head),
+            ref=ref,
             peer=self._peer,
             direction=direction,
             connection=self._connection,
@@ -270,16 +291,6 @@ class WireTap:
         asked_by: WireDirection = "sent" if direction == "received" else "received"
         kind: WireKind = "error" if "error" in message else "response"
         return _Header(kind, request_id, self._open.pop((asked_by, request_id), None))
-
-    def _ref(self, message: JsonValue, head: _Header) -> SessionRef:
-        ids = {"sessionId": None, "threadId": None, "turnId": None} | _ids(message)
-        return SessionRef(
-            session_id=ids["sessionId"],
-            thread_id=ids["threadId"],
-            turn_id=ids["turnId"],
-            generation=self._connection if self._peer == "codex" else self._taps.generation,
-            acp_request_id=head.id if self._peer == "client" else None,
-        )
 
     def _safe(self, message: dict[str, JsonValue], head: _Header) -> dict[str, JsonValue]:
         """Return ``message`` without typed values, settings and secrets."""
@@ -325,33 +336,11 @@ class WireTap:
         return value
 
 
-def _ids(message: JsonValue) -> dict[str, str | None]:
-    """Return the ids of session, thread and turn that a message names."""
-    found: dict[str, str | None] = {}
-    if not isinstance(message, dict):
-        return found
-    for body in (message.get("params"), message.get("result")):
-        if not isinstance(body, dict):
-            continue
-        for name in ("sessionId", "threadId", "turnId"):
-            value = body.get(name)
-            if isinstance(value, str):
-                found.setdefault(name, value)
-        for name, inner in (("threadId", body.get("thread")), ("turnId", body.get("turn"))):
-            value = inner.get("id") if isinstance(inner, dict) else None
-            if isinstance(value, str):
-                found.setdefault(name, value)
-    return found
-
-
 def _texts(value: JsonValue) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
-    elif isinstance(value, dict):
-        for one in value.values():
+    elif isinstance(value, list | dict):
+        for one in value if isinstance(value, list) else value.values():
             yield from _texts(one)
 
 

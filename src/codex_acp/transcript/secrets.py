@@ -330,10 +330,8 @@ def _suspected_spans(text: str) -> Iterator[tuple[int, int]]:
     yield from fragments(text)
 
 
-@cache
-def _unfinished_login() -> re.Pattern[str]:
-    """Find the password of a URL that has not come to its ``@``; a port has digits alone."""
-    return re.compile(r"(://[^\s/@?#:]*:)(?=\d*[^\s/@?#\d])[^\s/@?#]+\Z")
+_UNFINISHED_LOGIN: Final = r"(://[^\s/@?#:]*:)(?=\d*[^\s/@?#\d])[^\s/@?#]+\Z"
+"""The password of a URL that has not come to its ``@``; a port has digits alone."""
 
 
 def secret_spans(text: str, typed: Iterable[str] = ()) -> Iterator[tuple[int, int]]:
@@ -342,7 +340,7 @@ def secret_spans(text: str, typed: Iterable[str] = ()) -> Iterator[tuple[int, in
     What a person has ``typed`` is one, too.
     """
     yield from _suspected_spans(text)
-    for found in _unfinished_login().finditer(text):
+    for found in re.finditer(_UNFINISHED_LOGIN, text):
         yield found.end(1), found.end()
     for secret in (*_known, *typed):
         yield from _occurrences(secret, text)

@@ -289,15 +289,9 @@ TESTED = ("2.12", "2.13", "2.14")
 """The pydantic versions with which generated classes are made the fast way: `nox -s pydantic`."""
 
 
-def _is_tested() -> bool:
-    if LEFT_OUT:
-        return True
-    from pydantic import VERSION
-
-    return ".".join(VERSION.split(".")[:2]) in TESTED
-
-
-IS_TESTED = _is_tested()
+IS_TESTED = LEFT_OUT or (
+    ".".join(import_module("pydantic").VERSION.split(".")[:2]) in TESTED  # as it is imported
+)
 
 OF_AN_EMPTY_MODEL: dict[str, Any] = {
     "__class_vars__": {"wire_tags"},
@@ -353,10 +347,20 @@ def make_lazy(base: type[BaseModel], first: type[BaseModel]) -> None:
     config = base.model_config
     adapter = cache(lambda: _adapter(first))
     for late in (
-        _Late("__pydantic_validator__", _validator, lambda: adapter().validator),
-        _Late("__pydantic_serializer__", _serializer, lambda: adapter().serializer),
-        _Late("__pydantic_core_schema__", _core_schema, lambda: adapter().core_schema),
-        _Late("__pydantic_setattr_handlers__", _setters, dict),
+        _Late("__pydantic_validator__", None, lambda: adapter().validator),
+        _Late("__pydantic_serializer__", None, lambda: adapter().serializer),
+        # With the metadata that a JSON schema is made from.
+        _Late(
+            "__pydantic_core_schema__",
+            lambda cls: _adapter(cls).core_schema,
+            lambda: adapter().core_schema,
+        ),
+        # Those that pydantic would find at each field's first assignment.
+        _Late(
+            "__pydantic_setattr_handlers__",
+            lambda cls: dict.fromkeys(cls.__annotations__, _set_field),
+            dict,
+        ),
         _Late("__signature__", _signature, lambda: _signature(first)),
         _Late("model_config", lambda _: config.copy(), lambda: config),
     ):
@@ -366,12 +370,12 @@ def make_lazy(base: type[BaseModel], first: type[BaseModel]) -> None:
 class _Late:
     """A class attribute that is made, and put in this one's place, when it is first read.
 
-    ``make`` makes a generated class's; ``of_base`` that of the classes that they all inherit
-    from, where nothing may be put.
+    ``make`` makes a generated class's, None: its schema does; ``of_base`` that of the classes that
+    they all inherit from, where nothing may be put.
     """
 
     def __init__(
-        self, name: str, make: Callable[[type[BaseModel]], Any], of_base: Callable[[], Any]
+        self, name: str, make: Callable[[type[BaseModel]], Any] | None, of_base: Callable[[], Any]
     ) -> None:
         self.name = name
         self._make = make
@@ -388,7 +392,10 @@ class _Late:
             return self._of_base()
         # What another thread was first with stays: it may be in use. No lock: to make something
         # may import, and a thread that imports may wait for what this one holds.
-        made = self._first.setdefault(cls, self._make(cls))
+        if self._make is None:
+            schema_of(cls)
+        made = cls.__dict__[self.name] if self._make is None else self._make(cls)
+        made = self._first.setdefault(cls, made)
         setattr(cls, self.name, made)
         return made
 
@@ -409,26 +416,7 @@ def _ordinary(cls: type[BaseModel]) -> type[BaseModel]:
     return made
 
 
-def _validator(cls: type[BaseModel]) -> Any:
-    schema_of(cls)
-    return cls.__dict__["__pydantic_validator__"]
-
-
-def _serializer(cls: type[BaseModel]) -> Any:
-    schema_of(cls)
-    return cls.__dict__["__pydantic_serializer__"]
-
-
-def _fields(cls: type[BaseModel]) -> Any:
-    return _ordinary(cls).__pydantic_fields__
-
-
-_FIELDS = _Late("__pydantic_fields__", _fields, dict)
-
-
-def _setters(cls: type[BaseModel]) -> Any:
-    """Return the setters that pydantic would find at each field's first assignment."""
-    return dict.fromkeys(cls.__annotations__, _set_field)
+_FIELDS = _Late("__pydantic_fields__", lambda cls: _ordinary(cls).__pydantic_fields__, dict)
 
 
 def _set_field(model: BaseModel, name: str, value: object) -> None:
@@ -440,11 +428,6 @@ def _adapter(cls: type[BaseModel]) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(cls)
-
-
-def _core_schema(cls: type[BaseModel]) -> Any:
-    """With the metadata that a JSON schema is made from."""
-    return _adapter(cls).core_schema
 
 
 def _signature(cls: type[BaseModel]) -> Any:
