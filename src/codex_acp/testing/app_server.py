@@ -24,15 +24,7 @@ from typing import TYPE_CHECKING, assert_never, cast
 
 from codex_acp.errors import MisuseError
 from codex_acp.testing import app_server_script as entries
-from codex_acp.testing.app_server_script import (
-    CODEX_VERSION,
-    AppServerPlayer,
-    AppServerScript,
-    AppServerScriptLike,
-    Output,
-    Send,
-    as_app_server_script,
-)
+from codex_acp.testing.app_server_script import CODEX_VERSION, AppServerScript
 from codex_acp.testing.record_file import RecordWriter, read_record
 
 if TYPE_CHECKING:
@@ -40,7 +32,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import BinaryIO
 
-    from codex_acp.testing.app_server_script import JsonObject, RequestId
+    from codex_acp.testing.app_server_script import AppServerScriptLike, JsonObject, RequestId
 
 
 STATUS_BAD_SCRIPT = 70
@@ -51,7 +43,7 @@ class _Shell:
     """Plays a script on two byte streams."""
 
     def __init__(self, script: AppServerScript, record: RecordWriter, output: BinaryIO) -> None:
-        self._player = AppServerPlayer(script)
+        self._player = entries.AppServerPlayer(script)
         self._record = record
         self._output = output
         self._output_open = True
@@ -70,7 +62,7 @@ class _Shell:
         self._end("the script exits")
         return status
 
-    def _take(self, line: bytes) -> list[Output]:
+    def _take(self, line: bytes) -> list[entries.Output]:
         try:
             message = json.loads(line)
         except ValueError:
@@ -85,12 +77,12 @@ class _Shell:
             self._record.write("answer", id=answer.id, name=answer.name, message=answer.message)
         return outputs
 
-    def _do(self, outputs: Sequence[Output]) -> int | None:
+    def _do(self, outputs: Sequence[entries.Output]) -> int | None:
         """Do the outputs; return the exit status if one of them is the exit."""
         last: tuple[entries.JsonObject | None, bytes] = (None, b"")
         for output in outputs:
             match output:
-                case Send():
+                case entries.Send():
                     if output.message is not last[0]:
                         data = json.dumps(output.message, separators=(",", ":")).encode() + b"\n"
                         last = (output.message, data)
@@ -240,7 +232,7 @@ class ScriptedCodex:
         self.path: Path = base / name
         self.script_path: Path = base / f"{name}-script.jsonl"
         self.record_path: Path = base / f"{name}-record.jsonl"
-        text = as_app_server_script(script).to_jsonl()
+        text = entries.as_app_server_script(script).to_jsonl()
         self.script_path.write_text(text, encoding="utf-8")
         command = [
             sys.executable,

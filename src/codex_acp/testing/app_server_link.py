@@ -13,15 +13,8 @@ from collections import deque
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.jsonrpc.framing import LineFramer, TooLong
-from codex_acp.testing.app_server_script import (
-    AppServerPlayer,
-    CloseOutput,
-    Exit,
-    Pause,
-    RawLine,
-    Send,
-    StderrText,
-)
+from codex_acp.testing import app_server_script as entries
+from codex_acp.testing.app_server_script import AppServerPlayer
 from codex_acp.transport.link import memory_pair
 from codex_acp.transport.shielding import running_loop
 
@@ -148,20 +141,20 @@ class _ServerEnd:
 
     def _do(self, output: Output) -> None:
         match output:
-            case Send():
+            case entries.Send():
                 data = json.dumps(output.message, separators=(",", ":")).encode() + b"\n"
                 self._write(data)
-            case RawLine():
+            case entries.RawLine():
                 self._write(output.raw.encode() + b"\n" * output.newline)
-            case StderrText():
+            case entries.StderrText():
                 self._owner.stderr_lines.append(output.stderr)
-            case Pause():
+            case entries.Pause():
                 self._pausing = True
                 asyncio.get_running_loop().call_later(output.pause, self._go_on)
-            case CloseOutput():
+            case entries.CloseOutput():
                 self._output_open = False
                 self._link.end_writing()
-            case Exit():
+            case entries.Exit():
                 self._owner.exit_status = output.exit
                 self._output_open = False
                 self._link.end_writing()

@@ -21,8 +21,8 @@ import json
 import re
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never, cast
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never, cast, get_args
 
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
@@ -146,48 +146,40 @@ Entry: TypeAlias = (
 """One step of the script of an app-server."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Spelling:
-    """A class, the JSON member that names it, and the types that its members may have."""
-
-    entry: type[Entry]
-    members: Mapping[str, tuple[type, ...]] = field(default_factory=dict)
+def _member(entry: type[Entry], field_name: str) -> str:
+    return "await" if entry is AwaitAnswer else field_name
 
 
-_OBJECT = (dict,)
-_SPELLINGS: Mapping[str, _Spelling] = {
-    "expect": _Spelling(
-        Expect, {"expect": (str,), "result": _OBJECT, "error": _OBJECT, "silent": (bool,)}
-    ),
-    "expect_notification": _Spelling(ExpectNotification, {"expect_notification": (str,)}),
-    "notify": _Spelling(Notify, {"notify": (str,), "params": _OBJECT, "times": (int,)}),
-    "request": _Spelling(
-        AskClient, {"request": (str,), "params": _OBJECT, "id": (int, str), "name": (str,)}
-    ),
-    "await": _Spelling(AwaitAnswer, {"await": (str,)}),
-    "raw": _Spelling(RawLine, {"raw": (str,), "newline": (bool,)}),
-    "stderr": _Spelling(StderrText, {"stderr": (str,)}),
-    "pause": _Spelling(Pause, {"pause": (int, float)}),
-    "close": _Spelling(CloseOutput, {"close": (bool,)}),
-    "exit": _Spelling(Exit, {"exit": (int,)}),
-    "silence": _Spelling(Silence, {"silence": (bool,)}),
+_KINDS: Mapping[str, type[Entry]] = {
+    _member(entry, fields(entry)[0].name): entry for entry in get_args(Entry)
 }
+"""The member of an entry's JSON that names its class."""
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "JsonObject | None": (dict,),
+    "RequestId | None": (int, str),
+    "bool": (bool,),
+    "float": (int, float),
+    "int": (int,),
+    "str": (str,),
+    "str | None": (str,),
+}
+"""Annotation of a field → what JSON may have there."""
 
 
 def entry_from_json(raw: object, where: str) -> Entry:
-    """The entry that ``raw`` spells. Raises MisuseError that begins with ``where``."""
+    """Make the entry that ``raw`` spells. Raises MisuseError that begins with ``where``."""
     members = cast("dict[str, object]", raw) if isinstance(raw, dict) else {}
-    kinds = [kind for kind in _SPELLINGS if kind in members]
+    kinds = [kind for kind in _KINDS if kind in members]
     if len(kinds) != 1:
-        raise MisuseError(f"{where} must be an object with one of {', '.join(_SPELLINGS)}")
-    spelling = _SPELLINGS[kinds[0]]
-    arguments: dict[str, object] = {}
+        raise MisuseError(f"{where} must be an object with one of {', '.join(_KINDS)}")
+    entry = _KINDS[kinds[0]]
+    types = {_member(entry, each.name): _TYPES[str(each.type)] for each in fields(entry)}
     for member, value in members.items():
-        types = spelling.members.get(member)
-        if types is None or not isinstance(value, types):
+        if member not in types or not isinstance(value, types[member]):
             raise MisuseError(f"{where}: {kinds[0]!r} cannot have {member!r} as {value!r}")
-        arguments["name" if member == "await" else member] = value
-    return spelling.entry(**arguments)  # type: ignore[arg-type]
+    if entry is AwaitAnswer:
+        return AwaitAnswer(str(members["await"]))
+    return entry(**members)  # type: ignore[arg-type]
 
 
 def entry_to_json(entry: Entry) -> dict[str, object]:

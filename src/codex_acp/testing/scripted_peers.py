@@ -15,22 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
-from codex_acp.acp import connect_agent, run_agent
+from codex_acp.acp import connect_agent, run_agent, types
 from codex_acp.acp.client_side import outcome_of
-from codex_acp.acp.types import (
-    AcceptCreateElicitationResponse,
-    AgentMessageChunkSessionUpdate,
-    CancelNotification,
-    ClientCapabilities,
-    DeclineCreateElicitationResponse,
-    ElicitationCapabilities,
-    ElicitationFormCapabilities,
-    ElicitationUrlCapabilities,
-    NewSessionRequest,
-    PromptRequest,
-    RequestPermissionResponse,
-    TextContentBlock,
-)
 from codex_acp.errors import TransportError
 from codex_acp.transport.link import memory_pair
 from codex_acp.transport.shielding import running_loop
@@ -47,6 +33,7 @@ if TYPE_CHECKING:
         CreateElicitationResponse,
         PermissionOption,
         PermissionOptionKind,
+        PromptRequest,
         RequestPermissionRequest,
         SessionNotification,
         SessionUpdate,
@@ -166,8 +153,8 @@ class ClientTurn:
         return "".join(
             update.content.text
             for update in self.updates
-            if isinstance(update, AgentMessageChunkSessionUpdate)
-            and isinstance(update.content, TextContentBlock)
+            if isinstance(update, types.AgentMessageChunkSessionUpdate)
+            and isinstance(update.content, types.TextContentBlock)
         )
 
 
@@ -208,8 +195,8 @@ class ScriptedClient:
         self._directory = str(Path(self.cwd or ".").absolute())
 
     async def __aenter__(self) -> Self:
-        both = ElicitationCapabilities(
-            form=ElicitationFormCapabilities(), url=ElicitationUrlCapabilities()
+        both = types.ElicitationCapabilities(
+            form=types.ElicitationFormCapabilities(), url=types.ElicitationUrlCapabilities()
         )
         connecting = connect_agent(
             self.agent,
@@ -219,7 +206,7 @@ class ScriptedClient:
                 "elicitation/create": self._elicitation,
             },
             notifications={"session/update": self.updates.append},
-            capabilities=ClientCapabilities(elicitation=both),
+            capabilities=types.ClientCapabilities(elicitation=both),
             env=self.env,
             cwd=self.cwd,
         )
@@ -234,14 +221,16 @@ class ScriptedClient:
 
     async def new_session(self) -> str:
         """Open another session and return its id. ``async with`` opens the first one."""
-        request = NewSessionRequest(cwd=self._directory, mcp_servers=[])
+        request = types.NewSessionRequest(cwd=self._directory, mcp_servers=[])
         return (await self.connected.side.session_new(request)).session_id
 
     async def prompt(self, text: str, session_id: str | None = None) -> ClientTurn:
         """Send a prompt and wait for its end. Raises as the agent answers: ErrorReply."""
         session_id = self.session_id if session_id is None else session_id
         before = len(self.updates)
-        request = PromptRequest(session_id=session_id, prompt=[TextContentBlock(text=text)])
+        request = types.PromptRequest(
+            session_id=session_id, prompt=[types.TextContentBlock(text=text)]
+        )
         response = await self.connected.side.session_prompt(request)
         heard = [told.update for told in self.updates[before:] if told.session_id == session_id]
         return ClientTurn(response.stop_reason, heard)
@@ -249,18 +238,20 @@ class ScriptedClient:
     def cancel(self, session_id: str | None = None) -> None:
         """Cancel the prompt that runs."""
         session_id = self.session_id if session_id is None else session_id
-        self.connected.side.session_cancel(CancelNotification(session_id=session_id))
+        self.connected.side.session_cancel(types.CancelNotification(session_id=session_id))
 
-    async def _permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
+    async def _permission(
+        self, request: RequestPermissionRequest
+    ) -> types.RequestPermissionResponse:
         number = len(self.asked)
         self.asked.append(request)
         wanted = self.permissions[number] if number < len(self.permissions) else "reject_once"
-        return RequestPermissionResponse(outcome=outcome_of(request.options, wanted))
+        return types.RequestPermissionResponse(outcome=outcome_of(request.options, wanted))
 
     async def _elicitation(self, request: CreateElicitationRequest) -> CreateElicitationResponse:
         number = len(self.elicited)
         self.elicited.append(request)
         content = self.forms[number] if number < len(self.forms) else None
         if content is None:
-            return DeclineCreateElicitationResponse()
-        return AcceptCreateElicitationResponse(content=dict(content))
+            return types.DeclineCreateElicitationResponse()
+        return types.AcceptCreateElicitationResponse(content=dict(content))

@@ -206,16 +206,6 @@ def matches(text: str) -> Iterator[re.Match[str]]:
                 yield from option.finditer(text, command.start(), command.end())
 
 
-def fragments(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where fragments of addresses stand, but for those that name a place of their page."""
-    for found in _FRAGMENT.finditer(text):
-        from codex_acp.transcript.plain_values import is_anchor  # few texts have one
-
-        start, end = found.end(1), found.end()
-        if not is_anchor(text[start : min(end, start + 200)].rstrip(".,:;!)]}*`")):
-            yield start, end
-
-
 REDACTED: Final = "[redacted]"
 """Stands where a secret was."""
 _MAX_TEXT: Final = 4096
@@ -327,7 +317,12 @@ def _suspected_spans(text: str) -> Iterator[tuple[int, int]]:
     for found in matches(text):
         # What stays, the name before a value, is its groups.
         yield (found.end(found.lastindex) if found.lastindex else found.start()), found.end()
-    yield from fragments(text)
+    for found in _FRAGMENT.finditer(text):
+        from codex_acp.transcript.plain_values import is_anchor  # few texts have one
+
+        start, end = found.end(1), found.end()
+        if not is_anchor(text[start : min(end, start + 200)].rstrip(".,:;!)]}*`")):
+            yield start, end
 
 
 _UNFINISHED_LOGIN: Final = r"(://[^\s/@?#:]*:)(?=\d*[^\s/@?#\d])[^\s/@?#]+\Z"

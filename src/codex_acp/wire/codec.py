@@ -58,9 +58,7 @@ def decode(tp: type[T], value: object, what: str = "") -> T:
     Raises InvalidPayload naming ``what`` (a method, say) and each field that does not fit.
     """
     try:
-        result: T = validator_of(tp).validate_python(
-            value, strict=True, by_alias=True, by_name=False
-        )
+        result: T = decoder(validator_of(tp))(value)
     except ValidationError as error:
         name = what or getattr(tp, "__name__", str(tp))
         raise InvalidPayload(name, problems_of(error, value)) from None
@@ -121,21 +119,17 @@ def _problem(detail: ErrorDetails, value: object) -> str:
     return f"{'.'.join(path) or 'value'}: {detail['msg']}"
 
 
-def canonical_json(value: object) -> str:
-    """One text for each JSON value: sorted keys, no spaces, no escapes that are not needed.
+def digest(value: object) -> str:
+    """Return the SHA-256, in hex, of canonical JSON: sorted keys, no spaces, no needless escapes.
 
     Raises TypeError or ValueError for what is no JSON, NaN included.
     """
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-
-
-def digest(value: object) -> str:
-    """SHA-256 of the canonical JSON, in hex."""
     import hashlib  # loads OpenSSL, and many a process digests nothing
 
-    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+    text = json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def same_json(left: object, right: object) -> bool:

@@ -186,9 +186,7 @@ class _Reader:
         self._found += programs(files)
         entries = [entry for _, found in files for entry in found]
         own = [entry for path, found in files[:1] if path == first for entry in found]
-        formats = [
-            *_values_of(own, "extensions.objectformat")
-        ]  # git heeds no other file, and the last
+        formats = [*_values_of(own, "extensions.objectformat")]  # git heeds the last, of no other
         hash_bytes = 32 if formats[-1:] == ["sha256"] else 20
         trees = [tree, *(os.path.join(git, each) for each in _values_of(entries, "core.worktree"))]  # noqa: PTH118
         for path, left_out in self._submodules(git, hash_bytes):
@@ -353,20 +351,10 @@ _PROGRAM: Final = re.compile(
     r"|.*command|.*cmd|.*program|.*helper|.*hook)\Z"
 )
 """The last word of a key that names a program."""
-_BY_HAND: Final = frozenset(
-    [
-        "alias",
-        "browser",
-        "difftool",
-        "guitool",
-        "man",
-        "mergetool",
-        "pager",
-        "sendemail",
-        "tar",
-        "trailer",
-    ]
+_BY_HAND: Final = re.compile(
+    r"(?:alias|browser|difftool|guitool|man|mergetool|pager|sendemail|tar|trailer)\Z"
 )
+"""Sections whose programs git runs for a person alone."""
 _BOOLEAN: Final = re.compile(r"(?:|true|false|yes|no|on|off|[0-9]+[kmg]?)\Z", re.IGNORECASE)
 _ALLOWS_HELPERS: Final = frozenset({"protocol.allow", "protocol.ext.allow"})
 
@@ -508,7 +496,7 @@ def _is_program(section: str, sub: str, key: str, value: str) -> bool:
         return key in ("insteadof", "pushinsteadof") and not _NETWORK.match(sub)
     if name in _ALLOWS_HELPERS:
         return value != "never"
-    if _BOOLEAN.match(value) or section in _BY_HAND:
+    if _BOOLEAN.match(value) or _BY_HAND.match(section):
         return False
     if section == "filter" and sub == "lfs" and _LFS.match(value):
         return False

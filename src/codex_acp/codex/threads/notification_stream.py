@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 import anyio
 
 from codex_acp._json import text_at
+from codex_acp.codex._generated import models
 from codex_acp.codex.connection.notification_router import NotificationSink, is_unloaded
 from codex_acp.errors import ErrorReply, MisuseError, TransportError
 
@@ -162,13 +163,11 @@ class TurnMarks(NotificationSink):
 
     async def interrupt(self) -> None:
         """End the turn that is followed; that it has just ended is no error. Raises as a call."""
-        from codex_acp.codex._generated.models import TurnInterruptParams
-
         turn_id = self.turn_id or ""
         while turn_id not in self.ended:
             had_begun = turn_id in self.begun
             try:
-                params = TurnInterruptParams(thread_id=self.thread_id, turn_id=turn_id)
+                params = models.TurnInterruptParams(thread_id=self.thread_id, turn_id=turn_id)
                 await self._client.turn_interrupt(params)
             except ErrorReply:
                 if had_begun:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, Unpack, cast, overload
 
+from codex_acp.codex._generated import models
 from codex_acp.codex._generated.methods import MODELS
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, TurnOptions, params_of
 from codex_acp.errors import MisuseError
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from codex_acp.codex._generated.models import Thread as ThreadInfo
-    from codex_acp.codex._generated.models import (
-        ThreadForkResponse,
-        ThreadResumeResponse,
-        ThreadStartResponse,
-        TurnStartResponse,
-    )
     from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.threads.options import Input
     from codex_acp.codex.threads.results import RunResult
@@ -32,7 +27,9 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.turn import Turn
     from codex_acp.jsonrpc.message import JsonValue
 
-    Settings: TypeAlias = ThreadStartResponse | ThreadResumeResponse | ThreadForkResponse
+    Settings: TypeAlias = (
+        models.ThreadStartResponse | models.ThreadResumeResponse | models.ThreadForkResponse
+    )
 
     T = TypeVar("T", default=None)
     """Type that the answer is read as; None where no type is asked for."""
@@ -165,7 +162,7 @@ class Thread:
         async def begin() -> str | None:
             await self._services.before_turn(self.id, cast("str | None", params.get("cwd")))
             answer = await self._client.call_raw("turn/start", params)
-            started: TurnStartResponse = self._client.decode_result("turn/start", answer)
+            started: models.TurnStartResponse = self._client.decode_result("turn/start", answer)
             return started.turn.id
 
         return Turn(self._services, self.id, begin, output, silent_after)
@@ -175,12 +172,11 @@ class Thread:
 
         Raises TurnFailed or TurnInterrupted if that did not work out.
         """
-        from codex_acp.codex._generated.models import ThreadCompactStartParams
         from codex_acp.codex.threads.turn import Turn
 
         async def begin() -> str | None:
             await self._services.before_turn(self.id)
-            params = ThreadCompactStartParams(thread_id=self.id)
+            params = models.ThreadCompactStartParams(thread_id=self.id)
             await self._client.thread_compact_start(params)
             return None  # the turn that does it says so itself
 
@@ -223,37 +219,26 @@ class Thread:
 
         `info` has the same from then on.
         """
-        from codex_acp.codex._generated.models import ThreadReadParams
-
-        params = ThreadReadParams(thread_id=self.id, include_turns=include_turns)
-        info = (await self._client.thread_read(params)).thread
-        self._info = info
+        params = models.ThreadReadParams(thread_id=self.id, include_turns=include_turns)
+        self._info = info = (await self._client.thread_read(params)).thread
         return info
 
     async def rename(self, name: str) -> None:
         """Give it a name."""
-        from codex_acp.codex._generated.models import ThreadSetNameParams
-
-        await self._client.thread_name_set(ThreadSetNameParams(thread_id=self.id, name=name))
+        await self._client.thread_name_set(models.ThreadSetNameParams(thread_id=self.id, name=name))
 
     async def archive(self) -> None:
         """Put it away: `Threads.list` shows it with ``archived=True`` only. Ends what it runs."""
-        from codex_acp.codex._generated.models import ThreadArchiveParams
-
-        await self._client.thread_archive(ThreadArchiveParams(thread_id=self.id))
+        await self._client.thread_archive(models.ThreadArchiveParams(thread_id=self.id))
 
     async def unarchive(self) -> None:
         """Undo `archive`."""
-        from codex_acp.codex._generated.models import ThreadUnarchiveParams
-
-        answer = await self._client.thread_unarchive(ThreadUnarchiveParams(thread_id=self.id))
-        self._info = answer.thread
+        params = models.ThreadUnarchiveParams(thread_id=self.id)
+        self._info = (await self._client.thread_unarchive(params)).thread
 
     async def delete(self) -> None:
         """Delete it and what was forked off as its sub-agents, for good."""
-        from codex_acp.codex._generated.models import ThreadDeleteParams
-
-        await self._client.thread_delete(ThreadDeleteParams(thread_id=self.id))
+        await self._client.thread_delete(models.ThreadDeleteParams(thread_id=self.id))
 
     async def unsubscribe(self) -> None:
         """Follow it no more, and wait until Codex has unloaded it, if nobody else follows it."""
