@@ -1,7 +1,9 @@
-"""Small classes for what is loaded at every start: as dataclasses, at a sixth of their cost.
+"""Small classes for what is loaded at every start: as dataclasses, at a twenty-fifth of their cost.
 
 ``@dataclass`` compiles six functions for each class. A record compiles only ``__init__``, so that
 objects are made fast, and only when the first one is made. All records share the other functions.
+Measured: the 118 that are made before a session is open take 4 ms, as dataclasses 100 ms, on a
+machine on which a start without imports from a cache takes a second.
 """
 
 from __future__ import annotations

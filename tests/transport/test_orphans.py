@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from codex_acp.transport.child import start_process
-from codex_acp.transport.process_tree import TREE_VARIABLE, has_mark, mark, new_mark
+from codex_acp.transport.process_tree import TREE_VARIABLE, has_mark, new_mark, with_mark
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of orphans")
 
@@ -105,9 +105,9 @@ def test_a_program_that_adopts_ends_what_is_its_own_and_nothing_else() -> None:
 def test_a_mark_goes_down_behind_those_from_further_up() -> None:
     outer, inner = new_mark(), new_mark()
     assert outer != inner
-    env = mark(mark({"PATH": "/bin"}, outer), inner)
+    env = with_mark(with_mark({"PATH": "/bin"}, outer), inner)
     assert env == {"PATH": "/bin", TREE_VARIABLE: f"{outer}:{inner}"}
-    assert mark(None, outer).items() >= (os.environ.items() - {(TREE_VARIABLE, "")})
+    assert with_mark(None, outer).items() >= (os.environ.items() - {(TREE_VARIABLE, "")})
 
 
 def test_a_process_has_the_mark_that_it_was_started_with() -> None:

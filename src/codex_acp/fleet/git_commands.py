@@ -158,7 +158,7 @@ async def _spawned(
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        process_tree.opened(process.pid)
+        process_tree.add_root(process.pid)
     return process
 
 
@@ -197,7 +197,7 @@ async def _kill(process: Process, complaining: asyncio.Task[bytes]) -> None:
         complaining.cancel()
         process._transport.close()  # type: ignore[attr-defined] # nothing else closes its pipes
     finally:
-        process_tree.closed(process.pid)
+        process_tree.discard_root(process.pid)
 
 
 async def _read(stream: asyncio.StreamReader, limit: int | None) -> bytes:

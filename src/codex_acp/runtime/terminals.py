@@ -20,7 +20,7 @@ from codex_acp.errors import RpcError, signal_name
 from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.transport.descriptors import DescriptorReader
 from codex_acp.transport.process_table import ExitWatch
-from codex_acp.transport.process_tree import ProcessTree, mark, new_mark
+from codex_acp.transport.process_tree import ProcessTree, new_mark, with_mark
 from codex_acp.transport.shielding import finish, shielded
 from codex_acp.transport.shutdown import nothing_lives, terminate
 
@@ -206,7 +206,7 @@ class TerminalProcess:
         tree = new_mark()
         self._process = subprocess.Popen(
             argv,
-            env=mark(env, tree),
+            env=with_mark(env, tree),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -12,9 +12,14 @@ import os
 import time
 
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited, TransportError
-from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter, unread_bytes
+from codex_acp.transport.descriptors import (
+    DescriptorReader,
+    DescriptorWriter,
+    ignore,
+    unread_bytes,
+)
 from codex_acp.transport.process_table import ExitWatch
-from codex_acp.transport.process_tree import ProcessTree, mark, new_mark
+from codex_acp.transport.process_tree import ProcessTree, new_mark, with_mark
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
@@ -148,7 +153,11 @@ class ChildProcess:
         self.offered: int = 0
         """Bytes that were given to be written to its stdin."""
         self._early = 0
-        self._taken: int | None = None
+        self.taken: int | None = None
+        """How many of the bytes that were ``offered`` it had read when it ended, at most.
+
+        None while it runs, and where the system does not tell.
+        """
         self._reader: DescriptorReader | None = None
         self._stderr_reader: DescriptorReader | None = None
         self._exit: ExitWatch | None = None
@@ -186,14 +195,6 @@ class ChildProcess:
     def returncode(self) -> int | None:
         """Exit status, negative for a signal; None while it runs or when it is not known."""
         return None if self._exit is None else self._exit.returncode
-
-    @property
-    def taken(self) -> int | None:
-        """How many of the bytes that were ``offered`` it had read when it ended, at most.
-
-        None while it runs, and where the system does not tell.
-        """
-        return self._taken
 
     @property
     def stderr_tail(self) -> str:
@@ -273,7 +274,7 @@ class ChildProcess:
 
     def _attach(self, loop: AbstractEventLoop) -> None:
         self._exited = loop.create_future()
-        on_data = _nobody_hears if self._receiver is None else self._receiver.data_received
+        on_data = ignore if self._receiver is None else self._receiver.data_received
         if self._start_again is not None:
             on_data = self._first_heard
         for stream in (self._stdout, self._stderr):
@@ -282,10 +283,10 @@ class ChildProcess:
             loop, self._stdin.fileno(), self._pause, self._resume, self._writing_broke
         )
         self._reader = DescriptorReader(
-            loop, self._stdout.fileno(), on_data, self._stdout_ended, self._resume
+            loop, self._stdout.fileno(), on_data, lambda _: self._look_for_end(), self._resume
         )
         self._stderr_reader = DescriptorReader(
-            loop, self._stderr.fileno(), self._tail.feed, self._stderr_ended
+            loop, self._stderr.fileno(), self._tail.feed, lambda _: self._tail.end()
         )
         self._exit = ExitWatch(loop, self._process, self._process_exited)
         if not self._reading_paused:
@@ -340,9 +341,9 @@ class ChildProcess:
     def _first_heard(self, data: bytes) -> None:
         """The process has come so far that its end is told."""
         self._start_again, self._unheard = None, b""
-        on_data = _nobody_hears if self._receiver is None else self._receiver.data_received
+        on_data = ignore if self._receiver is None else self._receiver.data_received
         if self._reader is not None:
-            self._reader.hand_to(on_data)
+            self._reader.on_data = on_data
         on_data(data)
 
     def _pause(self) -> None:
@@ -355,12 +356,6 @@ class ChildProcess:
         if self._receiver is not None and self._writing_paused:
             self._writing_paused = False
             self._receiver.resume_writing()
-
-    def _stdout_ended(self, _error: OSError | None) -> None:
-        self._look_for_end()
-
-    def _stderr_ended(self, _error: OSError | None) -> None:
-        self._tail.end()
 
     def _writing_broke(self, _error: OSError) -> None:
         self._stdin_broken = True
@@ -385,17 +380,13 @@ class ChildProcess:
         half_ended = self._reader.ended or self._stdin_broken
         if exited and self._reader.ended:
             self._tell_exit()
-        elif half_ended or (exited and not self._reading_paused):
-            self._start_grace()
-
-    def _start_grace(self) -> None:
-        if self._grace is None:
+        elif self._grace is None and (half_ended or (exited and not self._reading_paused)):
             import asyncio
 
             loop = asyncio.get_running_loop()
-            self._grace = loop.call_later(END_GRACE_SECONDS, self._grace_over)
+            self._grace = loop.call_later(END_GRACE_SECONDS, self._end_grace)
 
-    def _grace_over(self) -> None:
+    def _end_grace(self) -> None:
         self._grace = None
         if self._told or self._closing is not None or self._reader is None:
             return
@@ -421,7 +412,7 @@ class ChildProcess:
             return
         if self._writer is not None:
             unread = unread_bytes(self._stdin.fileno())
-            self._taken = None if unread is None else self._early + self._writer.sent - unread
+            self.taken = None if unread is None else self._early + self._writer.sent - unread
         self._tell_end(ProcessExited(self._name, self.returncode, self._tail.text()))
 
     def _begin_again(self, start: Callable[[], Process]) -> None:
@@ -461,10 +452,6 @@ class ChildProcess:
             self._grace = None
 
 
-def _nobody_hears(_data: bytes) -> None:
-    """A child that is closed and was never used as a link."""
-
-
 POLL_SECONDS = 0.005
 """Between two looks at a process that is to end any moment."""
 
@@ -486,7 +473,7 @@ def start_process(
 ) -> Process:
     """Start ``argv[0]``, a path. Raises OSError if it cannot be started."""
     tree = new_mark()
-    marked = mark(env, tree)
+    marked = with_mark(env, tree)
     if cwd is None and os.path.dirname(argv[0]):  # noqa: PTH120 - no pathlib here
         try:
             return _spawned(argv, marked, tree)

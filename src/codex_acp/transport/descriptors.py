@@ -59,7 +59,8 @@ class DescriptorReader:
     ) -> None:
         self._loop = loop
         self._fd = fd
-        self._on_data = on_data
+        self.on_data: Callable[[bytes], None] = on_data
+        """Called with what is read from now on."""
         self._on_end = on_end
         self._on_hang_up = on_hang_up
         self._look: TimerHandle | None = None
@@ -105,13 +106,9 @@ class DescriptorReader:
         self._stopped = True
         self._look_no_more()
 
-    def hand_to(self, on_data: Callable[[bytes], None]) -> None:
-        """Deliver what is read from now on to ``on_data``."""
-        self._on_data = on_data
-
     def drop(self) -> None:
         """Deliver nothing more of what is read."""
-        self._on_data = _nothing
+        self.on_data = ignore
 
     def drain(self, limit: int) -> None:
         """Deliver what is there now, up to about ``limit`` bytes; the descriptor must not block."""
@@ -134,7 +131,7 @@ class DescriptorReader:
         if not data:
             self._end(None)
             return 0
-        self._on_data(data)
+        self.on_data(data)
         return len(data)
 
     def _readable(self) -> None:
@@ -170,7 +167,13 @@ class DescriptorReader:
 
     def _look_for_hang_up(self) -> None:
         self._look = None
-        if not _hung_up(self._fd):
+        import select
+
+        half = getattr(select, "POLLRDHUP", 0)  # a socket whose peer has shut down writing; Linux
+        asked = select.poll()
+        asked.register(self._fd, half)
+        ended = select.POLLHUP | select.POLLERR | select.POLLNVAL | half
+        if not any(events & ended for _, events in asked.poll(0)):  # what was written may be unread
             self._look_later()
         elif self._on_hang_up is not None:
             self._on_hang_up()
@@ -181,8 +184,8 @@ class DescriptorReader:
         self._on_end(error)
 
 
-def _nothing(_data: bytes) -> None:
-    """For what nobody wants any more."""
+def ignore(_data: bytes) -> None:
+    """Drop what nobody reads or takes."""
 
 
 class DescriptorWriter:
@@ -257,12 +260,9 @@ class DescriptorWriter:
         self._stopped = True
         if self._kept:
             self._loop.remove_writer(self._fd)
-            self._keep_nothing()
+            self._kept, self._begin = b"", 0
         if self._watchable and self._was_blocking:
             os.set_blocking(self._fd, True)
-
-    def _keep_nothing(self) -> None:
-        self._kept, self._begin = b"", 0
 
     def _write_all(self, data: bytes) -> int:
         sent = 0
@@ -291,7 +291,7 @@ class DescriptorWriter:
         self.sent += sent
         self._begin += sent
         if not self.unsent:
-            self._keep_nothing()
+            self._kept, self._begin = b"", 0
             self._loop.remove_writer(self._fd)
         if self._paused and self.unsent <= LOW_WATER:
             self._paused = False
@@ -313,17 +313,6 @@ def read_now(fd: int) -> bytes:
         return os.read(fd, READ_SIZE)
     except OSError:
         return b""
-
-
-def _hung_up(fd: int) -> bool:
-    """Whether nobody can write any more, though what was written may not be read yet."""
-    import select
-
-    half = getattr(select, "POLLRDHUP", 0)  # a socket whose peer has shut down writing; Linux
-    asked = select.poll()
-    asked.register(fd, half)
-    ended = select.POLLHUP | select.POLLERR | select.POLLNVAL | half
-    return any(events & ended for _, events in asked.poll(0))
 
 
 def unread_bytes(fd: int) -> int | None:

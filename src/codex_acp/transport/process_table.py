@@ -186,7 +186,10 @@ class ExitWatch:
         """Begin to watch; a process that has ended already is noticed as well."""
         pidfd = open_pidfd(self._process.pid)
         if pidfd is None:
-            self._start_thread()
+            import threading
+
+            # A daemon: a process that never ends must not keep this program from ending.
+            threading.Thread(target=self._wait, name="child-exit", daemon=True).start()
             return
         self._pidfd = pidfd
         self._loop.add_reader(pidfd, self._pidfd_ready)
@@ -194,23 +197,17 @@ class ExitWatch:
     def stop(self) -> None:
         """Watch no more; ``on_exit`` is not called any more."""
         self._done = True
+        self._close_pidfd()
+
+    def _close_pidfd(self) -> None:
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
 
     def _pidfd_ready(self) -> None:
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = None
+        self._close_pidfd()
         self._finish(*_peek(self._process, block=False))
-
-    def _start_thread(self) -> None:
-        import threading
-
-        # A daemon: a process that never ends must not keep this program from ending.
-        threading.Thread(target=self._wait, name="child-exit", daemon=True).start()
 
     def _wait(self) -> None:
         returncode, collected = _peek(self._process, block=True)

@@ -60,8 +60,8 @@ def new_mark() -> str:
     return f"{os.getpid():x}-{time.time_ns():x}-{_count:x}"
 
 
-def mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
-    """The environment, None for this process's own, with a mark behind those it has."""
+def with_mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
+    """Return ``env``, None for this process's own, with a mark behind those it has."""
     marked = dict(os.environ if env is None else env)
     outer = marked.get(TREE_VARIABLE)
     marked[TREE_VARIABLE] = f"{outer}:{added}" if outer else added
@@ -76,13 +76,13 @@ def has_mark(pid: int, wanted: str) -> bool | None:
     return wanted.encode() in (environment or b"")
 
 
-def opened(root: int) -> None:
-    """A tree has begun."""
+def add_root(root: int) -> None:
+    """Count a process as started here, and so as no orphan."""
     _open_roots.add(root)
 
 
-def closed(root: int) -> None:
-    """A tree has ended, and so nothing is its any more."""
+def discard_root(root: int) -> None:
+    """Count a process no longer as started here: it has ended, and its id may be reused."""
     _open_roots.discard(root)
 
 
@@ -111,11 +111,6 @@ def leave_orphans() -> None:
         _reaper = None
 
 
-def adopts() -> bool:
-    """Whether `adopt_orphans` has taken effect."""
-    return _reaper is not None
-
-
 def is_orphan_here(info: ProcessInfo) -> bool:
     """Whether it is a child of this process that this process has not started.
 
@@ -130,18 +125,8 @@ def is_orphan_here(info: ProcessInfo) -> bool:
     )
 
 
-def is_the_last(root: int) -> bool:
-    """Whether no other tree is open, which an orphan without a mark could belong to."""
-    return _open_roots <= {root}
-
-
-def spared(pid: int) -> bool:
-    """Whether it was started for the person, by `sparing`."""
-    return f"{SPARED_VARIABLE}=".encode() in (_environment(pid) or b"")
-
-
 def collect(infos: list[ProcessInfo]) -> None:
-    """Take the status of those that have ended and are orphans here."""
+    """Collect the exit status of those that have ended and are orphans here."""
     for info in infos:
         if info.dead and is_orphan_here(info):
             try:
@@ -151,8 +136,9 @@ def collect(infos: list[ProcessInfo]) -> None:
 
 
 class starting_own:  # noqa: N801 - used like a function
-    """While a child is started that this process waits for by itself: taken for an orphan it would
-    lose its status, or its life. It is to be `opened` by then, and `closed` at its end."""
+    """Adopt no process while a child is started that this process waits for by itself: taken for an
+    orphan it would lose its status, or its life. Call `add_root` by then, `discard_root` at its
+    end."""
 
     def __enter__(self) -> None:
         global _starting  # noqa: PLW0603 - this process's own
@@ -238,24 +224,28 @@ class ProcessTree:
     def __init__(self, root: int, mark: str | None = None) -> None:
         self._root = root
         self._mark = mark
-        """In the environment of the root, and so of what comes of it; see `mark`."""
+        """In the environment of the root, and so of what comes of it; see `with_mark`."""
         first = read_process(root)
         self._began = 0 if first is None else first.ticks
         self._root_collected = False
         self._known: dict[int, ProcessInfo] = {}
         self.unsure: bool = False
         """Whether the last look came upon a process that was just being started."""
-        opened(root)
+        add_root(root)
 
     def root_collected(self) -> None:
         """The root's id is free for reuse from now on."""
         self._root_collected = True
-        closed(self._root)
+        discard_root(self._root)
 
     def refresh(self) -> None:
         """Look at all processes and note those that come from the root."""
         table = read_processes()
-        roots = {pid for pid, info in self._known.items() if _same(info, table.get(pid))}
+        roots = {
+            pid
+            for pid, info in self._known.items()
+            if pid in table and table[pid].started == info.started
+        }
         if not self._root_collected:
             roots.add(self._root)
             roots.update(
@@ -282,11 +272,15 @@ class ProcessTree:
             if marked:
                 return True
             self.unsure = self.unsure or (marked is None and info.parent != _KERNEL_THREADS)
-        return is_orphan_here(info) and is_the_last(self._root) and not spared(info.pid)
+        return (
+            is_orphan_here(info)
+            and _open_roots <= {self._root}
+            and f"{SPARED_VARIABLE}=".encode() not in (_environment(info.pid) or b"")
+        )
 
     def collect(self) -> None:
         """Take the status of its orphans that have ended and are this process's children now."""
-        if adopts():
+        if _reaper is not None:
             found = [read_process(pid) for pid in self._known if pid != self._root]
             collect([info for info in found if info is not None])
 
@@ -317,10 +311,6 @@ def _add_descendants(found: set[int], children: dict[int, list[int]]) -> None:
             if child not in found:
                 found.add(child)
                 waiting.append(child)
-
-
-def _same(info: ProcessInfo, now: ProcessInfo | None) -> bool:
-    return now is not None and now.started == info.started
 
 
 def _lives(info: ProcessInfo, now: ProcessInfo | None) -> bool:

@@ -51,7 +51,12 @@ async def shut_down(
     """
     tree.refresh()
     close_stdin()
-    if await _ended_by_itself(tree, exited, exit_seconds):
+    end = time.monotonic() + exit_seconds
+    while not exited.done() and (left := end - time.monotonic()) > 0:
+        await asyncio.wait({exited}, timeout=min(left, LOOK_SECONDS))
+        if not exited.done():
+            tree.refresh()
+    if exited.done() and nothing_lives(tree):
         tree.collect()
     else:
         await terminate(tree, exited, TERMINATE_SECONDS)
@@ -83,16 +88,6 @@ def kill_now(tree: ProcessTree) -> None:
         tree.signal(signal.SIGKILL)
         time.sleep(KILL_ROUND_SECONDS)
     tree.collect()
-
-
-async def _ended_by_itself(tree: ProcessTree, exited: Future[None], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not exited.done() and time.monotonic() < end:
-        left = end - time.monotonic()
-        await asyncio.wait({exited}, timeout=min(left, LOOK_SECONDS))
-        if not exited.done():
-            tree.refresh()
-    return exited.done() and nothing_lives(tree)
 
 
 async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) -> bool:

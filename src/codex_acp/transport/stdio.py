@@ -9,10 +9,11 @@ import asyncio
 import fcntl
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
-from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter
+from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter, ignore
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -59,10 +60,6 @@ def claim_stdout() -> int:
     return protocol
 
 
-def _nowhere(_data: bytes) -> None:
-    """Nothing is written before the link has started."""
-
-
 class StdioLink:
     """A link over two descriptors, by default this process's stdin and stdout.
 
@@ -79,7 +76,7 @@ class StdioLink:
         self._receiver: Receiver | None = None
         self._reader: DescriptorReader | None = None
         self._writer: DescriptorWriter | None = None
-        self.write: Callable[[bytes], None] = _nowhere
+        self.write: Callable[[bytes], None] = ignore  # before the start
         self._told = False
         self._held = False
         """Whether the receiver wants no more for now."""
@@ -146,22 +143,16 @@ class StdioLink:
         if self._reader is not None:
             self._reader.stop()
         if self._writer is not None:
-            await self._send_rest(self._writer)
+            if self._writer.unsent:
+                sent = asyncio.Event()
+                self._writer.on_empty = sent.set
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(sent.wait(), _DRAIN_SECONDS)
             self._writer.stop()
         for fd in {self._stdin_fd, self._stdout_fd}:
             if fd >= _STANDARD_DESCRIPTORS:
                 os.close(fd)
         self._tell_end(None)
-
-    async def _send_rest(self, writer: DescriptorWriter) -> None:
-        if not writer.unsent:
-            return
-        sent = asyncio.Event()
-        writer.on_empty = sent.set
-        try:
-            await asyncio.wait_for(sent.wait(), _DRAIN_SECONDS)
-        except TimeoutError:
-            return
 
     def _reading_ended(self, error: OSError | None) -> None:
         if error is None:
