@@ -39,7 +39,8 @@ class OutgoingCalls(Generic[W]):
 
     def __init__(self, cancel_method: str | None = None) -> None:
         self._cancel_method = cancel_method
-        self._next_id = 0
+        self.next_id: int = 0
+        """The id that the next request will have."""
         self._waiters: dict[int, W] = {}
         self._abandoned: LastOnes[int, tuple[W] | None] = LastOnes(_ABANDONED_REMEMBERED)
         """With those that are to be told of a late answer."""
@@ -47,15 +48,10 @@ class OutgoingCalls(Generic[W]):
     def __len__(self) -> int:
         return len(self._waiters)
 
-    @property
-    def next_id(self) -> int:
-        """The id that the next request will have."""
-        return self._next_id
-
     def open(self, waiter: W) -> int:
         """Allocate the id of a new request."""
-        request_id = self._next_id
-        self._next_id = request_id + 1
+        request_id = self.next_id
+        self.next_id += 1
         self._waiters[request_id] = waiter
         return request_id
 

@@ -76,7 +76,13 @@ class LineFramer:
         else:
             lines = [part for part in parts if part and not part.isspace()]
         if rest:
-            self._keep(rest)
+            self.pending += len(rest)
+            if len(rest) >= SMALL_PIECE:  # one buffer that grows would be copied again and again
+                self._pieces.append(rest)
+            elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
+                last += rest
+            else:
+                self._pieces.append(bytearray(rest))
             if self.pending > self.limit:
                 lines.append(self._too_long(self._whole_with(b"")))
                 self._skipping = True
@@ -87,16 +93,6 @@ class LineFramer:
         self._skipping = False
         lines = self._checked([self._whole_with(b"")])
         return lines[0] if lines else None
-
-    def _keep(self, piece: bytes) -> None:
-        """Hold a piece as it is: one buffer that grows would be copied again and again."""
-        self.pending += len(piece)
-        if len(piece) >= SMALL_PIECE:
-            self._pieces.append(piece)
-        elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
-            last += piece
-        else:
-            self._pieces.append(bytearray(piece))
 
     def _whole_with(self, end: bytes) -> bytes:
         """Return all pieces and this one; none are held any more."""

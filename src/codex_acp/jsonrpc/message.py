@@ -181,18 +181,13 @@ def _decode_response(value: dict[str, JsonValue]) -> Response | ErrorResponse | 
     has_result = "result" in value
     if has_result and "error" in value:
         return _malformed(value, "a response cannot hold both result and error")
+    response_id = value.get("id", _ABSENT)
     if has_result:
-        response_id = value.get("id")
         if not _is_id(response_id):
             return _malformed(value, "the id of a response must be an integer or a string")
         return Response(response_id, value["result"])
-    if "error" in value:
-        return _decode_error(value)
-    return _malformed(value, "a message must hold method, result or error")
-
-
-def _decode_error(value: dict[str, JsonValue]) -> ErrorResponse | Malformed:
-    response_id = value.get("id", _ABSENT)
+    if "error" not in value:
+        return _malformed(value, "a message must hold method, result or error")
     if response_id is not None and not _is_id(response_id):
         return _malformed(value, "the id of an error must be an integer, a string or null")
     error = value["error"]

@@ -69,7 +69,7 @@ Outcome: TypeAlias = Response | PeerError | TransportError
 
 
 class Handler(Protocol):
-    """Whoever is told what the peer sends. All synchronous; must not block."""
+    """Receives the peer's messages. All methods are synchronous and must not block."""
 
     def on_request(self, request: Request, responder: Responder) -> None:
         """Answer through ``responder``, now or later; exactly once."""
@@ -88,13 +88,6 @@ class Handler(Protocol):
         """Nothing more will come, said once; None if the peer or this side ended it cleanly."""
 
 
-class AnswerSink(Protocol):
-    """Where an answer goes: the connection that the request came from."""
-
-    def send_answer(self, request_id: RequestId, line: bytes) -> bool:
-        """Send the encoded answer; False if the connection is closed."""
-
-
 class Responder:
     """Answers one request, once. May be kept and used later, from the event loop's thread.
 
@@ -102,23 +95,19 @@ class Responder:
     connection is closed (dropped silently) or the request was settled before (logged).
     """
 
-    __slots__ = ("_settled", "_sink", "_version", "id", "method")
+    __slots__ = ("_connection", "_version", "id", "method", "settled")
 
     def __init__(
-        self, sink: AnswerSink, request_id: RequestId, method: str, *, version: bool
+        self, connection: Connection, request_id: RequestId, method: str, *, version: bool
     ) -> None:
-        self._sink = sink
+        self._connection = connection
         self._version = version
-        self._settled = False
+        self.settled: bool = False
+        """Whether an answer was given."""
         self.id: RequestId = request_id
         """The request's id, as the peer wrote it."""
         self.method: str = method
         """The request's method."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether an answer was given."""
-        return self._settled
 
     def result(self, result: EncodedJson) -> bool:
         """Answer with a result."""
@@ -137,11 +126,11 @@ class Responder:
             return self.error(error.code, str(error.message))
 
     def _settle(self, line: bytes) -> bool:
-        if self._settled:
+        if self.settled:
             logger.warning("a second answer to %s (id %r) was dropped", self.method, self.id)
             return False
-        self._settled = True
-        return self._sink.send_answer(self.id, line)
+        self.settled = True
+        return self._connection.send_answer(self.id, line)
 
 
 TOLD_ONE_BY_ONE = 10
@@ -365,7 +354,9 @@ class Connection:
         handler = self._handler
         if handler is None or not lines:
             return
-        loads = self._loads or self._default_loads()
+        loads = self._loads or default_loads()
+        if loads is fast_loads:
+            self._loads = loads
         for line in lines:
             if self.why_closed is not None:
                 return
@@ -385,7 +376,7 @@ class Connection:
                     )
                     self._refuse_unread(line, message.code, message)
                 else:
-                    self._take(handler, message)
+                    self._dispatch(handler, message)
             else:
                 self.complaints.warn(
                     logger, "%s sent a line above the limit of %d bytes", self.name, line.limit
@@ -397,33 +388,33 @@ class Connection:
             except Exception:
                 logger.exception("the end of a batch from %s was not handled", self.name)
 
-    def _default_loads(self) -> Callable[[bytes], object]:
-        """Asked again each time until the faster one is there."""
-        loads = default_loads()
-        if loads is fast_loads:
-            self._loads = loads
-        return loads
-
-    def _take(
+    def _dispatch(
         self,
         handler: Handler,
         message: Request | Notification | Response | ErrorResponse | Malformed,
     ) -> None:
         match message:
             case Request():
-                self._take_request(handler, message)
-            case Response(id=request_id):
+                self._handle_request(handler, message)
+            case Response(id=request_id) | ErrorResponse(id=int() | str() as request_id):
                 self._settle(request_id, message)
-            case ErrorResponse():
-                self._take_error(message)
-            case Malformed():
-                self._take_malformed(message)
+            case ErrorResponse(error=error):
+                text = "%s could not read a message: %s (%d)"
+                self.complaints.warn(logger, text, self.name, error.message, error.code)
+            case Malformed(id=request_id, reason=reason):
+                text = "%s sent a malformed message: %s"
+                self.complaints.warn(logger, text, self.name, reason)
+                if message.answerable:
+                    self._send_error(request_id, message.code, reason)
+                elif request_id is not None:
+                    # It was meant as an answer: better a failed call than one that waits for ever.
+                    self._settle(request_id, message)
             case Notification():
                 handler.on_notification(message)
             case _:
                 assert_never(message)
 
-    def _take_request(self, handler: Handler, request: Request) -> None:
+    def _handle_request(self, handler: Handler, request: Request) -> None:
         if len(self._incoming) >= MAX_OPEN_REQUESTS and not self._peer_resends:
             too_many = f"{MAX_OPEN_REQUESTS} requests are open; wait for their answers"
             self._send_error(request.id, OVERLOADED, too_many)
@@ -444,36 +435,14 @@ class Connection:
         responder = Responder(self, request.id, request.method, version=self._version)
         try:
             handler.on_request(request, responder)
-        except Exception as error:  # noqa: BLE001 - logged and answered by the next line
-            self._answer_failure(responder, error)
-
-    def _answer_failure(self, responder: Responder, error: Exception) -> None:
-        if responder.settled:
-            logger.error(
-                "the handler of %s failed after its answer", responder.method, exc_info=error
-            )
-        elif isinstance(error, RpcError):
-            responder.rpc_error(error)
-        else:
-            logger.error("the handler of %s failed", responder.method, exc_info=error)
-            responder.error(INTERNAL_ERROR, f"{type(error).__name__}: {error}")
-
-    def _take_error(self, message: ErrorResponse) -> None:
-        if message.id is None:
-            text, code = message.error.message, message.error.code
-            self.complaints.warn(
-                logger, "%s could not read a message: %s (%d)", self.name, text, code
-            )
-            return
-        self._settle(message.id, message)
-
-    def _take_malformed(self, message: Malformed) -> None:
-        self.complaints.warn(logger, "%s sent a malformed message: %s", self.name, message.reason)
-        if message.answerable:
-            self._send_error(message.id, message.code, message.reason)
-        elif message.id is not None:
-            # It was meant as an answer: better a failed call than one that waits for ever.
-            self._settle(message.id, message)
+        except Exception as error:
+            if responder.settled:
+                logger.exception("the handler of %s failed after its answer", request.method)
+            elif isinstance(error, RpcError):
+                responder.rpc_error(error)
+            else:
+                logger.exception("the handler of %s failed", request.method)
+                responder.error(INTERNAL_ERROR, f"{type(error).__name__}: {error}")
 
     def _refuse_unread(self, line: bytes, code: int, why: LineTooLong | Malformed) -> None:
         """Nobody shall wait for ever for what is in the line: neither a call nor the peer."""
