@@ -121,7 +121,13 @@ def _ascii_host(written: str) -> str | RefusedUrl:
     if not written:
         return RefusedUrl("it has no host")
     if written.startswith("["):
-        return _ipv6(written)
+        try:
+            address = IPv6Address(written[1:-1])
+        except AddressValueError:
+            return RefusedUrl("its host is no valid address")
+        if address.scope_id is not None:
+            return RefusedUrl("its host is no valid address")
+        return f"[{address.compressed}]"
     found: list[str] = []
     for label in written.split("."):
         ascii_label = _ascii_label(label)
@@ -152,16 +158,6 @@ def _ascii_label(label: str) -> str | RefusedUrl:
     if len(label) > _MAX_LABEL or not _ASCII_LABEL.fullmatch(label):
         return RefusedUrl("its host is no valid host name")
     return label
-
-
-def _ipv6(written: str) -> str | RefusedUrl:
-    try:
-        address = IPv6Address(written[1:-1])
-    except AddressValueError:
-        return RefusedUrl("its host is no valid address")
-    if address.scope_id is not None:
-        return RefusedUrl("its host is no valid address")
-    return f"[{address.compressed}]"
 
 
 def _is_ipv4(host: str) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
@@ -94,21 +94,17 @@ class HttpLink(MessageLink):
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             return self._lost.result() if self._lost.done() else sender.result()
         finally:
-            await self._leave(sender)
-
-    async def _leave(self, sender: asyncio.Future[NoReturn]) -> None:
-        """Stop, say goodbye if the server may still know us, and close everything."""
-        tasks: set[asyncio.Future[Any]] = {sender, *self._following}
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        if not sender.cancelled():
-            sender.exception()  # told already, or too late
-        with suppress(TransportError, TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                if self._headers:
-                    await self._requests.delete(self._headers)
-        await self._requests.aclose()
+            tasks: set[asyncio.Future[Any]] = {sender, *self._following}
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            if not sender.cancelled():
+                sender.exception()  # told already, or too late
+            with suppress(TransportError, TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    if self._headers:
+                        await self._requests.delete(self._headers)
+            await self._requests.aclose()
 
     async def _send(self, line: bytes) -> None:
         message = self._routes.outgoing(line)
@@ -132,10 +128,9 @@ class HttpLink(MessageLink):
         """The first message, ``initialize``, is answered at once."""
         answer = await self._requests.first_post(message.line)
         connection = answer.headers.get(CONNECTION_ID)
-        if answer.status in (401, 403) or not self._routes.is_answer(
-            answer.body, message.request_id
-        ):
-            raise ConnectionClosed(self._peer.answered(*answer.said))
+        answered = self._routes.is_answer(answer.body, message.request_id)
+        if answer.status in (401, 403) or not answered:
+            raise ConnectionClosed(self._peer.answered(answer.status, answer.words))
         if connection is not None:
             self._headers = {CONNECTION_ID: connection}
             self._connected = True
@@ -160,7 +155,7 @@ class HttpLink(MessageLink):
         if 200 <= answer.status < 300:
             return
         if answer.status in (401, 403):
-            raise ConnectionClosed(self._peer.answered(*answer.said))
+            raise ConnectionClosed(self._peer.answered(answer.status, answer.words))
         why = f"{self._name} did not take it: {answer.status} {answer.words[:200]}"
         if message.request_id is None:
             raise ConnectionClosed(why)

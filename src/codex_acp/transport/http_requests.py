@@ -89,11 +89,6 @@ class HttpAnswer:
         said = self.body[:WORDS_BYTES].decode(errors="replace").strip()
         return without_secrets(said, self.shown)
 
-    @property
-    def said(self) -> tuple[int, str]:
-        """For `RemotePeer.answered`."""
-        return self.status, self.words
-
 
 class NotReached(ConnectionClosed):
     """There was no connection, so that nothing was sent."""
@@ -162,7 +157,12 @@ class HttpRequests:
         """An event stream, as it arrives. Raises Refused."""
         headers = {**headers, "Accept": EVENT_STREAM, "Cache-Control": "no-cache"}
         place = object()
-        client, places = self._room_for(place)
+        found = next((each for each in self._streamers if len(each[1]) < STREAMS_A_CLIENT), None)
+        if found is None:
+            found = self._client(), set()
+            self._streamers.append(found)
+        client, places = found
+        places.add(place)
         try:
             async with self._answered(client, "GET", headers, None) as response:
                 if response.status_code != 200:
@@ -201,8 +201,11 @@ class HttpRequests:
 
         try:
             for is_last in (False, True):
+                own = {"Accept-Encoding": "identity"}
+                if self._shown is not None:
+                    own["Authorization"] = f"Bearer {self._shown}"
                 async with client.stream(
-                    method, self._url, headers={**self._own_headers(), **headers}, content=line
+                    method, self._url, headers={**own, **headers}, content=line
                 ) as response:
                     self._check(response)
                     if response.status_code != 401 or is_last or not self._has_another_token():
@@ -216,10 +219,6 @@ class HttpRequests:
     @property
     def _secrets(self) -> tuple[str | None, ...]:
         return (self._shown, *secrets_of_query(self._url))
-
-    def _own_headers(self) -> dict[str, str]:
-        own = {"Accept-Encoding": "identity"}
-        return own if self._shown is None else {**own, "Authorization": f"Bearer {self._shown}"}
 
     def _has_another_token(self) -> bool:
         before = self._shown
@@ -261,15 +260,6 @@ class HttpRequests:
                 yield chunk
         except HTTPError as failed:
             raise ConnectionClosed(self._why(failed)) from failed
-
-    def _room_for(self, place: object) -> tuple[AsyncClient, set[object]]:
-        for client, places in self._streamers:
-            if len(places) < STREAMS_A_CLIENT:
-                places.add(place)
-                return client, places
-        found = self._client(), {place}
-        self._streamers.append(found)
-        return found
 
     def _client(self) -> AsyncClient:
         """Verifies certificates by those that this machine trusts."""
@@ -367,7 +357,8 @@ class HttpStream:
                 if answer.status in GONE:
                     return f"{answer.status} {answer.words}"
                 if answer.status not in BUSY or in_vain + 1 >= len(PAUSES):
-                    raise ConnectionClosed(self._peer.answered(*answer.said)) from None
+                    why = self._peer.answered(answer.status, answer.words)
+                    raise ConnectionClosed(why) from None
             except NotReached:  # so nothing was on its way
                 if in_vain + 1 >= len(PAUSES):
                     raise
@@ -389,7 +380,14 @@ class HttpStream:
             self.was_open = True
             self.answered.set()
             while True:
-                chunk = await self._next(chunks, events)
+                try:
+                    async with asyncio.timeout(SILENT_SECONDS if events.commented else None):
+                        chunk = await anext(chunks, None)
+                except TimeoutError:
+                    raise ConnectionClosed(
+                        f"the connection to {self._peer.name} was lost: nothing has come for "
+                        f"{SILENT_SECONDS:g} s, not even its signs of life"
+                    ) from None
                 if chunk is None:
                     break
                 self._heard_at = self._now()
@@ -404,17 +402,6 @@ class HttpStream:
         if events.inside:
             raise ConnectionClosed(f"{self._peer.name} broke off in the middle of a message")
         return heard
-
-    async def _next(self, chunks: AsyncIterator[bytes], events: EventStream) -> bytes | None:
-        """None at the end."""
-        try:
-            async with asyncio.timeout(SILENT_SECONDS if events.commented else None):
-                return await anext(chunks, None)
-        except TimeoutError:
-            raise ConnectionClosed(
-                f"the connection to {self._peer.name} was lost: nothing has come for "
-                f"{SILENT_SECONDS:g} s, not even its signs of life"
-            ) from None
 
     @staticmethod
     def _now() -> float:
@@ -489,15 +476,15 @@ class EventStream:
             self._count_idle(len(part))
             return
         self._line += part
-        if len(self._line) >= FIELD_BYTES and not self._is_data(self._line):
+        if len(self._line) >= FIELD_BYTES and not (
+            self._line.startswith(b"data:")
+            or (self._first and self._line.startswith(MARK + b"data:"))
+        ):
             self._skipping, self._first = True, False
             self._count_idle(len(self._line))
             self._line.clear()
         elif len(self._line) + len(self._data) > self._limit + FIELD_BYTES:
             self._refuse()
-
-    def _is_data(self, line: bytes | bytearray) -> bool:
-        return line.startswith(b"data:") or (self._first and line.startswith(MARK + b"data:"))
 
     def _take_line(self, line: bytes, events: list[bytes]) -> None:
         if self._first:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Receiver(Protocol):
-    """Whoever is told what happens on a link. Nothing here may block or be async."""
+    """Receives the data and the state of a link. No method may block or be async."""
 
     def data_received(self, data: bytes) -> None:
         """A non-empty chunk arrived; chunks keep their order."""
@@ -200,12 +200,8 @@ class MessageLink(ABC):
             self._receiver.link_closed(error)
 
 
-_BUFFER_LIMIT: Final = 64 * 1024
-"""Bytes waiting above which the writer is paused: the capacity of a pipe on Linux."""
-
-
-def memory_pair(buffer_limit: int = _BUFFER_LIMIT) -> tuple[MemoryLink, MemoryLink]:
-    """Two links; a writer is paused above ``buffer_limit`` unread bytes, resumed at none."""
+def memory_pair(buffer_limit: int = HIGH_WATER_BYTES) -> tuple[MemoryLink, MemoryLink]:
+    """Return two links; a writer is paused above ``buffer_limit`` unread bytes, resumed at none."""
     left, right = MemoryLink(buffer_limit), MemoryLink(buffer_limit)
     left.peer, right.peer = right, left
     return left, right

@@ -57,7 +57,7 @@ _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 
 def session_named(params: object) -> str | None:
-    """The session that the params of a request or a notification name."""
+    """Return the session that the params of a request or a notification name."""
     return text_at(params, "sessionId")
 
 
@@ -152,7 +152,16 @@ class HttpRoutes:
                 return Arrived(duplicate=True)
             self._peer_requests.setdefault(request_id, (stream, hash(line)))
             return Arrived()
-        return self._answered(request_id, message)
+        asked = self._our_requests.pop(request_id, None)
+        if asked is None or "result" not in message:
+            return Arrived()
+        result = message["result"]
+        opens = result.get("sessionId") if isinstance(result, dict) else None
+        return Arrived(
+            opens=opens if isinstance(opens, str) else None,
+            ends=asked.session if asked.method in CLOSING else None,
+            replayed=asked.session if asked.method in REPLAYING else None,
+        )
 
     def unanswered(self, session: str) -> list[RequestId]:
         """Return the ids of our open requests about a session."""
@@ -176,15 +185,3 @@ class HttpRoutes:
         if self._our_requests.pop(request_id, None) is None:
             return None
         return encode_error(request_id, INTERNAL_ERROR, why, version=True)
-
-    def _answered(self, request_id: RequestId, message: dict[str, JsonValue]) -> Arrived:
-        asked = self._our_requests.pop(request_id, None)
-        if asked is None or "result" not in message:
-            return Arrived()
-        result = message["result"]
-        opens = result.get("sessionId") if isinstance(result, dict) else None
-        return Arrived(
-            opens=opens if isinstance(opens, str) else None,
-            ends=asked.session if asked.method in CLOSING else None,
-            replayed=asked.session if asked.method in REPLAYING else None,
-        )

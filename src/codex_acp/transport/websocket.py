@@ -60,44 +60,34 @@ class WebSocketMessages(MessageLink):
         """The connection; a subclass says how."""
 
     async def _converse(self) -> TransportError | None:
-        self._connection = connection = await self._open()
-        try:
-            return await self._carry(connection)
-        finally:
-            await connection.close(*self._last_words)
-
-    async def _carry(self, connection: WebSocket) -> TransportError | None:
         from websockets.exceptions import ConnectionClosed as Closed
         from websockets.exceptions import ConnectionClosedOK
 
+        self._connection = connection = await self._open()
         sender = asyncio.ensure_future(self._send_until_closed())
         self._connected = True
         try:
             while True:
-                message = await self._next_message(connection)
+                parts: list[str] = []
+                count = 0
+                async for part in connection.recv_streaming():
+                    count += 1
+                    if count > MAX_FRAGMENTS:
+                        await connection.close(POLICY_VIOLATION, "too many fragments")
+                        why = f"{self._name} sent a message of more than {MAX_FRAGMENTS} fragments"
+                        raise ConnectionClosed(why)
+                    if isinstance(part, str):  # ACP and Codex have no use for binary messages
+                        parts.append(part)
                 await self._may_read.wait()
-                if message is not None:
-                    self._deliver(message)
+                if parts:
+                    self._deliver("".join(parts).encode())
         except ConnectionClosedOK:
             return None
         except Closed as closed:
             return ConnectionClosed(self._why_closed(closed))
         finally:
             sender.cancel()
-
-    async def _next_message(self, connection: WebSocket) -> bytes | None:
-        """None for a binary one, which ACP and Codex have no use for. Raises as ``recv``."""
-        parts: list[str] = []
-        count = 0
-        async for part in connection.recv_streaming():
-            count += 1
-            if count > MAX_FRAGMENTS:
-                await connection.close(POLICY_VIOLATION, "too many fragments")
-                message = f"{self._name} sent a message of more than {MAX_FRAGMENTS} fragments"
-                raise ConnectionClosed(message)
-            if isinstance(part, str):
-                parts.append(part)
-        return "".join(parts).encode() if parts else None
+            await connection.close(*self._last_words)
 
     async def _send_until_closed(self) -> None:
         from websockets.exceptions import ConnectionClosed as Closed
