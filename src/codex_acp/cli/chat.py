@@ -104,7 +104,9 @@ class _Chat:
     async def converse(self) -> int:
         """Talk until the person leaves; return the exit code."""
         if self._options.list:
-            return await self._list()
+            for info in await self._sessions():
+                print(_described(info, sys.stdout, f"{visible(info.session_id)}  "))
+            return 0
         wanted = self._options.resume
         self._input = ChatInput(self._screen)
         if self._options.last or wanted == CHOOSE:
@@ -155,12 +157,6 @@ class _Chat:
         self._screen.note(
             f"{visible(who)} in {visible(session.cwd)}; /help lists commands, Ctrl-D leaves"
         )
-        self._replay(session)
-        session.listen(self._heard)
-        return session
-
-    def _replay(self, session: Session) -> None:
-        """Show the last exchange, so that one knows where it was left."""
         said: list[tuple[str, str]] = []
         for update in session.history:
             if not isinstance(
@@ -174,6 +170,8 @@ class _Chat:
             said.append((prefix, text))
         for prefix, text in said[-2:]:
             self._screen.line(Line(shortened(text.strip(), REPLAYED), prefix, "dim"))
+        session.listen(self._heard)
+        return session
 
     def _heard(self, update: Update) -> None:
         if not self._asked and isinstance(
@@ -194,11 +192,6 @@ class _Chat:
         with self._screen.working(f"starting {visible(self._spec.name)}"):
             found = await self._host.runtime.sessions(self._spec, cwd=self._options.cwd or ".")
         return sorted(found, key=lambda info: info.updated_at or "", reverse=True)
-
-    async def _list(self) -> int:
-        for info in await self._sessions():
-            print(_described(info, sys.stdout, f"{visible(info.session_id)}  "))
-        return 0
 
     async def _chosen(self) -> str | None:
         """Return the id of the session that is meant; None where there is none yet."""
@@ -407,7 +400,8 @@ class ChatInput:
                 self._screen.ask(f"[a number from 1 to {most}]\n")
 
     def _history(self) -> History:
-        path = history_path()
+        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        path = Path(state).expanduser() / "codex-acp-sdk" / "history"
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size > HISTORY_LIMIT:
@@ -417,12 +411,6 @@ class ChatInput:
             self._screen.note(f"what is typed is not kept: {visible(str(error))}")
             return InMemoryHistory()
         return FileHistory(str(path))
-
-
-def history_path() -> Path:
-    """Return the path of the file that keeps what was typed."""
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "codex-acp-sdk" / "history"
 
 
 @asynccontextmanager

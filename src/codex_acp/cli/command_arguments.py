@@ -366,8 +366,30 @@ def fleet_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--json", action="store_true", help="one JSON object a line, and no questions")
     _add_limits(run)
-    _add_engine(run)
-    _add_policy(run)
+    run.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="where tasks are run"
+    )
+    run.add_argument("--address", metavar="ADDR", help="of a Ray cluster: auto or ray://HOST:PORT")
+    run.add_argument(
+        "--num-cpus", metavar="X", type=_amount, default=1.0, help="of a node, for a Ray worker"
+    )
+    run.add_argument("--memory", metavar="BYTES", type=positive, help="of a node, for a Ray worker")
+    run.add_argument(
+        "--resource",
+        dest="resources",
+        metavar="NAME=X",
+        action="append",
+        default=[],
+        type=_resource,
+        help="a resource of the cluster that a Ray worker needs; may be repeated",
+    )
+    run.add_argument(
+        "--policy",
+        choices=("deny_all", "ask"),
+        default="deny_all",
+        help="what becomes of permission requests: rejected (default), or asked on the terminal",
+    )
+    add_allow(run)
     show = commands.add_parser(
         "show", help="print what came of them", description="Print what came of the tasks in DIR."
     )
@@ -398,36 +420,6 @@ def _add_limits(run: argparse.ArgumentParser) -> None:
         help="try a task this often if its model is overloaded or its agent or worker is lost "
         "(default: 3)",
     )
-
-
-def _add_engine(run: argparse.ArgumentParser) -> None:
-    run.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="where tasks are run"
-    )
-    run.add_argument("--address", metavar="ADDR", help="of a Ray cluster: auto or ray://HOST:PORT")
-    run.add_argument(
-        "--num-cpus", metavar="X", type=_amount, default=1.0, help="of a node, for a Ray worker"
-    )
-    run.add_argument("--memory", metavar="BYTES", type=positive, help="of a node, for a Ray worker")
-    run.add_argument(
-        "--resource",
-        dest="resources",
-        metavar="NAME=X",
-        action="append",
-        default=[],
-        type=_resource,
-        help="a resource of the cluster that a Ray worker needs; may be repeated",
-    )
-
-
-def _add_policy(run: argparse.ArgumentParser) -> None:
-    run.add_argument(
-        "--policy",
-        choices=("deny_all", "ask"),
-        default="deny_all",
-        help="what becomes of permission requests: rejected (default), or asked on the terminal",
-    )
-    add_allow(run)
 
 
 def _amount(text: str) -> float:

@@ -100,7 +100,10 @@ def demo(
     with _surroundings(watched=out.isatty()) as (home, server):
         from codex_acp.runtime import AgentSpec
 
-        spec = AgentSpec.codex("--codex", path, env=_environment(home), inherit_env=False)
+        env = home.env
+        if search_path := os.environ.get("PYTHONPATH"):  # by which Python finds us
+            env["PYTHONPATH"] = search_path
+        spec = AgentSpec.codex("--codex", path, env=env, inherit_env=False)
         code = Tour(spec, home.workspace, server, out, asks=asks, wire=wire).run()
     if code > SIGNALLED:
         print("interrupted; everything that was started is ended", file=sys.stderr)
@@ -135,15 +138,6 @@ def _surroundings(*, watched: bool) -> Iterator[tuple[CodexHome, ScriptedMcpServ
         with CodexHome(model.base_url, mcp_servers={SERVER: server.config}) as home:
             (home.workspace / "hello.py").write_text('print("hello")\n', encoding="utf-8")
             yield home, server
-
-
-def _environment(home: CodexHome) -> dict[str, str]:
-    """Return the home's variables, and the one by which Python finds us."""
-    env = home.env
-    search_path = os.environ.get("PYTHONPATH")
-    if search_path:
-        env["PYTHONPATH"] = search_path
-    return env
 
 
 def _agreed() -> bool:

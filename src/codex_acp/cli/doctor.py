@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from codex_acp.cli.command_arguments import DoctorOptions
-    from codex_acp.jsonrpc.message import JsonValue
 
 LOGIN_SECONDS: Final = 20.0
 MARKS: Final = {"ok": "ok", "warning": "warning", "problem": "PROBLEM"}
@@ -79,7 +78,10 @@ def doctor(options: DoctorOptions) -> int:
     if options.json:
         print(json.dumps(as_json(findings, editor), indent=2))
     else:
-        _print_end(findings, editor)
+        counts = [sum(one.level == level for one in findings) for level in ("problem", "warning")]
+        _write(f"\n{_count(counts[0], 'problem')}, {_count(counts[1], 'warning')}\n")
+        if editor is not None:
+            _write(f"\n{editor['title']}, in {editor['place']}:\n\n{editor['settings']}\n")
     return FAILED if any(one.level == "problem" for one in findings) else 0
 
 
@@ -189,7 +191,12 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
     target, seconds = copy.codex_home / "auth.json", deadline.left(LOGIN_SECONDS)
     try:
         if home.path is not None and home.usable:
-            _copy_login(home.path / "auth.json", target)
+            source = home.path / "auth.json"
+            if source.exists():
+                content = within(CHECK_SECONDS, lambda: read_regular(source, MAX_CONFIG))
+                file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with open(file, "wb") as stream:  # noqa: PTH123 - a descriptor
+                    stream.write(content)
         argv = [codex, "login", "status"]
         done = run_program(argv, copy.offline, str(copy.workspace), seconds)
     except FileNotFoundError as error:
@@ -205,15 +212,6 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
         target.unlink(missing_ok=True)
     store = toml_of(home.config).get("cli_auth_credentials_store")
     return login_findings(done.status, done.output, store)
-
-
-def _copy_login(source: Path, target: Path) -> None:
-    if not source.exists():
-        return
-    content = within(CHECK_SECONDS, lambda: read_regular(source, MAX_CONFIG))
-    file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(file, "wb") as stream:  # noqa: PTH123 - a descriptor
-        stream.write(content)
 
 
 def _look_at_command() -> Iterator[Finding]:
@@ -246,13 +244,6 @@ def _print(finding: Finding) -> None:
         lines += rows_of(advice, sys.stdout, indent=_WIDTH + 5)
     _write("\n".join(lines) + "\n")
     sys.stdout.flush()
-
-
-def _print_end(findings: list[Finding], editor: dict[str, JsonValue] | None) -> None:
-    counts = [sum(one.level == level for one in findings) for level in ("problem", "warning")]
-    _write(f"\n{_count(counts[0], 'problem')}, {_count(counts[1], 'warning')}\n")
-    if editor is not None:
-        _write(f"\n{editor['title']}, in {editor['place']}:\n\n{editor['settings']}\n")
 
 
 def _write(text: str) -> None:

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.runtime import PromptResult
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 
@@ -676,7 +675,20 @@ async def talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
 
 async def _talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
     answers = Answers()
-    options = LaunchOptions(path, _arguments(copy), copy.env, copy.workspace)
+    settings = {
+        "sqlite_home": f'"{copy.codex_home}"',
+        "log_dir": f'"{copy.codex_home}"',
+        "check_for_update_on_startup": "false",
+        "analytics.enabled": "false",
+        "features.shell_snapshot": "false",
+        "otel.exporter": '"none"',
+    }
+    options = LaunchOptions(
+        path,
+        [word for name, value in settings.items() for word in ("-c", f"{name}={value}")],
+        copy.env,
+        copy.workspace,
+    )
     try:
         child = spawn_app_server(options)
     except CodexAcpError as error:
@@ -702,19 +714,6 @@ async def _talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
     finally:
         child.kill_tree()
     return answers
-
-
-def _arguments(copy: HomeCopy) -> list[str]:
-    """Settings that keep Codex from writing or sending anything, whatever is configured."""
-    settings = {
-        "sqlite_home": f'"{copy.codex_home}"',
-        "log_dir": f'"{copy.codex_home}"',
-        "check_for_update_on_startup": "false",
-        "analytics.enabled": "false",
-        "features.shell_snapshot": "false",
-        "otel.exporter": '"none"',
-    }
-    return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
 
 async def _ask_all(
@@ -747,7 +746,11 @@ async def _ask_all(
             "timeoutMs": round(ANSWER_SECONDS * 500), "sandboxPolicy": policy,
         }  # fmt: skip
         await ask(name, "command/exec", params)
-    wanted = _servers_of(answers)
+    wanted = [
+        name
+        for name, server in object_at(answers.results, "config", "config", "mcp_servers").items()
+        if not (isinstance(server, dict) and server.get("enabled") is False)
+    ]
     if wanted:
         await ask("thread", "thread/start", {**_THREAD, "cwd": str(copy.workspace)})
         with suppress(TimeoutError):
@@ -766,15 +769,6 @@ def _policies() -> dict[str, dict[str, JsonValue]]:
             "excludeTmpdirEnvVar": True, "excludeSlashTmp": True,
         },
     }  # fmt: skip
-
-
-def _servers_of(answers: Answers) -> list[str]:
-    """Return the MCP servers that are to start."""
-    return [
-        name
-        for name, server in object_at(answers.results, "config", "config", "mcp_servers").items()
-        if not (isinstance(server, dict) and server.get("enabled") is False)
-    ]
 
 
 def _all_done(answers: Answers, wanted: list[str]) -> bool:
@@ -870,7 +864,16 @@ async def look_at_turn(codex: str, deadline: Deadline) -> Finding:
         with ScriptedModel(SCRIPT) as model, CodexHome(model.base_url) as home:
             (home.workspace / FILE).touch()
             async with asyncio.timeout(seconds):
-                result = await _run(codex, home)
+                command = (sys.executable, "-P", "-m", "codex_acp", "serve", "--codex", codex)
+                env = home.env
+                if search_path := os.environ.get("PYTHONPATH"):
+                    env["PYTHONPATH"] = search_path
+                spec = AgentSpec(command, name="the adapter", env=env, inherit_env=False)
+                async with (
+                    AgentRuntime() as runtime,
+                    runtime.open(spec, cwd=home.workspace) as session,
+                ):
+                    result = await session.run("What is here?")
             outputs = [text for request in model.requests for text in request.tool_outputs.values()]
     except TimeoutError:
         return problem("turn", f"a turn did not end within {seconds:.3g} s", advice)
@@ -882,14 +885,3 @@ async def look_at_turn(codex: str, deadline: Deadline) -> Finding:
     if not any(FILE in text for text in outputs):
         return problem("turn", "a command of a turn did not give its output to the model", advice)
     return Finding("turn", "ok", "a whole turn, with a command in the sandbox, went as scripted")
-
-
-async def _run(codex: str, home: CodexHome) -> PromptResult:
-    # -P: a module that lies in the current directory must not be taken for one of ours.
-    command = (sys.executable, "-P", "-m", "codex_acp", "serve", "--codex", codex)
-    env = home.env
-    if search_path := os.environ.get("PYTHONPATH"):
-        env["PYTHONPATH"] = search_path
-    spec = AgentSpec(command, name="the adapter", env=env, inherit_env=False)
-    async with AgentRuntime() as runtime, runtime.open(spec, cwd=home.workspace) as session:
-        return await session.run("What is here?")

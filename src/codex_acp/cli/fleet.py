@@ -107,12 +107,26 @@ class _Run:
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     loop.add_signal_handler(number, self._signalled, number)
                 async for outcome in outcomes:
-                    self._ended(outcome)
+                    self._progress.ended(outcome)
+                    if self._options.json:
+                        if not outcome.earlier:
+                            print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
+                    elif not outcome.earlier:
+                        self._table.print(self._out, outcome_line(outcome))
         finally:
             drawing.cancel()
             if not options.json:
                 self._table.draw(self._progress, last=True)
-        return self._code(self._running)
+        if self._running.left:
+            reason = self._running.stopped or "it was stopped"
+            if self._options.json:
+                stopped = {"type": "stopped", "reason": reason, "left": self._running.left}
+                print(json.dumps(stopped), file=self._out, flush=True)
+            else:
+                count = len(self._running.left)
+                self._note(f"{count} tasks are left, since {reason}; --resume goes on with them")
+            return LEFT if self._signal is None else SIGNALLED + self._signal
+        return FAILED if self._progress.failed else 0
 
     def _tasks(self, questions: FleetQuestions | None) -> list[Task]:
         """Read the tasks. Raises TaskFileError."""
@@ -170,14 +184,6 @@ class _Run:
         if not self._options.json:
             self._progress.take(task_id, event)
 
-    def _ended(self, outcome: Outcome) -> None:
-        self._progress.ended(outcome)
-        if self._options.json:
-            if not outcome.earlier:
-                print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
-        elif not outcome.earlier:
-            self._table.print(self._out, outcome_line(outcome))
-
     def _note(self, text: str) -> None:
         if not self._options.json:
             self._screen.note(text)
@@ -186,18 +192,6 @@ class _Run:
         while not self._options.json:
             self._table.draw(self._progress)
             await asyncio.sleep(TABLE_SECONDS)
-
-    def _code(self, running: FleetRun) -> int:
-        if running.left:
-            reason = running.stopped or "it was stopped"
-            if self._options.json:
-                stopped = {"type": "stopped", "reason": reason, "left": running.left}
-                print(json.dumps(stopped), file=self._out, flush=True)
-            else:
-                count = len(running.left)
-                self._note(f"{count} tasks are left, since {reason}; --resume goes on with them")
-            return LEFT if self._signal is None else SIGNALLED + self._signal
-        return FAILED if self._progress.failed else 0
 
     def _signalled(self, number: int) -> None:
         """End all tasks in good order at the first signal, at once at the second."""

@@ -81,7 +81,15 @@ class Host:
         self._task: asyncio.Task[object] | None = None
         self.refused: int = 0
         """Permissions that were rejected because nobody could be asked."""
-        self.runtime: AgentRuntime = self._new_runtime()
+        policy: PermissionPolicy = self._refuse
+        callbacks: dict[str, Any] = {}
+        if self._questions is not None:
+            policy = self._questions.permission
+            callbacks = {"on_form": self._questions.form, "on_url": self._questions.url}
+        kinds: Any = self._options.allow
+        self.runtime: AgentRuntime = AgentRuntime(
+            permissions=self._with_answers_shown(allow_kinds(*kinds, otherwise=policy)), **callbacks
+        )
 
     async def main(self, converse: Callable[[], Awaitable[int]]) -> int:
         """Return the exit code of ``converse``, or that of what ended it."""
@@ -175,17 +183,6 @@ class Host:
             sys.executable, "-P", "-m", "codex_acp", "login"
         )
         return await child.wait() == 0
-
-    def _new_runtime(self) -> AgentRuntime:
-        policy: PermissionPolicy = self._refuse
-        callbacks: dict[str, Any] = {}
-        if self._questions is not None:
-            policy = self._questions.permission
-            callbacks = {"on_form": self._questions.form, "on_url": self._questions.url}
-        kinds: Any = self._options.allow
-        return AgentRuntime(
-            permissions=self._with_answers_shown(allow_kinds(*kinds, otherwise=policy)), **callbacks
-        )
 
     def _refuse(self, permission: Permission) -> None:
         self.refused += 1

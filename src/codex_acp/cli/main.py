@@ -75,17 +75,12 @@ def _flushed(code: int) -> int:
         _drop_output()
         return code or OUTPUT_LOST
     except OSError as error:
-        if not _loss_was_reported():
+        output = sys.modules.get("codex_acp.cli.screen")
+        if output is None or not output.lost:  # else the command has said it itself
             lost = _report_loss(error)  # of a command that has failed, too
             return code or lost
         _drop_output()
     return code
-
-
-def _loss_was_reported() -> bool:
-    """Return whether the command has said itself that its output cannot be written."""
-    output = sys.modules.get("codex_acp.cli.screen")
-    return output is not None and bool(output.lost)
 
 
 def _report_loss(error: OSError) -> int:

@@ -113,7 +113,13 @@ class TextOutput:
             with self._lock:
                 self._questions -= 1
                 if not self._questions:
-                    self._release()
+                    self.free.set()
+                    held, self._held, self._held_log, self._held_text = self._held, [], 0, 0
+                    for stream, text in held:
+                        put(stream, text)
+                    if self._log_left_out:
+                        put(self._err, f"[{self._log_left_out} records of the log are left out]\n")
+                        self._log_left_out = 0
 
     @contextmanager
     def working(self, words: str) -> Iterator[None]:
@@ -249,15 +255,6 @@ class TextOutput:
         """Write text of a question, as its frame has drawn it."""
         put(self._err, text)
 
-    def _release(self) -> None:
-        self.free.set()
-        held, self._held, self._held_log, self._held_text = self._held, [], 0, 0
-        for stream, text in held:
-            put(stream, text)
-        if self._log_left_out:
-            put(self._err, f"[{self._log_left_out} records of the log are left out]\n")
-            self._log_left_out = 0
-
     def _text(self, update: types.AgentMessageChunkSessionUpdate) -> None:
         content = update.content
         if not isinstance(content, types.TextContentBlock):
@@ -269,23 +266,19 @@ class TextOutput:
         self._message_id = update.message_id
         self._in_text = self._any_text = True
         if self._has_markdown:
-            self._add_markdown(content.text)
+            if self._markdown is None:
+                from codex_acp.cli.markdown import MarkdownText
+
+                self._markdown = MarkdownText()
+            columns = size_of(self._out).columns
+            shown = self._markdown.add(prose(content.text), columns, coloured=self.frame.coloured)
+            if shown:
+                self._line_is_open = not shown.endswith("\n")
+                self._write(self._out, shown)
             return
         if content.text:
             self._line_is_open = not content.text.endswith("\n")
         self._write(self._out, prose(content.text))
-
-    def _add_markdown(self, text: str) -> None:
-        """Write the blocks that are complete; a live line says that more is to come."""
-        if self._markdown is None:
-            from codex_acp.cli.markdown import MarkdownText
-
-            self._markdown = MarkdownText()
-        columns = size_of(self._out).columns
-        shown = self._markdown.add(prose(text), columns, coloured=self.frame.coloured)
-        if shown:
-            self._line_is_open = not shown.endswith("\n")
-            self._write(self._out, shown)
 
     def _tool_call(self, call: ToolCall) -> None:
         """Show a call when it begins, if no live line says so, and when it has ended."""

@@ -106,7 +106,7 @@ def serve(
             run = _stdio(options, spawned, line_limit, PROTOCOLS[protocol], defaults)
         return _recorded(run, transcript, transcript_wire, record)
     except (MisuseError, TransportError) as error:
-        _complain(str(error))
+        complain(f"{PROGRAM}: error: {error}")
         return BAD_ARGUMENTS if isinstance(error, MisuseError) else FAILED
     finally:
         gc.enable()
@@ -285,7 +285,3 @@ def _log_stderr(line: str) -> None:
     from logging import getLogger
 
     getLogger("codex_acp.codex.stderr").info("%s", line)
-
-
-def _complain(message: str) -> None:
-    complain(f"{PROGRAM}: error: {message}")

@@ -274,7 +274,19 @@ class _Links:
         """Add to the rows: ``pair``, ``took`` (ms from question to answer), ``wire``, ``title``."""
         asked: dict[Hashable, int] = {}
         for index, event in self._events:
-            self._pair(rows, asked, index, event)
+            ref = event.ref
+            if isinstance(ref, events.RequestRef):
+                key: Hashable = (ref.generation, ref.method, _typed(ref.codex_request_id))
+                if isinstance(event, events.ApprovalRequested | events.ElicitationRequested):
+                    asked[key] = index
+                elif key in asked:
+                    _join(rows, asked[key], index)
+            elif isinstance(event, events.PromptStarted):
+                asked["prompt", ref.session_id] = index
+            elif isinstance(event, events.PromptEnded):
+                started = asked.pop(("prompt", ref.session_id), None)
+                if started is not None:
+                    _join(rows, started, index)
             requests = [
                 request for request in self._wire_requests_of(index, event) if request is not None
             ]
@@ -288,23 +300,6 @@ class _Links:
                 rows[index]["wire"] = [*sorted(set(wire))]
         for request, answer in self._answers.items():
             _join(rows, request, answer)
-
-    def _pair(
-        self, rows: list[Row], asked: dict[Hashable, int], index: int, event: events.TranscriptEvent
-    ) -> None:
-        ref = event.ref
-        if isinstance(ref, events.RequestRef):
-            key: Hashable = (ref.generation, ref.method, _typed(ref.codex_request_id))
-            if isinstance(event, events.ApprovalRequested | events.ElicitationRequested):
-                asked[key] = index
-            elif key in asked:
-                _join(rows, asked[key], index)
-        elif isinstance(event, events.PromptStarted):
-            asked["prompt", ref.session_id] = index
-        elif isinstance(event, events.PromptEnded):
-            started = asked.pop(("prompt", ref.session_id), None)
-            if started is not None:
-                _join(rows, started, index)
 
     def _wire_requests_of(self, index: int, event: events.TranscriptEvent) -> Iterable[int | None]:
         """Yield the requests of the wire that an event comes of."""

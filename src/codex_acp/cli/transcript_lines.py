@@ -205,7 +205,15 @@ def tell(event: events.TranscriptEvent) -> Told:
         case events.SessionClosed():
             return Told("session", "closed", event.reason, "", "client", "codex")
         case events.WireMessage():
-            return _tell_wire(event)
+            start: Party = event.peer
+            end: Party = "adapter"
+            if event.direction == "sent":
+                start, end = end, start
+            number = "" if event.id is None else f"id {event.id!r}, "
+            left_out = "" if event.left_out is None else f", not kept: {event.left_out}"
+            detail = f"{number}{event.size} bytes{left_out}"
+            tone: Tone = "bad" if event.kind == "error" else "plain"
+            return Told("wire", event.kind, event.method or "", detail, start, end, tone)
         case _:
             assert_never(event)
 
@@ -213,7 +221,8 @@ def tell(event: events.TranscriptEvent) -> Told:
 def _tell_approval(
     event: events.ApprovalRequested | events.ApprovalDecided | events.ApprovalRefused,
 ) -> Told:
-    about = _about(event)
+    name, subject = event.tool.name, "; ".join(event.subject)
+    about = name if subject in ("", name) else f"{name}: {subject}"
     match event:
         case events.ApprovalRequested():
             choices = ", ".join(option.name for option in event.options)
@@ -237,14 +246,6 @@ def _tell_approval(
             assert_never(event)
 
 
-def _about(
-    event: events.ApprovalRequested | events.ApprovalDecided | events.ApprovalRefused,
-) -> str:
-    """Name the tool, and what is decided on where that is recorded and says more."""
-    name, subject = event.tool.name, "; ".join(event.subject)
-    return name if subject in ("", name) else f"{name}: {subject}"
-
-
 def _tell_elicitation(event: events.ElicitationRequested | events.ElicitationAnswered) -> Told:
     about = f"{'form' if event.mode == 'form' else 'page'} of {event.server or 'Codex'}"
     fields = ", ".join(event.fields)
@@ -264,18 +265,6 @@ def _tell_elicitation(event: events.ElicitationRequested | events.ElicitationAns
             return Told("elicitation", verb, about, how, start, end, tone, decided)
         case _:
             assert_never(event)
-
-
-def _tell_wire(event: events.WireMessage) -> Told:
-    start: Party = event.peer
-    end: Party = "adapter"
-    if event.direction == "sent":
-        start, end = end, start
-    number = "" if event.id is None else f"id {event.id!r}, "
-    left_out = "" if event.left_out is None else f", not kept: {event.left_out}"
-    detail = f"{number}{event.size} bytes{left_out}"
-    tone: Tone = "bad" if event.kind == "error" else "plain"
-    return Told("wire", event.kind, event.method or "", detail, start, end, tone)
 
 
 def _settled(by: events.ApprovalSettler | events.ElicitationSettler) -> tuple[Party, Party]:
