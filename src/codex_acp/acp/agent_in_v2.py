@@ -329,7 +329,7 @@ class SessionInV2:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """While a person is asked."""
+        """Tell the state while a person is asked."""
         self._questions += 1
         if self._questions == 1:
             self.tell_state()

@@ -42,7 +42,7 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant, WireModel
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
@@ -75,8 +75,8 @@ class Turn:
         )
         self.was_cancelled = False
 
-    def take(self, update: v2.SessionUpdate) -> None:
-        """An update of the session, in order."""
+    def note(self, update: v2.SessionUpdate) -> None:
+        """Note an update of the session, in order."""
         if isinstance(update, v2.UserMessageSessionUpdate | v2.UserMessageChunkSessionUpdate):
             self._echoed.add(update.message_id)
         elif isinstance(
@@ -88,7 +88,7 @@ class Turn:
             self._is_active, self._idle = True, None
         elif isinstance(update, v2.IdleStateUpdateSessionUpdate):
             self._idle = update
-            self._look()
+            self._end_if_idle()
 
     def echoes(self, update: v2.SessionUpdate) -> bool:
         """Whether this says what the prompt has said, and nothing else."""
@@ -103,10 +103,10 @@ class Turn:
     def inserted(self, message_id: str) -> None:
         """The agent has taken the prompt."""
         self._message_id = message_id
-        self._look()
+        self._end_if_idle()
 
-    def _look(self) -> None:
-        """Idle after the prompt was taken, and not merely still idle from before."""
+    def _end_if_idle(self) -> None:
+        """End the turn if the session is idle after the prompt, and not still from before it."""
         is_ours = self._message_id in self._echoed or self._is_active
         if self._message_id is None or self._idle is None or not is_ours or self._end.done():
             return
@@ -192,62 +192,55 @@ class AgentOfVersion2:
             turn.fail(error)
 
     async def call(self, method: str, params: Any) -> Any:
-        """A request of version 1 by its name. Raises ErrorReply for one that has no like."""
-        calls: dict[str, Callable[[Any], Awaitable[Any]]] = {
-            "authenticate": self._authenticate,
-            "logout": self._logout,
-            "session/new": self._session_new,
-            "session/load": self._session_load,
-            "session/resume": self._session_resume,
-            "session/list": self._session_list,
-            "session/delete": self._session_delete,
-            "session/close": self._session_close,
-            "session/set_config_option": self._session_set_config_option,
-            "session/prompt": self._session_prompt,
-        }
-        if method not in calls:  # version 2 has config options in place of modes
-            raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
-        return await calls[method](params)
-
-    # The calls.
-
-    async def _authenticate(self, request: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
-        await self._side.v2.auth_login(v2.LoginAuthRequest(method_id=request.method_id))
-        return v1.AuthenticateResponse()
-
-    async def _logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
-        del request
-        await self._side.v2.auth_logout(v2.LogoutAuthRequest())
-        return v1.LogoutResponse()
-
-    async def _session_new(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
-        """``session/new``; the commands of its answer are an update, as in version 1."""
-        return self._made(
-            await self._side.v2.session_new(v2.NewSessionRequest.model_validate(_where(request)))
-        )
+        """Call a method of version 1. Raises ErrorReply for one that version 2 lacks."""
+        agent = self._side.v2
+        match params:
+            case v1.AuthenticateRequest(method_id=method_id):
+                await agent.auth_login(v2.LoginAuthRequest(method_id=method_id))
+                return v1.AuthenticateResponse()
+            case v1.LogoutRequest():
+                await agent.auth_logout(v2.LogoutAuthRequest())
+                return v1.LogoutResponse()
+            case v1.NewSessionRequest():
+                new = v2.NewSessionRequest.model_validate(_where(params))
+                return self._new_session(await agent.session_new(new))
+            case v1.LoadSessionRequest(session_id=session_id):
+                self._updates[session_id] = Updates()
+                resumed = await self._resumed(params, {"replayFrom": {"type": "start"}})
+                return v1.LoadSessionResponse.model_validate(resumed)
+            case v1.ResumeSessionRequest():
+                return v1.ResumeSessionResponse.model_validate(await self._resumed(params, {}))
+            case v1.ListSessionsRequest():
+                request = v2.ListSessionsRequest.model_validate(as_json(params))
+                listed = await agent.session_list(request)
+                return v1.ListSessionsResponse.model_validate(as_json(listed))
+            case v1.DeleteSessionRequest(session_id=session_id):
+                await agent.session_delete(v2.DeleteSessionRequest(session_id=session_id))
+                return v1.DeleteSessionResponse()
+            case v1.CloseSessionRequest(session_id=session_id):
+                self._updates.pop(session_id, None)
+                await agent.session_close(v2.CloseSessionRequest(session_id=session_id))
+                return v1.CloseSessionResponse()
+            case v1.PromptRequest():
+                return await self._prompt(params)
+        if method == "session/set_config_option":
+            return await self._set_config_option(params)
+        # Version 2 has config options in place of modes.
+        raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
 
     async def fork(self, session_id: str, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
         """``session/fork``, which the stable schema lacks; it is answered as ``session/new``."""
         params = encode_json({**_where(request), "sessionId": session_id})
         result = await self._side.connection.call("session/fork", params)
-        return self._made(
+        return self._new_session(
             STABLE_MODELS.decode("NewSessionResponse", result, "the result of session/fork")
         )
 
-    def _made(self, response: v2.NewSessionResponse) -> v1.NewSessionResponse:
+    def _new_session(self, response: v2.NewSessionResponse) -> v1.NewSessionResponse:
+        """Return the answer of version 1; its commands are an update there."""
         said = as_json(response)
         self._tell_commands(response.session_id, said)
         return v1.NewSessionResponse.model_validate(_opened(said))
-
-    async def _session_load(self, request: v1.LoadSessionRequest) -> v1.LoadSessionResponse:
-        """``session/resume`` with all of the history."""
-        self._updates[request.session_id] = Updates()
-        replay = {"replayFrom": {"type": "start"}}
-        return v1.LoadSessionResponse.model_validate(await self._resumed(request, replay))
-
-    async def _session_resume(self, request: v1.ResumeSessionRequest) -> v1.ResumeSessionResponse:
-        """``session/resume`` without its history."""
-        return v1.ResumeSessionResponse.model_validate(await self._resumed(request, {}))
 
     async def _resumed(
         self, request: v1.LoadSessionRequest | v1.ResumeSessionRequest, replay: dict[str, Any]
@@ -260,26 +253,10 @@ class AgentOfVersion2:
         self._tell_commands(request.session_id, said)
         return _opened(said)
 
-    async def _session_list(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
-        response = await self._side.v2.session_list(
-            v2.ListSessionsRequest.model_validate(as_json(request))
-        )
-        return v1.ListSessionsResponse.model_validate(as_json(response))
-
-    async def _session_delete(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
-        await self._side.v2.session_delete(v2.DeleteSessionRequest(session_id=request.session_id))
-        return v1.DeleteSessionResponse()
-
-    async def _session_close(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
-        """``session/close``, which ends what runs."""
-        self._updates.pop(request.session_id, None)
-        await self._side.v2.session_close(v2.CloseSessionRequest(session_id=request.session_id))
-        return v1.CloseSessionResponse()
-
-    async def _session_set_config_option(
+    async def _set_config_option(
         self, request: v1.SetSessionConfigOptionRequest
     ) -> v1.SetSessionConfigOptionResponse:
-        """``session/set_config_option``; each value says of which type it is."""
+        """Set an option; in version 2 each value says of which type it is."""
         params = {"type": "id", **as_json(request)}
         made: v2.SetSessionConfigOptionRequest = (
             v2.BooleanSetSessionConfigOptionRequest.model_validate(params)
@@ -290,8 +267,8 @@ class AgentOfVersion2:
         options = each(config_option, as_json(response)["configOptions"])
         return v1.SetSessionConfigOptionResponse.model_validate({"configOptions": options})
 
-    async def _session_prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
-        """``session/prompt``, and all that comes of it. Raises ErrorReply for a failed turn."""
+    async def _prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
+        """Send a prompt and wait for its turn's end. Raises ErrorReply for a failed turn."""
         turn = Turn(as_json(request)["prompt"])
         turns = self._turns.setdefault(request.session_id, [])
         turns.append(turn)
@@ -327,7 +304,7 @@ class AgentOfVersion2:
             for turn in tuple(self._turns.get(session_id, ())):
                 # Version 1 does not repeat what the client has just said.
                 is_echo = turn.echoes(update) or is_echo
-                turn.take(update)
+                turn.note(update)
         for each_update in () if is_echo else self._of(session_id).translated(update):
             self._give(session_id, each_update)
 
@@ -349,8 +326,12 @@ class AgentOfVersion2:
         if ask is None or asked is None:
             logger.warning("the agent asked in a way that version 1 lacks; declined")
             return v2.DeclineCreateElicitationResponse()
-        answer: v2.CreateElicitationResponse = _answer(as_json(await ask(asked)))
-        return answer
+        said = as_json(await ask(asked))
+        if said.get("action") == "accept":
+            return v2.AcceptCreateElicitationResponse.model_validate(said)
+        if said.get("action") == "decline":
+            return v2.DeclineCreateElicitationResponse()
+        return v2.CancelCreateElicitationResponse()
 
     def _url_done(self, notification: v2.CompleteElicitationNotification) -> None:
         told = self._notifications["elicitation/complete"]
@@ -383,11 +364,3 @@ def _opened(said: dict[str, Any]) -> dict[str, Any]:
     if "configOptions" in said:
         made["configOptions"] = each(config_option, said["configOptions"])
     return made
-
-
-def _answer(said: dict[str, Any]) -> v2.CreateElicitationResponse:
-    if said.get("action") == "accept":
-        return v2.AcceptCreateElicitationResponse.model_validate(said)
-    if said.get("action") == "decline":
-        return v2.DeclineCreateElicitationResponse()
-    return v2.CancelCreateElicitationResponse()

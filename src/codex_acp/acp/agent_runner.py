@@ -331,15 +331,6 @@ class _Agent:
                 self.requests[method] = self._ending(self.requests[method])
 
     async def _initialize(self, request: types.InitializeRequest) -> types.InitializeResponse:
-        return types.InitializeResponse(
-            protocol_version=negotiated_version(request.protocol_version),
-            agent_capabilities=self._advertised(),
-            agent_info=self.info,
-            auth_methods=self.auth_methods,
-        )
-
-    def _advertised(self) -> types.AgentCapabilities:
-        """Return the given capabilities, with those added that the handlers imply."""
         found = self._capabilities.model_copy()
         found.load_session = "session/load" in self.requests
         offered: dict[str, object] = {
@@ -348,7 +339,12 @@ class _Agent:
         given = found.session_capabilities
         known = {} if given is None else given.model_dump(exclude_unset=True)
         found.session_capabilities = types.SessionCapabilities.model_validate({**known, **offered})
-        return found
+        return types.InitializeResponse(
+            protocol_version=negotiated_version(request.protocol_version),
+            agent_capabilities=found,
+            agent_info=self.info,
+            auth_methods=self.auth_methods,
+        )
 
     async def _new_session(self, request: types.NewSessionRequest) -> types.NewSessionResponse:
         del request

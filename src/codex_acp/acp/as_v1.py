@@ -65,16 +65,10 @@ def fitting(name: str, value: object) -> Any:
 
 
 def each(make: Callable[[Json], Json | None], values: object) -> list[Json]:
-    """Those of a list that version 1 has."""
-    return list(_each(make, values))
-
-
-def _each(make: Callable[[Json], Json | None], values: object) -> Iterator[Json]:
-    if isinstance(values, Sequence):
-        for value in values:
-            made = make(value) if isinstance(value, dict) else None
-            if made is not None:
-                yield made
+    """Return those objects of a list, as ``make`` has them, that version 1 has."""
+    given = values if isinstance(values, Sequence) else ()
+    made = (make(value) for value in given if isinstance(value, dict))
+    return [value for value in made if value is not None]
 
 
 def config_option(option: Json) -> Json | None:
@@ -431,16 +425,13 @@ def _hunks(patch: object) -> list[tuple[str, tuple[str, str]]]:
     found = []
     for section in _FILE.split(str(patch.get("text", "")))[1:]:
         head, *bodies = _HUNK.split(section)
-        name = _name(head)
+        new, old = _NEW.search(head), _OLD.search(head)
+        if new is not None and new[1] != "/dev/null":
+            name = new[1]
+        else:
+            name = old[1] if old is not None else ""
         found += [(name, _texts(body)) for body in bodies]
     return found
-
-
-def _name(head: str) -> str:
-    new, old = _NEW.search(head), _OLD.search(head)
-    if new is not None and new[1] != "/dev/null":
-        return new[1]
-    return old[1] if old is not None else ""
 
 
 def _texts(body: str) -> tuple[str, str]:
@@ -565,15 +556,6 @@ class Updates:
         self.calls: ToolCalls = ToolCalls()
         self._said: LastOnes[str, _Said] = LastOnes(MESSAGES)
         self._replaced = 0
-        self._makers: dict[str, Callable[[Json], list[Json] | None]] = {
-            "tool_call_update": lambda update: [self.calls.updated(update), *self.calls.late()],
-            "tool_call_content_chunk": self.calls.appended,
-            "terminal_update": self.calls.terminal,
-            "terminal_output_chunk": self.calls.terminal,
-            "plan_update": _plan,
-            "available_commands_update": _commands,
-            "config_option_update": _options,
-        }
 
     def translated(self, update: v2.SessionUpdate) -> list[Update]:
         """Return an update as version 1 has it: none, one or several updates."""
@@ -598,16 +580,30 @@ class Updates:
         return found if found or not made else [UnknownVariant.model_validate(wire)]
 
     def _translated(self, update: Json) -> list[Json] | None:
-        """None: version 1 has nothing like it."""
+        """Return an update as those of version 1; None: it has nothing like it."""
         kind: str = update["sessionUpdate"]
-        if kind in ("state_update", "plan_removed"):
-            return None
         if kind in _WHOLE:
             return self._message(update, _WHOLE[kind])
         if kind in _WHOLE.values():
-            update = {**update, "messageId": self._note(update["messageId"], [update["content"]])}
-        make = self._makers.get(kind)
-        return [update] if make is None else make(update)
+            name = self._note(update["messageId"], [update["content"]])
+            return [{**update, "messageId": name}]
+        match kind:
+            case "state_update" | "plan_removed":
+                return None
+            case "tool_call_update":
+                return [self.calls.updated(update), *self.calls.late()]
+            case "tool_call_content_chunk":
+                return self.calls.appended(update)
+            case "terminal_update" | "terminal_output_chunk":
+                return self.calls.terminal(update)
+            case "plan_update":
+                entries = plan(update.get("plan"))
+                return None if entries is None else [{"sessionUpdate": "plan", "entries": entries}]
+            case "available_commands_update":
+                return [{**update, "availableCommands": each(command, update["availableCommands"])}]
+            case "config_option_update":
+                return [{**update, "configOptions": each(config_option, update["configOptions"])}]
+        return [update]
 
     def _text(
         self,
@@ -644,19 +640,6 @@ class Updates:
         said = self._said.setdefault(message_id, _Said(message_id))
         said.add(_text_of(content))
         return said.name
-
-
-def _plan(update: Json) -> list[Json] | None:
-    entries = plan(update.get("plan"))
-    return None if entries is None else [{"sessionUpdate": "plan", "entries": entries}]
-
-
-def _commands(update: Json) -> list[Json]:
-    return [{**update, "availableCommands": each(command, update["availableCommands"])}]
-
-
-def _options(update: Json) -> list[Json]:
-    return [{**update, "configOptions": each(config_option, update["configOptions"])}]
 
 
 def _text_of(content: Sequence[Json]) -> str:

@@ -98,8 +98,12 @@ class ClientSide(Side, AgentCalls):
         offered = [version for version, given in ((1, v1), (2, v2)) if given is not None]
         params: dict[str, JsonValue] = {}
         for given in (v1, v2):
-            if given is not None:
-                params |= given if isinstance(given, dict) else _plain(given)
+            if isinstance(given, dict):
+                params |= given
+            elif given is not None:
+                from codex_acp.wire.codec import plain
+
+                params |= cast("JsonObject", plain(given))
         params["protocolVersion"] = max(offered)
         result = await self.connection.call("initialize", encode_json(params))
         answered = answered_version(result, offered)
@@ -152,12 +156,6 @@ class ClientSide(Side, AgentCalls):
             return piece
         text = piece if isinstance(piece, str) else encode_json(piece).decode()
         return {"type": "content", "content": {"type": "text", "text": text}}
-
-
-def _plain(request: WireModel) -> JsonObject:
-    from codex_acp.wire.codec import plain
-
-    return cast("JsonObject", plain(request))
 
 
 def option_of(

@@ -107,7 +107,13 @@ class Dialect:
         if info.experimental:
             msg = f"{method} is unstable; open the side with `unstable` if the peer has it"
             raise MisuseError(msg)
-        check_stable(method, value, self.version)
+        found: list[str] = []
+        _look(value, _lists(f"codex_acp.acp._generated.v{self.version}"), found)
+        if found:
+            raise MisuseError(
+                f"{method} was to be sent with {', '.join(dict.fromkeys(found))}, which only the"
+                " unstable schema has; open the side with `unstable` if the peer is to get it"
+            )
 
     def with_initialize(
         self,
@@ -174,7 +180,10 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     check_known("unstable request", requests, methods_of(handled, unstable=True))
     check_known("unstable notification", notifications, methods_of(heard, unstable=True))
     check_known("quick", handlers.quick or {}, handled)
-    check_extensions(handlers.extensions or {})
+    wrong = [method for method in (handlers.extensions or {}) if not method.startswith("_")]
+    if wrong:
+        msg = f"a method that is in no schema has to begin with _, unlike {', '.join(wrong)}"
+        raise MisuseError(msg)
     return Dialect(
         version,
         tree.STABLE_MODELS if is_stable else tree.MODELS,
@@ -199,17 +208,6 @@ def methods_of(methods: Mapping[str, MethodInfo], *, unstable: bool) -> dict[str
 def is_unstable(model: type[WireModel]) -> bool:
     """Whether only the unstable schema has this model."""
     return model.__name__ in _lists(model.__module__.partition(".models.")[0]).TYPES
-
-
-def check_stable(method: str, value: object, version: int) -> None:
-    """Raise MisuseError that names each unstable part of a model, or of a value that holds some."""
-    found: list[str] = []
-    _look(value, _lists(f"codex_acp.acp._generated.v{version}"), found)
-    if found:
-        raise MisuseError(
-            f"{method} was to be sent with {', '.join(dict.fromkeys(found))}, which only the"
-            " unstable schema has; open the side with `unstable` if the peer is to get it"
-        )
 
 
 @cache
@@ -242,14 +240,6 @@ def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, Meth
     if missing:
         raise MisuseError(f"the table of {what} handlers has no row for {', '.join(missing)}")
     check_known(what, rows, methods)
-
-
-def check_extensions(rows: Mapping[str, object]) -> None:
-    """Raise MisuseError if ``rows`` has a method that a schema could have one day."""
-    wrong = [method for method in rows if not method.startswith("_")]
-    if wrong:
-        msg = f"a method that is in no schema has to begin with _, unlike {', '.join(wrong)}"
-        raise MisuseError(msg)
 
 
 def check_known(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:

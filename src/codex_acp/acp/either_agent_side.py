@@ -122,7 +122,10 @@ class EitherAgentSide(Side):
             is_first, self._initialized = not self._initialized, False
             try:
                 result = await initialize(*args, **kwargs)
-                self._check_answered(getattr(result, "protocol_version", self._version))
+                answered = getattr(result, "protocol_version", self._version)
+                if len(self._dialects) > 1 and answered != self._version:
+                    chosen = f"but {self._version} was chosen for it"
+                    raise MisuseError(f"initialize answered version {answered}, {chosen}")
             except BaseException:
                 self._version = None if is_first else self._version
                 self._initialized = not is_first
@@ -131,12 +134,6 @@ class EitherAgentSide(Side):
             return result
 
         return run
-
-    def _check_answered(self, version: int | None) -> None:
-        """An agent of several versions must answer the one that was chosen: it is spoken."""
-        if len(self._dialects) > 1 and version != self._version:
-            msg = f"initialize answered version {version}, but {self._version} was chosen for it"
-            raise MisuseError(msg)
 
     def _quick_or_reset(self, quick: QuickHandler) -> QuickHandler:
         def look(params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:

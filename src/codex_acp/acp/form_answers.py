@@ -168,7 +168,9 @@ def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent
             continue
         rule = misfit(field, item)
         if rule is None:
-            value[name] = _as_asked(field, item)
+            if field["type"] == "integer" and isinstance(item, float):
+                item = int(item)
+            value[name] = item
         else:
             problems.append(Problem(name, rule))
     problems += [
@@ -222,13 +224,6 @@ def _choices(
     if titled is None:
         return tuple((value, value) for value in bare or ())
     return tuple((option["const"], option["title"]) for option in titled)
-
-
-def _as_asked(field: Field, value: object) -> object:
-    """Return a valid value; for an integer field 3.0 becomes 3."""
-    if field["type"] == "integer" and isinstance(value, float):
-        return int(value)
-    return value
 
 
 def _string(field: Field, value: object) -> str | None:

@@ -91,14 +91,8 @@ class _OpenRequest:
         self.cancelled = False
         self.task: asyncio.Task[object] | None = None
 
-    def begins(self) -> None:
-        """Its task runs. One that is cancelled already still takes its first step."""
-        self.task = asyncio.current_task()
-        if self.cancelled and self.task is not None:
-            self.task.cancel()
-
     def cancel(self) -> None:
-        """Once: what the handler then does to clean up is not cancelled again."""
+        """Cancel the handler once: what it then does to clean up is not cancelled again."""
         if not self.cancelled and self.task is not None:
             self.task.cancel()
         self.cancelled = True
@@ -153,7 +147,8 @@ class Side:
 
     async def wait_closed(self) -> None:
         """Wait until the connection has ended, and what had arrived before was delivered."""
-        self._must_have_started()
+        if self._tasks is None:
+            raise MisuseError("the connection was not started; use `async with` or run()")
         await self._ended.wait()
 
     async def aclose(self) -> None:
@@ -291,14 +286,15 @@ class Side:
         method = request.method
         extension = self._spoken.extensions.get(method)
         if extension is not None:
-            return partial(extension_result, extension, request.params)
+            return partial(_extension_result, extension, request.params)
         handler = self._spoken.requests.get(method)
         if handler is None:
-            raise not_offered(method)
+            message = f"the method {method} is not offered"
+            raise RpcError(METHOD_NOT_FOUND, message, {"method": method})
         quick = self._spoken.quick.get(method)
         run = None if quick is None else quick(request.params)
         if run is not None:
-            return partial(encoded_result, run)
+            return partial(_encoded_result, run)
         return self._typed(handler, self._spoken.handled[method].params, request)
 
     def _typed(
@@ -314,13 +310,18 @@ class Side:
             self.connection.complaints.warn(
                 logger, "%s sent invalid params: %s", self.connection.name, error
             )
-            raise invalid_params(error) from None
+            problems = list(error.problems)
+            raise RpcError(
+                INVALID_PARAMS, f"invalid params: {error}", {"problems": problems}
+            ) from None
 
     async def _serve(self, entry: _OpenRequest) -> None:
         responder = entry.responder
         method = responder.method
-        serving(responder)
-        entry.begins()
+        _SERVED.set(responder)
+        entry.task = asyncio.current_task()
+        if entry.cancelled and entry.task is not None:  # its first step is taken all the same
+            entry.task.cancel()
         try:
             result = await entry.run()
             if method not in self._spoken.extensions:
@@ -359,45 +360,32 @@ class Side:
             logger.debug("the notification %s is not handled and was ignored", method)
             return
         model = self._spoken.heard[method].params
+        # Absent params read as an empty object, so that what is missing is named.
+        given = {} if notification.params is None else notification.params
         try:
-            params = None if model is None else self._decoded(model, notification)
+            params = None if model is None else self._spoken.models.decode(model, given, method)
         except InvalidPayload as error:
-            self._refuse_notification(notification, error)
+            self.connection.complaints.warn(
+                logger, "%s sent an invalid notification: %s", self.connection.name, error
+            )
+            if self._on_invalid_notification is not None:
+                try:
+                    self._on_invalid_notification(notification, error)
+                except Exception:
+                    logger.exception("the callback for invalid notifications failed")
             return
         if method == CANCEL_REQUEST:
-            self._cancel_request(params)
+            request_id = params.request_id
+            entry = self._open.get((type(request_id), request_id))
+            if entry is None:
+                logger.debug("the request %r, to be cancelled, is not open", request_id)
+            else:
+                entry.cancel()
         if handler is not None:
             try:
                 handler(params)
             except Exception:
                 logger.exception("the handler of %s failed", method)
-
-    def _decoded(self, model: str, notification: Notification) -> object:
-        """Absent params read as an empty object, so that what is missing is named."""
-        params = {} if notification.params is None else notification.params
-        return self._spoken.models.decode(model, params, notification.method)
-
-    def _cancel_request(self, params: Any) -> None:
-        request_id = params.request_id
-        entry = self._open.get((type(request_id), request_id))
-        if entry is None:
-            logger.debug("the request %r, to be cancelled, is not open", request_id)
-        else:
-            entry.cancel()
-
-    def _refuse_notification(self, notification: Notification, error: InvalidPayload) -> None:
-        self.connection.complaints.warn(
-            logger, "%s sent an invalid notification: %s", self.connection.name, error
-        )
-        if self._on_invalid_notification is not None:
-            try:
-                self._on_invalid_notification(notification, error)
-            except Exception:
-                logger.exception("the callback for invalid notifications failed")
-
-    def _must_have_started(self) -> None:
-        if self._tasks is None:
-            raise MisuseError("the connection was not started; use `async with` or run()")
 
 
 def _encoded(params: WireModel | Any | None) -> EncodedJson:
@@ -412,15 +400,15 @@ class _EncodedResult(NamedTuple):
     json: EncodedJson
 
 
-async def encoded_result(run: Callable[[], Awaitable[EncodedJson]]) -> object:
+async def _encoded_result(run: Callable[[], Awaitable[EncodedJson]]) -> object:
     """Await ``run`` and mark its result for `answer_result`, as JSON to be sent unchanged."""
     return _EncodedResult(await run())
 
 
-async def extension_result(
+async def _extension_result(
     answer: Callable[[JsonValue], Awaitable[JsonValue]], params: JsonValue
 ) -> object:
-    """The same of what ``answer`` returns for the params of a method that is in no schema."""
+    """Await ``answer`` to the params of a method that is in no schema, and mark its result."""
     return _EncodedResult(encode_json(await answer(params)))
 
 
@@ -480,22 +468,7 @@ def cancelled(method: str, why: str = "was cancelled") -> RpcError:
     return RpcError(REQUEST_CANCELLED, f"{method} {why}")
 
 
-def invalid_params(error: InvalidPayload) -> RpcError:
-    """Return the error for params that do not fit; its message and data name each wrong field."""
-    return RpcError(INVALID_PARAMS, f"invalid params: {error}", {"problems": list(error.problems)})
-
-
-def not_offered(method: str) -> RpcError:
-    """Return the error for a method that is unknown or has no handler."""
-    return RpcError(METHOD_NOT_FOUND, f"the method {method} is not offered", {"method": method})
-
-
 _SERVED: ContextVar[Responder] = ContextVar("_SERVED")
-
-
-def serving(responder: Responder) -> None:
-    """From now on the task answers this request."""
-    _SERVED.set(responder)
 
 
 def served_request_id() -> RequestId:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from codex_acp.acp._generated.v2.calls import AgentCalls, ClientCalls
 
@@ -12,27 +12,21 @@ if TYPE_CHECKING:
 
 
 class CallsOnSide:
-    """Sends as ``version``, which the side refuses where another is spoken."""
-
-    version: ClassVar[int]
+    """Sends as version 2, which the side refuses where another is spoken."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
-        return await self._side.call_as(self.version, method, params)
+        return await self._side.call_as(2, method, params)
 
     def _notify(self, method: str, params: WireModel | Any | None) -> None:
-        self._side.notify_as(self.version, method, params)
+        self._side.notify_as(2, method, params)
 
 
 class CallsOfAgent(CallsOnSide, AgentCalls):
     """Methods of an agent that a client can call."""
 
-    version = 2
-
 
 class CallsOfClient(CallsOnSide, ClientCalls):
     """Methods of a client that an agent can call."""
-
-    version = 2
