@@ -12,4 +12,4 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from codex_acp.acp.types import *  # noqa: F403 - as the schema names them
 else:
-    pass
+    from codex_acp.acp.types import __all__, __dir__, __getattr__  # noqa: F401 - passed on

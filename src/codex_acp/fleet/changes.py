@@ -165,7 +165,12 @@ async def changes_since(baseline: Baseline) -> Changes:
         made = await asyncio.to_thread(baseline.again)
         if made.index is None:
             await git("read-tree", made.tree, env=made.env)
-        missing = _lacking(await _add(made) - baseline.left_out)
+        names = await _add(made) - baseline.left_out
+        if not names:
+            missing = None
+        else:
+            why = "git does not take it, it cannot be read, is a repository of its own or too large"
+            missing = f"the patch lacks {_told(names)}: {why}"
         patch, left_out = await _patch(made)
         hidden = await _hidden(made)
     except (CheckoutError, OSError) as error:
@@ -182,13 +187,6 @@ async def changes_since(baseline: Baseline) -> Changes:
         )
     ignored = f"ignored, by rules that the task has written: {_told(hidden)}" if hidden else None
     return Changes(patch, missing, ignored)
-
-
-def _lacking(names: frozenset[str]) -> str | None:
-    if not names:
-        return None
-    why = "git does not take it, it cannot be read, is a repository of its own or too large"
-    return f"the patch lacks {_told(names)}: {why}"
 
 
 def _told(names: Iterable[str]) -> str:

@@ -56,24 +56,20 @@ def problem_of_repository(repository: str) -> str | None:
     if "::" in repository.partition("/")[0]:
         return f"the repository {_shown(repository)} names a transport helper, which is a program"
     if "://" in repository:
-        return _problem_of_url(repository)
-    return None
-
-
-def _problem_of_url(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        return "the repository is no URL that can be read; a password in it is percent-encoded"
-    if parts.scheme not in SCHEMES:
-        return f"a repository is fetched by {', '.join(SCHEMES)}, not by {parts.scheme!r}"
-    if host.startswith("-") or (parts.username or "").startswith("-"):
-        return "the repository's host begins with '-', which ssh takes for an option"
-    if parts.password is not None and parts.scheme != "https":
-        return f"the repository has a password, which {parts.scheme} does not use; take it out"
-    if _CONTROL.search(unquote(parts.netloc)):
-        return "the repository's user or password has control characters"
+        try:
+            parts = urlsplit(repository)
+            host, _ = parts.hostname or "", parts.port
+        except ValueError:
+            return "the repository is no URL that can be read; a password in it is percent-encoded"
+        if parts.scheme not in SCHEMES:
+            return f"a repository is fetched by {', '.join(SCHEMES)}, not by {parts.scheme!r}"
+        if host.startswith("-") or (parts.username or "").startswith("-"):
+            return "the repository's host begins with '-', which ssh takes for an option"
+        if parts.password is not None and parts.scheme != "https":
+            return f"the repository has a password, which {parts.scheme} does not use; take it out"
+        if _CONTROL.search(unquote(parts.netloc)):
+            return "the repository's user or password has control characters"
+        return None
     return None
 
 
@@ -229,7 +225,9 @@ class Checkouts:
         self._commits[meant] = commit
         administration = repository / "worktrees" / _digest(tree.name)
         try:
-            await self._add_worktree(administration, tree, commit)
+            await asyncio.to_thread(_set_up_worktree, administration, tree, commit)
+            where = {"GIT_DIR": str(administration), "GIT_WORK_TREE": str(tree)}
+            await git("read-tree", "--reset", "-u", commit, env=where, cwd=tree)
         except BaseException:
             await asyncio.to_thread(_remove, tree, administration)
             raise
@@ -255,7 +253,11 @@ class Checkouts:
             if commit is not None:
                 return commit
         if known != job.run_id:
-            await _fetch_all(repository, job.repository)
+            try:
+                await _fetch(repository, job.repository, _HEADS, _TAGS, _HEAD)
+            except GitFailed:
+                # One whose HEAD names no branch that is there; or it is not there at all.
+                await _fetch(repository, job.repository, _HEADS, _TAGS)
             fetched.unlink(missing_ok=True)  # an agent may have made it lead to elsewhere
             write_private(fetched, job.run_id.encode())
             commit = await _resolved(repository, revision)
@@ -268,12 +270,6 @@ class Checkouts:
                 return commit
         where = scrub(job.repository)
         raise CheckoutError(f"{where} has no revision {revision!r}; name a branch, tag or commit")
-
-    async def _add_worktree(self, administration: Path, tree: Path, commit: str) -> None:
-        """As ``git worktree add --detach`` does it, which starts two more processes."""
-        await asyncio.to_thread(_set_up_worktree, administration, tree, commit)
-        where = {"GIT_DIR": str(administration), "GIT_WORK_TREE": str(tree)}
-        await git("read-tree", "--reset", "-u", commit, env=where, cwd=tree)
 
 
 def _set_up_worktree(administration: Path, tree: Path, commit: str) -> None:
@@ -347,14 +343,6 @@ async def _resolved(repository: Path, revision: str) -> str | None:
         if _is_commit(commit):
             return commit
     return None
-
-
-async def _fetch_all(repository: Path, url: str) -> None:
-    try:
-        await _fetch(repository, url, _HEADS, _TAGS, _HEAD)
-    except GitFailed:
-        # One whose HEAD names no branch that is there; or it is not there at all.
-        await _fetch(repository, url, _HEADS, _TAGS)
 
 
 async def _fetch(repository: Path, url: str, *what: str) -> None:

@@ -77,7 +77,15 @@ class LocalEngine:
     async def open(self, fleet_id: str, work: Path | None) -> int:
         """Prepare the workers of this machine, and return how many there are."""
         if work is None:
-            self._temporary = _temporary_place()
+            root = default_root()
+            try:
+                self._temporary = Path(tempfile.mkdtemp(prefix="local-", dir=make_private(root)))
+            except OSError as error:
+                why = error.strerror or str(error)
+                msg = (
+                    f"{root} cannot be used: {why}; name an output directory, or set XDG_CACHE_HOME"
+                )
+                raise MisuseError(msg) from error
         self._work = self._temporary or make_private(work or Path())
         self._fleet_id = fleet_id
         self._worker = Worker(self._work, tasks_per_agent=self._tasks_per_agent)
@@ -107,16 +115,6 @@ class LocalEngine:
         if self._worker is None:
             raise MisuseError("the engine is not open; a Fleet opens it")
         return self._worker
-
-
-def _temporary_place() -> Path:
-    root = default_root()
-    try:
-        return Path(tempfile.mkdtemp(prefix="local-", dir=make_private(root)))
-    except OSError as error:
-        why = error.strerror or str(error)
-        msg = f"{root} cannot be used: {why}; name an output directory, or set XDG_CACHE_HOME"
-        raise MisuseError(msg) from error
 
 
 TASKS_PER_WORKER: Final = 4
@@ -204,7 +202,26 @@ class RayEngine:
         self._ray, self._fleet_id, self._closing = ray, fleet_id, False
         self._failed_starts = 0
         if not ray.is_initialized():
-            self._connect()
+            self._reach()
+            options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+            if self._runtime_env is not None:
+                options["runtime_env"] = dict(self._runtime_env)
+            if self._address is None:
+                # What is started here tells nobody on the network of it.
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+                options["include_dashboard"] = False
+            try:
+                self._ray.init(self._address, **options)
+            except Exception as error:
+                where = "on this machine" if self._address is None else f"at {self._address}"
+                msg = f"Ray could not be reached {where}: {error}"
+                if (self._address or "").startswith("ray://") and isinstance(
+                    error, ConnectionError
+                ):
+                    # Its client says no more of a token that is refused, or missing.
+                    msg += "; does the cluster want a token (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN)?"
+                raise EngineError(msg) from error
+            self._ours = True
         workers = sum(self._workers_of(node) for node in ray.nodes() if node.get("Alive"))
         if not workers:
             needs = ", ".join(f"{name}: {value:g}" for name, value in self._needs.items())
@@ -261,26 +278,6 @@ class RayEngine:
         if self._ours:
             self._ours = False
             self._ray.shutdown()
-
-    def _connect(self) -> None:
-        self._reach()
-        options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-        if self._runtime_env is not None:
-            options["runtime_env"] = dict(self._runtime_env)
-        if self._address is None:
-            # What is started here tells nobody on the network of it.
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            options["include_dashboard"] = False
-        try:
-            self._ray.init(self._address, **options)
-        except Exception as error:
-            where = "on this machine" if self._address is None else f"at {self._address}"
-            msg = f"Ray could not be reached {where}: {error}"
-            if (self._address or "").startswith("ray://") and isinstance(error, ConnectionError):
-                # Its client says no more of a token that is refused, or missing.
-                msg += "; does the cluster want a token (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN)?"
-            raise EngineError(msg) from error
-        self._ours = True
 
     def _reach(self) -> None:
         """Ray itself waits for minutes for a cluster that is not there, and then exits."""

@@ -14,7 +14,7 @@ import uuid
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.errors import MisuseError
 from codex_acp.fleet.engines import LocalEngine
@@ -250,7 +250,7 @@ class Slots:
         self._news.set()
 
     async def rest(self, seconds: float) -> None:
-        """Whoever has a slot leaves it for so long, and has one again afterwards."""
+        """Give a slot back for so long, and take one again."""
         self.give()
         try:
             await asyncio.sleep(seconds)
@@ -282,30 +282,12 @@ NOTED: Final = frozenset(("worker", "opened", "prompt", "prompt_ended"))
 """Events that a later run must know of."""
 
 
-class Driver(Protocol):
-    """The run of a fleet, as one of its tasks sees it."""
-
-    settings: FleetSettings
-    slots: Slots
-    fleet_id: str
-    run_id: str
-
-    def note(self, kind: str, **members: object) -> str:
-        """Write a line of the journal; return its time."""
-
-    def used(self, task_id: str, tokens: int) -> None:
-        """So many tokens were used by a task in this run so far."""
-
-    def happened(self, task_id: str, event: Event) -> None:
-        """For whoever shows it."""
-
-
 class TaskRun:
     """Run one task at the driver, and be its worker's `Post`."""
 
     def __init__(
         self,
-        driver: Driver,
+        driver: RunDriver,
         task: Task,
         check: OutputCheck | None,
         history: History,
@@ -500,7 +482,7 @@ WORK: Final = "work"
 
 
 class RunDriver:
-    """One run; see `Driver`, which this is for its tasks. `run` once."""
+    """One run of a fleet. Call `run` once."""
 
     def __init__(
         self, settings: FleetSettings, tasks: Sequence[Task], checks: Mapping[str, OutputCheck]
@@ -674,23 +656,24 @@ class RunDriver:
         await self.settings.engine.settle(job, written=True)
 
     def _fail(self, error: BaseException) -> None:
-        if self.error is None:
-            self.error = error
+        self.error = self.error or error
         self.stop(str(error) or type(error).__name__)
 
-    # What the tasks say: see `Driver`.
+    # Called by the tasks.
 
     def note(self, kind: str, **members: object) -> str:
         """Write a line of the journal, if there is one; return its time."""
         return now() if self._journal is None else self._journal.note(kind, **members)
 
     def used(self, task_id: str, tokens: int) -> None:
+        """Count the tokens that a task has used in this run so far."""
         self._used[task_id] = tokens
         most = self.settings.max_tokens
         if most is not None and sum(self._used.values()) >= most:
             self.stop(f"the budget of {most} tokens for all tasks is used up")
 
     def happened(self, task_id: str, event: Event) -> None:
+        """Tell ``on_event`` of it."""
         if self.settings.on_event is not None:
             try:
                 self.settings.on_event(task_id, event)

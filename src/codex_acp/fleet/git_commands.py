@@ -76,11 +76,10 @@ def _shown(complaint: str) -> str:
     return end.partition("\n" if "\n" in end else " ")[2]
 
 
-def null_environment() -> dict[str, str]:
-    """This process's, with nobody's configuration of git."""
-    env = _environment()
-    env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
-    return env
+_NOBODYS: Final = {
+    "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1",
+}  # fmt: skip
+"""Environment with nobody's configuration of git."""
 
 
 def _environment() -> dict[str, str]:
@@ -115,7 +114,7 @@ async def git(
     Raises GitFailed, also when it takes longer than ``seconds``; what it started is killed then,
     and when this is cancelled.
     """
-    environment = (_environment() if users_own else null_environment()) | dict(env or {})
+    environment = _environment() | ({} if users_own else _NOBODYS) | dict(env or {})
     starting = asyncio.ensure_future(
         _spawned(("git", *_OFF, *before, command, *arguments), cwd, environment, given)
     )
@@ -130,7 +129,15 @@ async def git(
             if given is not None and process.stdin is not None:
                 process.stdin.write(given)
                 process.stdin.close()
-            out = await _read(process.stdout, limit)
+            if limit is None:
+                out = await process.stdout.read()
+            else:  # no more than one byte over it; the rest is left unread
+                parts: list[bytes] = []
+                left = limit + 1
+                while left > 0 and (part := await process.stdout.read(min(left, 1 << 16))):
+                    parts.append(part)
+                    left -= len(part)
+                out = b"".join(parts)
             if limit is not None and len(out) > limit:
                 return out
             complaint = await complaining
@@ -198,18 +205,6 @@ async def _kill(process: Process, complaining: asyncio.Task[bytes]) -> None:
         process._transport.close()  # type: ignore[attr-defined] # nothing else closes its pipes
     finally:
         process_tree.discard_root(process.pid)
-
-
-async def _read(stream: asyncio.StreamReader, limit: int | None) -> bytes:
-    """All of it; with a limit no more than one byte over it, the rest is left unread."""
-    if limit is None:
-        return await stream.read()
-    parts: list[bytes] = []
-    left = limit + 1
-    while left > 0 and (part := await stream.read(min(left, 1 << 16))):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
 
 
 async def _end_of(stream: asyncio.StreamReader) -> bytes:

@@ -62,22 +62,19 @@ def permission_question(permission: Permission) -> dict[str, JsonValue]:
     return {"kind": "permission", "request": object_at(plain(permission.request)), "toolCall": told}
 
 
-def _permission(task_id: str, question: Mapping[str, JsonValue]) -> TaskPermission:
-    """Raises InvalidPayload."""
-    request = decode(
-        types.RequestPermissionRequest, question.get("request"), "a permission request"
-    )
-    update = decode(types.ToolCallUpdate, question.get("toolCall"), "a tool call")
-    call = ToolCall(update.tool_call_id).patched(update)
-    return TaskPermission(request.session_id, call, tuple(request.options), request, task_id)
-
-
 async def answer_permission(
     policy: FleetPolicy, task_id: str, question: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], bool]:
     """The option chosen, None for none, and whether it allows. Never raises an Exception."""
     try:
-        permission = _permission(task_id, question)
+        request = decode(
+            types.RequestPermissionRequest, question.get("request"), "a permission request"
+        )
+        update = decode(types.ToolCallUpdate, question.get("toolCall"), "a tool call")
+        call = ToolCall(update.tool_call_id).patched(update)
+        permission = TaskPermission(
+            request.session_id, call, tuple(request.options), request, task_id
+        )
     except CodexAcpError:
         return {"optionId": None}, False
     outcome = await decide(lambda _same: policy(permission), permission)

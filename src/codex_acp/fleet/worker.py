@@ -46,12 +46,24 @@ from codex_acp.transport.shielding import shielded
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from typing import Self
 
     from codex_acp.acp.types import PromptResponse, StopReason
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.runtime import AgentSpec, Permission, Prompt, PromptResult, Session, Update
+    from codex_acp.runtime import (
+        AgentSpec,
+        Form,
+        FormAnswer,
+        Permission,
+        Prompt,
+        Session,
+        Update,
+        UrlAnswer,
+        UrlRequest,
+    )
+
+    Ask = Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]
 
 
 class TimeLimit:
@@ -94,21 +106,6 @@ class TimeLimit:
                 self._since = self._loop.time()
                 with suppress(RuntimeError):  # the block has been left meanwhile
                     self._timeout.reschedule(self._since + max(self._left, 0.0))
-
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
-
-    Ask = Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]
-
-
-async def ask_permission(ask: Ask, permission: Permission) -> str | None:
-    """The id of the option chosen at the driver; None rejects."""
-    chosen = (await ask(permission_question(permission))).get("optionId")
-    return chosen if isinstance(chosen, str) else None
 
 
 class WorkerQuestions:
@@ -352,7 +349,7 @@ class SessionRun:
             self._post.event({"type": "prompt_ended", "number": number})
 
     async def _prompted(self, session: Session, text: str) -> None:
-        self._log.prompt(text)
+        self._log.note("prompt", text=text)
         async with session.prompt(text) as prompt:
             self._prompt = prompt
             try:
@@ -362,13 +359,6 @@ class SessionRun:
                 raise
             finally:
                 self._prompt = None
-        self._take(result)
-        if self._too_many:
-            raise Ended("token_limit", f"it used more than {self._job.max_tokens} tokens")
-        if result.stop_reason != "end_turn":
-            raise Ended(result.stop_reason, self._text.strip() or _UNSAID[result.stop_reason])
-
-    def _take(self, result: PromptResult) -> None:
         self._text = result.messages[-1] if result.messages else ""
         used = _usage_of(result.response)
         if used is None and self._estimate:
@@ -376,6 +366,10 @@ class SessionRun:
         self._estimate = 0
         self._usage += used or Usage()
         self._tell_usage()
+        if self._too_many:
+            raise Ended("token_limit", f"it used more than {self._job.max_tokens} tokens")
+        if result.stop_reason != "end_turn":
+            raise Ended(result.stop_reason, self._text.strip() or _UNSAID[result.stop_reason])
 
     async def _read_output(self, session: Session) -> None:
         for correction in range(CORRECTIONS + 1):
@@ -409,7 +403,8 @@ class SessionRun:
                 self._prompt.cancel()
 
     async def _permission(self, permission: Permission) -> str | None:
-        return await ask_permission(self._ask, permission)
+        chosen = (await self._ask(permission_question(permission))).get("optionId")
+        return chosen if isinstance(chosen, str) else None
 
     async def _ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         answer: Mapping[str, JsonValue] | None = None
@@ -498,7 +493,10 @@ class _Attempt:
         started = time.monotonic()
         try:
             reason, message = await self._ended()
-            changes = await self._changes()
+            if self._baseline is None:
+                changes = Changes(None, note=self._note)
+            else:
+                changes = await changes_since(self._baseline)
             if reason == "end_turn" and changes.missing is not None:
                 reason, message = "changes_incomplete", changes.missing
             report = Report(
@@ -571,11 +569,6 @@ class _Attempt:
         finally:
             await self._worker.pool.give_back(lease, clean=clean)
 
-    async def _changes(self) -> Changes:
-        if self._baseline is None:
-            return Changes(None, note=self._note)
-        return await changes_since(self._baseline)
-
 
 LOG_LIMIT: Final = 16 * 1024 * 1024
 """Characters that are kept; what an agent says beyond that is counted, not kept."""
@@ -601,16 +594,17 @@ class SessionLog:
         self._waiting = 0
         self._chunk: AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate | None = None
 
-    def prompt(self, text: str) -> None:
-        """A prompt is sent."""
-        self._add("prompt", text=text)
-
     def update(self, update: Update) -> None:
         """The agent said or did something."""
         if isinstance(update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate):
             content = update.content
             if isinstance(content, TextContentBlock):
-                if self._chunk is None or not _goes_on(self._chunk, update):
+                kind, message_id = update.session_update, update.message_id
+                before = self._chunk
+                if before is None or (before.session_update, before.message_id) != (
+                    kind,
+                    message_id,
+                ):
                     self._flush()
                     self._chunk = update
                 self._pieces.append(content.text)
@@ -619,7 +613,7 @@ class SessionLog:
                     self._flush()
                 return
         if not isinstance(update, AvailableCommandsUpdateSessionUpdate):  # said to an editor's menu
-            self._add("update", update=plain(update))
+            self.note("update", update=plain(update))
 
     def question(
         self, question: Mapping[str, JsonValue], answer: Mapping[str, JsonValue] | None
@@ -634,11 +628,12 @@ class SessionLog:
         elif isinstance(given, dict):
             told["action"] = given.get("action")
             told["fields"] = sorted(object_at(given, "content"))
-        self._add("question", **told)
+        self.note("question", **told)
 
     def note(self, kind: str, /, **members: object) -> None:
-        """Anything else."""
-        self._add(kind, **members)
+        """Add a line of its own."""
+        self._flush()
+        self._take(_line(kind, **members))
 
     def data(self) -> bytes:
         """All of it."""
@@ -647,10 +642,6 @@ class SessionLog:
             self._lines.append(_line("left_out", lines=self._left_out))
             self._left_out = 0
         return "".join(self._lines).encode("utf-8", "replace")
-
-    def _add(self, kind: str, /, **members: object) -> None:
-        self._flush()
-        self._take(_line(kind, **members))
 
     def _flush(self) -> None:
         if self._chunk is None:
@@ -666,14 +657,6 @@ class SessionLog:
         else:
             self._size += len(line)
             self._lines.append(line)
-
-
-def _goes_on(
-    before: AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate,
-    update: AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate,
-) -> bool:
-    same_kind = before.session_update == update.session_update
-    return same_kind and before.message_id == update.message_id
 
 
 def _line(kind: str, /, **members: object) -> str:
