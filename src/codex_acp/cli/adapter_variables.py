@@ -99,10 +99,19 @@ def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) ->
     weighty = [key for key in keys if key in ACCESS]
     told = (f"{CONFIG} of this agent's environment sets {', '.join(weighty)}",) if weighty else ()
     login = _login(environment.get(LOGIN))
+    directory = environment.get(LOGS)
+    if not directory:
+        log_file = None
+    else:
+        try:
+            os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - no pathlib here
+        except OSError as error:
+            raise MisuseError(f"{LOGS}: {directory!r} cannot be made: {error.strerror}") from error
+        log_file = os.path.join(directory, LOG_NAME)  # noqa: PTH118
     return AdapterVariables(
         (*arguments, *given),
         SessionDefaults(mode, login, private, told),
-        _log_file(environment.get(LOGS)),
+        log_file,
         tuple(said),
     )
 
@@ -233,16 +242,6 @@ def _login(text: str | None) -> dict[str, Any] | None:
 
         remember_secrets([key["apiKey"]])
     return request
-
-
-def _log_file(directory: str | None) -> str | None:
-    if not directory:
-        return None
-    try:
-        os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - no pathlib here
-    except OSError as error:
-        raise MisuseError(f"{LOGS}: {directory!r} cannot be made: {error.strerror}") from error
-    return os.path.join(directory, LOG_NAME)  # noqa: PTH118
 
 
 # ``-c KEY=VALUE`` over the settings of ``CODEX_CONFIG`` that go with each thread.

@@ -269,36 +269,28 @@ class ChatCommands:
         if name in theirs and name not in ALWAYS_OURS:
             return False
         if name not in OURS:
-            self._refuse_unknown(text, name, theirs)
+            if text.startswith("/") and theirs and _NAME.fullmatch(name):
+                near = difflib.get_close_matches(name, [*OURS, *theirs], 1)
+                hint = f"did you mean /{near[0]}?" if near else "/help lists them."
+                msg = f"there is no command /{name}; {hint} A space before it sends it as it is"
+                raise MisuseError(msg)
             return False
         if name in ("exit", "quit"):
             raise Leave
         if name == "help":
-            self._help(theirs)
+            show = self._screen.described
+            for word, summary in OURS.items():
+                if word in ALWAYS_OURS or word not in theirs:
+                    show(f"/{word}", summary)
+            if theirs:
+                self._screen.say(f"commands of {visible(self._session.agent)}:")
+            for command in self._session.commands:
+                show(f"/{visible(command.name)}", visible(command.description))
         elif name == "options":
             await self._options(rest)
         else:
             await self._setting(name, _settings(self._session)[name], rest)
         return True
-
-    @staticmethod
-    def _refuse_unknown(text: str, name: str, theirs: set[str]) -> None:
-        """Refuse a command that nobody has: it is no prompt, but a path may begin one."""
-        if text.startswith("/") and theirs and _NAME.fullmatch(name):
-            near = difflib.get_close_matches(name, [*OURS, *theirs], 1)
-            hint = f"did you mean /{near[0]}?" if near else "/help lists them."
-            msg = f"there is no command /{name}; {hint} A space before it sends it as it is"
-            raise MisuseError(msg)
-
-    def _help(self, theirs: set[str]) -> None:
-        show = self._screen.described
-        for name, words in OURS.items():
-            if name in ALWAYS_OURS or name not in theirs:
-                show(f"/{name}", words)
-        if theirs:
-            self._screen.say(f"commands of {visible(self._session.agent)}:")
-        for command in self._session.commands:
-            show(f"/{visible(command.name)}", visible(command.description))
 
     async def _options(self, rest: Sequence[str]) -> None:
         options = self._session.options
@@ -320,14 +312,6 @@ class ChatCommands:
         if not rest:
             for choice in setting.choices:
                 self._screen.described(visible(choice.value), visible(choice.name))
-
-
-def values_of(session: Session, name: str) -> list[str]:
-    """Return the words that may follow one of our commands, to be completed."""
-    if name == "options":
-        return [option.id for option in session.options.all]
-    setting = _settings(session).get(name)
-    return [] if setting is None else [choice.value for choice in setting.choices]
 
 
 def _settings(session: Session) -> dict[str, Setting]:
@@ -432,11 +416,18 @@ class _Commands(Completer):
             return
         name, space, rest = text[1:].partition(" ")
         if space:
-            for value in values_of(self._session, name):
+            if name == "options":
+                values = [option.id for option in self._session.options.all]
+            else:
+                setting = _settings(self._session).get(name)
+                values = [] if setting is None else [choice.value for choice in setting.choices]
+            for value in values:
                 if value.startswith(rest):
                     yield Completion(value, -len(rest), display=visible(value))
             return
-        for word, description in self._known().items():
+        theirs = {command.name: command.description for command in self._session.commands}
+        known = OURS | theirs | {name: OURS[name] for name in ALWAYS_OURS}
+        for word, description in known.items():
             if word.startswith(name) and word.isprintable() and " " not in word:
                 yield Completion(
                     word,
@@ -444,10 +435,6 @@ class _Commands(Completer):
                     display=f"/{visible(word)}",
                     display_meta=shortened(visible(description), DESCRIPTION_LIMIT),
                 )
-
-    def _known(self) -> dict[str, str]:
-        theirs = {command.name: command.description for command in self._session.commands}
-        return OURS | theirs | {name: OURS[name] for name in ALWAYS_OURS}
 
 
 def _output() -> Output:

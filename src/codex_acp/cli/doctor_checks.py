@@ -219,7 +219,12 @@ def look_at_home() -> tuple[list[Finding], Home]:
     usable = _look_at_folder(findings, path, given is not None, name)
     config = _look_at_config(findings, path / "config.toml") if usable else None
     if usable:
-        _look_at_login_file(findings, path / "auth.json")
+        login = path / "auth.json"
+        with suppress(OSError):  # there is none, or Codex will say
+            mode = login.stat().st_mode
+            if mode & _FOR_OTHERS and stat.S_ISREG(mode):
+                text = f"others may read {login}, which holds your login"
+                findings.append(warning("login_file", text, f"chmod 600 {login}"))
     broken = any(one.check == "codex_home" and one.level == "problem" for one in findings)
     return findings, Home(path, config, usable, broken)
 
@@ -296,16 +301,6 @@ def look_at_syntax(content: bytes | None) -> Iterator[Finding]:
         # Python's message names the place; what stands there may be a key, so it is left out.
         place = str(error).rpartition("(")[2].rstrip(")") or "somewhere"
         yield problem("config", f"config.toml is no TOML: a mistake {place}", "mend that line")
-
-
-def _look_at_login_file(findings: list[Finding], path: Path) -> None:
-    try:
-        found = path.stat()
-    except OSError:
-        return  # there is none, or Codex will say
-    if found.st_mode & _FOR_OTHERS and stat.S_ISREG(found.st_mode):
-        text = f"others may read {path}, which holds your login"
-        findings.append(warning("login_file", text, f"chmod 600 {path}"))
 
 
 def toml_of(content: bytes | None) -> dict[str, object]:
@@ -458,7 +453,11 @@ def codex_findings(
     found = list(_configuration(answers, values))
     yield from found
     valid = all(one.level != "problem" for one in found)
-    yield from _requirements(answers)
+    limits = value_at(answers.results, "requirements", "requirements")
+    if isinstance(limits, dict):
+        names = ", ".join(sorted(name for name, value in limits.items() if value is not None))
+        text = f"an administrator restricts Codex on this machine ({names or 'no setting'})"
+        yield Finding("requirements", "ok", text)
     yield from _account(answers, environ, login)
     # With a configuration that it cannot use Codex lets no command write anywhere.
     yield from _sandbox(answers, SANDBOXES if valid else {"read-only": []})
@@ -493,14 +492,6 @@ def _configuration(answers: Answers, values: list[str]) -> Iterator[Finding]:
         if mode == "danger-full-access":
             text += ", and not to use its sandbox: it runs whatever the model wants"
         yield warning("approvals", text, "set approval_policy to on-request to be asked")
-
-
-def _requirements(answers: Answers) -> Iterator[Finding]:
-    found = value_at(answers.results, "requirements", "requirements")
-    if isinstance(found, dict):
-        names = ", ".join(sorted(name for name, value in found.items() if value is not None))
-        text = f"an administrator restricts Codex on this machine ({names or 'no setting'})"
-        yield Finding("requirements", "ok", text)
 
 
 def _account(
@@ -734,7 +725,14 @@ async def _ask_all(
     await ask("config", "config/read", {"includeLayers": False})
     await ask("requirements", "configRequirements/read", None)
     await ask("account", "account/read", {"refreshToken": False})
-    for name, policy in _policies().items():
+    policies: dict[str, JsonValue] = {
+        "read-only": {"type": "readOnly", "networkAccess": False},
+        "workspace-write": {
+            "type": "workspaceWrite", "writableRoots": [], "networkAccess": False,
+            "excludeTmpdirEnvVar": True, "excludeSlashTmp": True,
+        },
+    }  # fmt: skip
+    for name, policy in policies.items():
         # One file below the workspace, one beside it.
         inside, outside = copy.workspace / name, copy.root / name
         command = (
@@ -759,16 +757,6 @@ async def _ask_all(
     with suppress(TimeoutError):
         async with asyncio.timeout(WARNING_SECONDS):
             await _until(answers, lambda: connection.closed)
-
-
-def _policies() -> dict[str, dict[str, JsonValue]]:
-    return {
-        "read-only": {"type": "readOnly", "networkAccess": False},
-        "workspace-write": {
-            "type": "workspaceWrite", "writableRoots": [], "networkAccess": False,
-            "excludeTmpdirEnvVar": True, "excludeSlashTmp": True,
-        },
-    }  # fmt: skip
 
 
 def _all_done(answers: Answers, wanted: list[str]) -> bool:

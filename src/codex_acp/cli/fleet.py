@@ -166,8 +166,20 @@ class _Run:
             policy = allow_kinds(*kinds, otherwise=policy)
         if options.task_time_limit is not None:
             more["task_time_limit"] = options.task_time_limit
+        engine: LocalEngine | RayEngine
+        if options.engine == "local":
+            if options.address is not None:
+                raise MisuseError("--address is of a cluster; add --engine ray")
+            engine = LocalEngine()
+        else:
+            engine = RayEngine(
+                options.address,
+                num_cpus=options.num_cpus,
+                memory=options.memory,
+                resources=dict(options.resources),
+            )
         return Fleet(
-            _engine(options),
+            engine,
             out=options.out,
             resume=options.resume,
             retry_failed=options.retry_failed,
@@ -201,19 +213,6 @@ class _Run:
         if self._running is not None:
             self._running.stop("it was interrupted")
         self._note("ending what runs; once more ends it at once")
-
-
-def _engine(options: FleetOptions) -> LocalEngine | RayEngine:
-    if options.engine == "local":
-        if options.address is not None:
-            raise MisuseError("--address is of a cluster; add --engine ray")
-        return LocalEngine()
-    return RayEngine(
-        options.address,
-        num_cpus=options.num_cpus,
-        memory=options.memory,
-        resources=dict(options.resources),
-    )
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any
 
-    from codex_acp.acp.types import Implementation
     from codex_acp.cli.command_arguments import AgentOptions
     from codex_acp.runtime import (
         AgentSpec,
@@ -162,16 +161,12 @@ class Host:
             session = await self.runtime.open(
                 self._spec, cwd=self._options.cwd, session_id=session_id, or_new=or_new
             )
-        self._name_agent(session.agent_info)
+        info = session.agent_info
+        if self._options.command is not None and info is not None:  # its name, not its command's
+            self._who = shortened(info.title or info.name, NAME_LIMIT) or self._spec.name
+            if self._questions is not None:
+                self._questions.agent = self._who
         return session
-
-    def _name_agent(self, info: Implementation | None) -> None:
-        """Name an agent that was given as a command as it names itself, not its interpreter."""
-        if self._options.command is None or info is None:
-            return
-        self._who = shortened(info.title or info.name, NAME_LIMIT) or self._spec.name
-        if self._questions is not None:
-            self._questions.agent = self._who
 
     async def _logged_in(self) -> bool:
         """Offer a login to the person; return whether they logged in just now."""

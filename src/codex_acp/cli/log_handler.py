@@ -99,7 +99,8 @@ class LogHandler(logging.Handler):
         if known is not None and 0 <= record.created - known.at < REPEAT_SECONDS:
             known.repeats += 1
             return
-        note = self._repeats_note(key)
+        before = self._written.pop(key, None)
+        note = f" [{before.repeats} more since the last]" if before and before.repeats else ""
         self._forget_older(record.created)
         self._written[key] = _Written(record.created, text.partition("\n")[0])
         self._lines.put(f"{text}{note}\n")
@@ -111,12 +112,6 @@ class LogHandler(logging.Handler):
         self._written.clear()
         self._lines.close(CLOSE_SECONDS)
         super().close()
-
-    def _repeats_note(self, key: int) -> str:
-        known = self._written.pop(key, None)
-        return (
-            f" [{known.repeats} more since the last]" if known is not None and known.repeats else ""
-        )
 
     def _forget_older(self, now: float) -> None:
         """Forget records that have not come again for long, or are too many; log their counts."""
