@@ -78,10 +78,8 @@ def open_private(
 
 
 def append_line(file: int, line: bytes) -> None:
-    """Append a whole line to ``file``, behind one that a crash or a full disk cut off as a new one.
-
-    The file is open for reading as well. Raises OSError where only a part could be written.
-    """
+    """Append a line to ``file``, open to be read as well, behind one that a crash cut off. Raises
+    OSError."""
     size = os.fstat(file).st_size
     torn = size and os.pread(file, 1, size - 1) != b"\n"
     rest = b"\n" + line if torn else line

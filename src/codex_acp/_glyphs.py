@@ -51,10 +51,8 @@ _WRITTEN_OUT: Final = {
 
 
 def plain_text(text: str) -> str:
-    """``text`` without control sequences, every other control character written as its code.
-
-    Newlines and tabs stay; of a line that ends with CR LF the CR goes.
-    """
+    """Return ``text`` without control sequences, other controls written as codes; newlines and tabs
+    stay."""
     if text.isprintable():
         return text
     return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_WRITTEN_OUT)

@@ -59,7 +59,7 @@ def core_if_loaded() -> ModuleType | None:
 
 
 def _found(package: ModuleType, name: str) -> object:
-    """Return a name that the package lacks so far, from the compiled module or from all of
+    """Return a name that the package lacks, from the compiled module or from all of
     pydantic-core."""
     from importlib import import_module
 

@@ -65,8 +65,8 @@ class AgentInVersion2:
         self._sessions = SessionsInV2(side, spawn)
 
     def handlers(self) -> AgentHandlers:
-        """Return the handlers of the client's methods, those that version 2 requires of every agent
-        included."""
+        """Return the handlers of the client's methods, with those that version 2 always
+        requires."""
         requests: RequestsOfV2 = {
             "initialize": self._initialize,
             "auth/login": self._login if self._requests["authenticate"] else None,
@@ -273,10 +273,8 @@ class SessionInV2:
         self._running: anyio.CancelScope | None = None
 
     async def insert(self, content: list[Json], run: Callable[[], Awaitable[Any]]) -> str:
-        """Give a prompt its place, behind those before it, and run it behind the answer.
-
-        Raises RpcError -32800 if it is cancelled before.
-        """
+        """Give a prompt its place behind the others, and run it. Raises RpcError -32800 if
+        cancelled before."""
         held = anyio.CancelScope()
         self._held.append(held)
         try:

@@ -283,8 +283,7 @@ class AgentOfBothVersions(AgentSide):
         self._tasks.create_task(work())
 
     def on_closed(self, error: TransportError | None) -> None:
-        """End the prompts of version 2, which are no open requests, and then all else as `Side`
-        does."""
+        """End the prompts of version 2, which are no open requests, and all else as `Side`."""
         super().on_closed(error)
         if self._in_v2 is not None:
             self._in_v2.leave()

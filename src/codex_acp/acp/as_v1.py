@@ -233,11 +233,6 @@ class _Call:
         self.pieces.clear()
         self.size = self.untold = 0
 
-    @property
-    def is_due(self) -> bool:
-        """Whether what is new is worth telling all of it again."""
-        return self.size <= TOLD_AT_ONCE or self.untold >= self.size // 4
-
 
 class ToolCalls:
     """The tool calls of one session."""
@@ -293,7 +288,9 @@ class ToolCalls:
         """``tool_call_content_chunk``: the whole content, with one more piece; perhaps later."""
         call = self._call(chunk["toolCallId"])
         call.add(chunk["content"])
-        told = [self._whole(chunk["toolCallId"])] if call.is_due else []
+        # Whether what is new is worth telling all of it again.
+        is_due = call.size <= TOLD_AT_ONCE or call.untold >= call.size // 4
+        told = [self._whole(chunk["toolCallId"])] if is_due else []
         call.trim()
         return told
 
@@ -549,8 +546,7 @@ class _Said:
 
 
 class Updates:
-    """Translates the updates of one session. ``calls`` are its tool calls, to which permission
-    requests refer."""
+    """Translates the updates of one session; permission requests refer to its tool ``calls``."""
 
     def __init__(self) -> None:
         self.calls: ToolCalls = ToolCalls()

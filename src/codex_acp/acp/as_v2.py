@@ -13,8 +13,7 @@ Json = dict[str, Any]
 
 
 def agent_capabilities(said: Json) -> Json:
-    """Return an agent's capabilities; sessions are listed, resumed and closed by every agent of
-    version 2."""
+    """Return an agent's capabilities; all of version 2 list, resume and close sessions."""
     sessions = said.get("sessionCapabilities") or {}
     prompt, mcp = said.get("promptCapabilities") or {}, said.get("mcpCapabilities") or {}
     session: Json = {

@@ -286,8 +286,7 @@ def initialize_params(params: Params, chosen: int) -> Params:
 
 
 def _as_version_1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return params with the client's ``info`` and ``capabilities`` under the names of version
-    1."""
+    """Return params with ``info`` and ``capabilities`` under their names of version 1."""
     kept = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
     info, capabilities = params.get("info"), params.get("capabilities")
     if "clientInfo" not in kept and is_implementation(info):
@@ -298,10 +297,7 @@ def _as_version_1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def client_capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return capabilities of version 2 as those of version 1.
-
-    Version 2 takes boolean options for granted; in version 1 they are a capability.
-    """
+    """Return capabilities of version 2 as of version 1, where boolean options are one."""
     terminal = isinstance(value_at(given, "auth", "terminal"), dict)
     found: dict[str, JsonValue] = {
         "session": {"configOptions": {"boolean": {}}},

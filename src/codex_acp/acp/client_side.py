@@ -161,10 +161,7 @@ class ClientSide(Side, AgentCalls):
 def option_of(
     options: Sequence[types.PermissionOption], kind: types.PermissionOptionKind | None
 ) -> types.PermissionOption | None:
-    """The first option of this kind, or None.
-
-    Only one whose id stands for this kind alone: the agent goes by the id.
-    """
+    """Return the first option of this kind whose id stands for that kind alone, or None."""
     for option in options:
         kinds = {other.kind for other in options if other.option_id == option.option_id}
         if option.kind == kind and kinds == {kind}:

@@ -164,10 +164,8 @@ def _called(
 
 
 def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
-    """A version with its handlers. Raises MisuseError for tables that lack a row or have too many.
-
-    A type checker reports the same; this is for programs that are not checked.
-    """
+    """Return a version with its handlers. Raises MisuseError for rows too few or too many, also
+    unchecked ones."""
     tree: Any = import_module(f"codex_acp.acp._generated.v{version}.methods")
     both: Mapping[str, MethodInfo] = tree.PROTOCOL_NOTIFICATIONS
     agent = (tree.AGENT_REQUESTS, {**tree.AGENT_NOTIFICATIONS, **both})
@@ -232,10 +230,7 @@ def _look(value: Any, lists: ModuleType, found: list[str]) -> None:
 
 
 def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
-    """Raise MisuseError unless ``rows`` has one row for each method.
-
-    A type checker reports the same; this is for programs that are not checked.
-    """
+    """Raise MisuseError unless ``rows`` has one row for each method, as type checkers do."""
     missing = [method for method in methods if method not in rows]
     if missing:
         raise MisuseError(f"the table of {what} handlers has no row for {', '.join(missing)}")

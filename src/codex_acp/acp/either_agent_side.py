@@ -32,9 +32,8 @@ T = TypeVar("T")
 
 
 class EitherAgentSide(Side):
-    """An ACP agent on a connection. ``v1`` and ``v2`` have the handlers of a version, or are
-    functions that give them when a client speaks it; see `AgentSide`.
-    """
+    """An ACP agent; ``v1`` and ``v2`` have handlers, or give them when a client speaks it; see
+    `AgentSide`."""
 
     def __init__(
         self,

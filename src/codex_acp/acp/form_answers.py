@@ -151,10 +151,8 @@ def too_large(schema: Form) -> str | None:
 
 
 def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent | InvalidContent:
-    """Check the ``content`` of an accepting answer against the form.
-
-    Absent content counts as a form in which the person filled in nothing.
-    """
+    """Check the ``content`` of an accepting answer against the form; absent content has no
+    values."""
     given = content or {}
     properties = schema.get("properties", {})
     required = dict.fromkeys(schema.get("required") or ())

@@ -136,10 +136,8 @@ class Side:
         return f"{type(self).__name__}({self.connection.name!r})"
 
     async def run(self) -> None:
-        """Serve until the peer disconnects or `aclose` is called, then close.
-
-        Raises the TransportError if the connection broke.
-        """
+        """Serve until the peer disconnects or `aclose` is called, then close. Raises
+        TransportError."""
         async with self:
             await self._ended.wait()
         if self._failure is not None:
@@ -247,10 +245,8 @@ class Side:
         self.notify_as(1, method, params)
 
     async def call_as(self, version: int, method: str, params: WireModel | Any | None) -> Any:
-        """Send a request; its result as a model. Raises as `Connection.call`, or InvalidPayload.
-
-        MisuseError if the connection speaks another version.
-        """
+        """Send a request; return its result as a model. Raises as `Connection.call`,
+        InvalidPayload, MisuseError."""
         spoken = self._speaking(version)
         spoken.check_sent(method, spoken.sent[method], params)
         return spoken.result(method, await self.connection.call(method, _encoded(params)))
@@ -472,18 +468,13 @@ _SERVED: ContextVar[Responder] = ContextVar("_SERVED")
 
 
 def served_request_id() -> RequestId:
-    """The id of that request: elicitations may refer to it.
-
-    Raises MisuseError outside of a request's handler.
-    """
+    """Return the id of the request that this handler serves. Raises MisuseError outside of one."""
     return _served().id
 
 
 def served_answer() -> Callable[[EncodedJson], None]:
-    """Return a function that answers the request at once; the handler's own result is dropped then.
-
-    Raises as `served_request_id`.
-    """
+    """Return a function that answers the request at once, in place of the handler. Raises
+    MisuseError."""
     responder = _served()
 
     def answer(result: EncodedJson) -> None:

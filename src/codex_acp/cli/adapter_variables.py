@@ -80,10 +80,8 @@ class AdapterVariables(NamedTuple):
 
 
 def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) -> AdapterVariables:
-    """Read the variables; an empty one is as one that is not set. Raises MisuseError that names it.
-
-    ``given`` are the ``-c`` of the command line, which go before all of them.
-    """
+    """Read the variables; ``given`` are the ``-c`` that go before them. Raises MisuseError that
+    names one."""
     config = _object(CONFIG, environment.get(CONFIG))
     arguments, private, given = _parted(dict(_leaves("", config)), given)
     provider = environment.get(PROVIDER)
@@ -119,8 +117,8 @@ def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) ->
 def _parted(
     settings: Mapping[str, Any], given: Sequence[str]
 ) -> tuple[list[str], dict[str, JsonValue], Sequence[str]]:
-    """Settings as arguments of Codex, those that no command line may show, and what is left of the
-    command line's own."""
+    """Return settings as arguments, those that no command line may show, and the rest of
+    ``given``."""
     private: dict[str, JsonValue] = {}
     secrets: list[str] = []
     for key, value in settings.items():

@@ -251,9 +251,7 @@ def _level(text: str) -> str:
 
 
 def parsed_as(kind: type[Options], parsed: argparse.Namespace) -> Options:
-    """The options of a command, whose fields are named like its arguments. What was not given is
-    as ``kind`` has it by default.
-    """
+    """Return the options of a command; those that were not given are as ``kind`` has them."""
     given: dict[str, Any] = {name: getattr(parsed, name) for name in kind.__dataclass_fields__}
     return kind(
         **{

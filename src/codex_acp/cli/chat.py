@@ -438,11 +438,8 @@ class _Commands(Completer):
 
 
 def _output() -> Output:
-    """Return an output that never asks the terminal where its cursor is: the menu has room without.
-
-    One that does not answer makes Ctrl-Z wait a second, in which what is typed is still read, and
-    one that answers late types it into a question.
-    """
+    """Return an output that never asks a terminal for its cursor: a late answer would be typed into
+    a question."""
     output = create_output(sys.stderr)
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False

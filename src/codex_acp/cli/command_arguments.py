@@ -203,10 +203,8 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def remote_token(file: str | None) -> str | None:
-    """Return the token of the file's first line, with or without a name; None if there is no token.
-
-    Taken out of the environment, which agents and their commands inherit. Raises MisuseError.
-    """
+    """Return the token of the file, or of the environment, out of which it is taken. Raises
+    MisuseError."""
     from codex_acp.cli.process import take_token
 
     found = take_token()

@@ -364,10 +364,8 @@ class _Result(Generic[_T]):
 
 
 def within(seconds: float, check: Callable[[], _T]) -> _T:
-    """Run ``check`` in a thread that is left behind if it takes longer; return its value.
-
-    Raises TooSlow, or what ``check`` raises.
-    """
+    """Run ``check`` in a thread that is left behind if it takes longer. Raises TooSlow, and as
+    ``check``."""
     result = _Result[_T]()
 
     def run() -> None:
@@ -574,7 +572,7 @@ def _failed_server(
 
 
 def login_findings(status: int, output: str, store: object) -> list[Finding]:
-    """Return the findings of ``codex login status``; ``store`` is where the configuration keeps
+    """Return the findings of ``codex login status``; ``store`` is the configured place of
     logins."""
     log_in = "log in: codex-acp-sdk login"
     if "Logged in using" in output:

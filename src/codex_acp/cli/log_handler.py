@@ -149,8 +149,8 @@ logger = logging.getLogger(__name__)
 
 
 def log_entry(entry: Entry) -> None:
-    """Log an event of a session in the words of ``codex-acp-sdk transcript``: at INFO, and of a
-    message only its name at DEBUG."""
+    """Log an event in the words of ``codex-acp-sdk transcript``: at INFO, a message's name at
+    DEBUG."""
     from codex_acp.cli.transcript_lines import tell
     from codex_acp.routing.display import visible
 

@@ -34,10 +34,8 @@ def chosen_level(option: str | None) -> str:
 
 
 class LogFile:
-    """The ``--log-file``, open to be appended to, for its owner alone.
-
-    Raises ValueError that says why it cannot be written.
-    """
+    """The ``--log-file``, open to be appended to, for its owner alone. Raises ValueError that says
+    why not."""
 
     __slots__ = ("fd", "path")
 

@@ -21,10 +21,8 @@ OUTPUT_LOST = 1
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command and return its exit code; 2 for arguments that make no sense.
-
-    Without arguments, or with ``serve`` alone, the agent starts without even loading the parser.
-    """
+    """Run the command and return its exit code. Without arguments the agent starts without the
+    parser."""
     args = sys.argv[1:] if argv is None else argv
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):

@@ -221,10 +221,8 @@ class Questions:
     async def _choose(
         self, lines: Callable[[], Iterable[Line]], choices: Sequence[_Choice], otherwise: str
     ) -> int | None:
-        """Return the number of the choice; None if the person rejected, or has not seen all.
-
-        Of what is too long to be seen whole only the choices that reject are offered.
-        """
+        """Return the number of the choice; None if rejected. Too long to be seen whole, it can only
+        be rejected."""
         letters = "".join(secrets.choice(KEY_LETTERS) for _ in range(KEY_LENGTH))
         keys = [f"{letters}{number}" for number in range(1, len(choices) + 1)]
         named = f"one of {keys[0]} to {keys[-1]}" if len(keys) > 1 else "".join(keys)

@@ -210,10 +210,8 @@ class TextOutput:
             self.say(row)
 
     def line(self, line: Line, mark: Style = "") -> None:
-        """Write lines with words of others, behind a prefix in the style ``mark``.
-
-        On a terminal it is broken between words.
-        """
+        """Write lines with words of others behind a prefix; a terminal breaks them between
+        words."""
         before = line.prefix.rstrip(" ")
         before = self._styled(before, mark) + line.prefix[len(before) :]
         on_terminal = self._err.isatty()
@@ -241,8 +239,8 @@ class TextOutput:
         self._write(self._err, visible(text, multiline=True))
 
     async def until_seen(self) -> None:
-        """Wait, boundedly, for a program that shows the agent's text, as ``tee`` does: what was
-        written before a question must not come over it."""
+        """Wait, boundedly, for a reader that shows text, as ``tee``: none may come over a
+        question."""
         if self._guarded:
             await until_read(self._out)
 
@@ -320,8 +318,7 @@ class TextOutput:
             self.line(line)
 
     def _live_text(self) -> str | None:
-        """Return the text of the live line; None while there is a question, or a line of text is
-        open."""
+        """Return the text of the live line; None while a question or a line of text is open."""
         if (
             (self._in_text and not self._has_markdown)
             or not self.free.is_set()

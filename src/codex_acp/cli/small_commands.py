@@ -54,10 +54,8 @@ def version_text(codex: str | None = None) -> tuple[str, int]:
 
 
 def binary_text(codex: str | None = None) -> str:
-    """Version and path of the binary that would be used.
-
-    Raises LaunchError if there is none, or none that this library works with.
-    """
+    """Return version and path of the binary that would be used. Raises LaunchError for one that
+    cannot."""
     found = find_codex(codex)
     version = codex_version(found.path)
     where = f"{found.path} ({_SOURCES[found.source]})"
@@ -94,10 +92,8 @@ UNREADABLE = 2
 
 
 def play_file(path: str, session: int | None = None) -> int:
-    """Play a record and print where today's effects differ; the exit code.
-
-    With ``session`` print a record of that one alone instead, as a test may keep it.
-    """
+    """Play a record and print where today differs; with ``session`` print a record of that one
+    instead."""
     from codex_acp.adapter.session.record import UnreadableRecord, as_test, play, read_record
 
     try:

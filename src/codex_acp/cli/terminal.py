@@ -35,8 +35,8 @@ REDRAW_SECONDS: Final = 0.2
 
 
 class Redraw(Exception):
-    """The terminal has changed, or this program was stopped and goes on: what is asked has to be
-    drawn again."""
+    """The terminal has changed, or this program was continued: the question has to be drawn
+    again."""
 
 
 class LineReader:
@@ -48,10 +48,8 @@ class LineReader:
         self._changed = False
 
     async def line(self) -> str | None:
-        """Read the next line, without its end; None for Ctrl-D. Raises Redraw.
-
-        Several that were pasted at once are one, which answers nothing.
-        """
+        """Read the next line; None for Ctrl-D. Lines pasted at once are one, no answer. Raises
+        Redraw."""
         loop = asyncio.get_running_loop()
         data = b""
         while not data.endswith(b"\n"):
@@ -85,8 +83,7 @@ class LineReader:
 
     @contextmanager
     def noticing_changes(self) -> Iterator[None]:
-        """`line` raises Redraw when the window changes its size, or this program is continued, and
-        `change` returns."""
+        """Have `line` raise Redraw, and `change` return, at a new size and when continued."""
         loop = asyncio.get_running_loop()
         numbers: tuple[signal.Signals, ...] = (signal.SIGWINCH, signal.SIGCONT)
         try:
@@ -146,10 +143,8 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class EndSignals:
-    """``with EndSignals() as ended:`` raises KeyboardInterrupt inside, for these signals, too.
-
-    ``ended.number`` then is the signal. Only in the main thread, as Python's signals are.
-    """
+    """``with EndSignals() as ended:`` raises KeyboardInterrupt for these signals, too;
+    ``ended.number`` is it."""
 
     def __init__(self) -> None:
         self.number: int = signal.SIGINT
@@ -255,10 +250,8 @@ class Frame:
         return size.columns >= LEAST_COLUMNS and size.lines >= LEAST_ROWS
 
     def pages(self, lines: Iterable[Line], last: Iterable[Line], prompts: Sequence[str]) -> Pages:
-        """Cut ``lines`` into pages, then those of ``last``, on one page if they fit one.
-
-        The longest of ``prompts`` fits below each.
-        """
+        """Cut ``lines`` and ``last`` into pages, below each of which the longest of ``prompts``
+        fits."""
         size = size_of(self._stream)
         columns = max(LEAST_COLUMNS, size.columns) - 3  # the mark, a space, and the last column
         below = max(len(prompt) // columns + 1 for prompt in prompts)
@@ -319,10 +312,8 @@ def wrapped(text: str, columns: int) -> Iterator[str]:
 
 
 def columns_of(char: str) -> int:
-    """Return the most columns a character can take on any terminal; one that combines counts, too.
-
-    A character of ambiguous width has two columns on some.
-    """
+    """Return the most columns that a character can take on any terminal; one that combines
+    counts."""
     if char.isascii():
         return 1
     if ord(char) in _PICTURES or east_asian_width(char) in "WFA":

@@ -354,10 +354,8 @@ def counted(old: str | None, new: str) -> tuple[int, int]:
 
 
 def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
-    """Yield the path of each changed file, lines added and removed, ``new`` or ``deleted``.
-
-    Several changes of a file are one: from what it was first to what it became last.
-    """
+    """Yield path, lines added and removed, and ``new`` or ``deleted``, of each file, changes summed
+    up."""
     files: dict[str, tuple[str | None, str]] = {}
     for call in calls:
         if call.status != "completed":

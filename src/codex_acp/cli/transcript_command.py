@@ -390,10 +390,8 @@ def page_text(name: str, data: PageData) -> str:
 
 
 def write_page(out: str, text: str) -> None:
-    """Write it to ``out``, for its owner alone if it is new; ``-`` is standard output.
-
-    Raises MisuseError if it cannot be written.
-    """
+    """Write the page to ``out``, for its owner alone if new, or to standard output. Raises
+    MisuseError."""
     if out == STANDARD_OUTPUT:
         sys.stdout.write(text)
         return

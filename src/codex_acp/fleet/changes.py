@@ -200,8 +200,8 @@ def _told(names: Iterable[str]) -> str:
 
 
 async def _add(baseline: Baseline, *, users_index: bool = False) -> frozenset[str]:
-    """Take what the worktree holds now into our index, ignored files left out; what git does not
-    take of the others."""
+    """Take the worktree's files into our index but for ignored ones; return those that git does not
+    take."""
     large, unreadable = await asyncio.to_thread(_look, baseline.work_tree)
     complete = await _taken(baseline, large, users_index=users_index)
     left = {f"{name}/" for name in await _drop_links(baseline)}
@@ -214,8 +214,8 @@ async def _add(baseline: Baseline, *, users_index: bool = False) -> frozenset[st
 
 
 def _look(work_tree: Path) -> tuple[list[str], set[str]]:
-    """The files that are too large, and the directories that cannot be read, of which git says
-    nothing that a program could tell. Raises CheckoutError where git would wait for ever."""
+    """Find files that are too large and directories that cannot be read. Raises CheckoutError for a
+    pipe that git would wait for."""
     large: list[str] = []
     unreadable: set[str] = set()
     top = os.open(work_tree, _FOLDER)
@@ -305,8 +305,8 @@ async def _forget_bits(baseline: Baseline) -> None:
 
 
 async def _drop_links(baseline: Baseline) -> list[str]:
-    """Of a repository within this one that the index knows, git would have a look at the state by
-    that one's own configuration, filters included; and a patch could not have what is in it."""
+    """Drop repositories within this one from our index: git would look at their state by their own
+    configuration."""
     if not await asyncio.to_thread(_may_have_links, baseline.git_dir / "index"):
         return []
     listed = await git("ls-files", "--stage", "-z", env=baseline.env)
@@ -385,8 +385,8 @@ async def _sizes(baseline: Baseline) -> dict[str, int]:
 
 
 async def _hidden(baseline: Baseline) -> list[str]:
-    """Files that are ignored by rules that the task has written. A directory that ignores itself,
-    as caches do, is no news."""
+    """Return the files ignored by rules that the task has written; a directory that ignores itself
+    is none."""
     changed = ("--cached", "--name-only", baseline.tree, "--", ":(glob,top)**/.gitignore")
     rules = await _names(baseline, "diff-index", *changed)
     words = ("--others", "--ignored", "--exclude-standard")

@@ -142,10 +142,7 @@ class Checkout:
 
 
 class Checkouts:
-    """The repositories and worktrees below ``root``, a directory of this user on this machine.
-
-    Several processes may use it.
-    """
+    """The repositories and worktrees below ``root``, for this user's processes on this machine."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -153,10 +150,8 @@ class Checkouts:
         """Commit of each revision of a repository, looked up once for a run."""
 
     async def make(self, job: Job, *, again: bool) -> Checkout:
-        """The worktree of a job; ``again``: that of an earlier attempt, if it is still here.
-
-        Raises CheckoutError.
-        """
+        """Make the worktree of a job; ``again``: find that of an earlier attempt. Raises
+        CheckoutError."""
         assert job.repository is not None
         problem = problem_of_repository(job.repository)
         problem = problem or (problem_of_revision(job.revision) if job.revision else None)

@@ -261,8 +261,8 @@ class Slots:
 
     @contextmanager
     def parked(self) -> Iterator[None]:
-        """A task waits for an answer. When it has one it goes on at once: there may be more tasks
-        than slots until one of them ends."""
+        """Give the slot back while a task waits for an answer; it then goes on at once, above the
+        number of slots."""
         if self._parkable <= 0:
             yield
             return

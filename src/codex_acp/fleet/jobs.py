@@ -154,8 +154,8 @@ class Post(Protocol):
         """Tell something. Never blocks."""
 
     async def ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Have a question answered. An answer that never comes is no consent: whoever waits is
-        cancelled with the job."""
+        """Have a question answered. No answer is no consent: the waiting job is cancelled in the
+        end."""
 
 
 # PURE: what an exception of an agent, a worker or a checkout means for a task.

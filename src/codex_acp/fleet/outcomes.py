@@ -208,8 +208,8 @@ class History:
     """Whether it was sent."""
 
     def retry(self, outcome: Outcome, *, goes_on: bool) -> None:
-        """Count the attempts of a failed outcome as made; unless the next one ``goes_on`` with
-        their session, it begins with the first prompt in a new one."""
+        """Count a failed outcome's attempts; the next begins anew unless it ``goes_on`` with their
+        session."""
         self.attempts = list(outcome.attempts)
         if not goes_on:
             self.session_id, self.first_prompt, self.begun = None, 0, False
@@ -351,10 +351,8 @@ class OutDirectory:
         return read_outcomes(self.path)
 
     def write(self, outcome: Outcome, output: JsonValue, *, replaces: bool = False) -> Path:
-        """Write it, once; its directory. Raises OutcomeNotWritten, and then nothing of it stays.
-
-        ``replaces``: an earlier outcome of the task is kept below ``retried``.
-        """
+        """Write an outcome, once, to its directory; ``replaces`` keeps the one before. Raises
+        OutcomeNotWritten."""
         target = self._tasks / file_name(outcome.id)
         beside = self._tasks / f"{_UNFINISHED}{uuid.uuid4().hex}"
         try:

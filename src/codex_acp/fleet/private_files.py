@@ -50,8 +50,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_json(path: Path) -> JsonValue:
-    """Return what a file holds that anybody may have made. Raises OSError; ValueError for a file
-    that is none, is too large or is not JSON."""
+    """Return the JSON of a file that anybody may have made. Raises OSError, ValueError."""
     try:
         value: JsonValue = json.loads(read_regular(path, MOST_READ))
     except RecursionError:
@@ -89,10 +88,8 @@ def remove_tree(folder: Path) -> None:
 
 
 class FileLock:
-    """A lock on a file of its own, held by this process until `release` or its end.
-
-    What this process starts does not inherit it.
-    """
+    """A lock on a file, held by this process until `release` or its end, and inherited by no
+    child."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

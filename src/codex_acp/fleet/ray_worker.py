@@ -90,8 +90,8 @@ class RayWorker:
         return messages
 
     async def answer(self, question_id: str, answer: Answer | None) -> None:
-        """The answer to a question that still waits; to any other it is nothing. None: nobody can
-        answer, and so it is cancelled with its job."""
+        """Answer a question that still waits; None: nobody can, and so it is cancelled with its
+        job."""
         future = self._questions.pop(question_id, None)
         if future is not None and not future.done():
             if answer is None:

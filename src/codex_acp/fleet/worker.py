@@ -417,8 +417,7 @@ class SessionRun:
 
 
 def _usage_of(response: PromptResponse) -> Usage | None:
-    """Return the usage of a prompt: from ACP's draft field, or from the ``_meta`` of an agent that
-    keeps to the stable schema."""
+    """Return the usage of a prompt: from ACP's draft field, or from the ``_meta`` of the answer."""
     places: list[Any] = [plain(response)]  # a field of the schema or not
     places += [part for part in (response.meta or {}).values() if isinstance(part, dict)]
     for place in places:
@@ -447,8 +446,8 @@ class Worker:
         """By attempt: worktrees of jobs that have reported, until the driver says what of them."""
 
     async def run(self, job: Job, post: Post) -> Report:
-        """Do the job. Raises nothing but its own cancellation, which ends what the job started
-        and leaves its worktree to a later attempt."""
+        """Do the job. Raises nothing but its cancellation, which ends it and leaves its
+        worktree."""
         return await _Attempt(self, job, post).run()
 
     def scratch(self, job: Job) -> Path:
@@ -456,8 +455,8 @@ class Worker:
         return make_private(self._root / job.fleet_id / "scratch") / uuid.uuid4().hex
 
     async def settle(self, attempt_id: str, *, written: bool) -> None:
-        """The driver has the report: where the outcome is ``written`` the worktree goes, else a
-        later attempt may find it."""
+        """Remove an attempt's worktree if its outcome is ``written``, else leave it to a later
+        attempt."""
         checkout = self.kept.pop(attempt_id, None)
         if checkout is None:
             return

@@ -67,10 +67,8 @@ class OutgoingCalls(Generic[W]):
         return Stray.UNKNOWN
 
     def abandon(self, request_id: int, *, keep: bool = False) -> Notification | None:
-        """The caller no longer waits: give the message to send, if there is one to send.
-
-        ``keep``: a late answer is given to the waiter all the same, so nothing is sent.
-        """
+        """Give a request up; return the message that tells the peer. ``keep``: its waiter still
+        gets a late answer, and nothing is told."""
         if type(request_id) is not int or request_id not in self._waiters:
             return None
         waiter = self._waiters.pop(request_id)

@@ -133,10 +133,7 @@ _REPLACED: Final = "\ufffd"
 
 
 def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Message | Malformed:
-    """Decode one line. Never raises: what is wrong with the line comes back as `Malformed`.
-
-    ``loads`` is the JSON decoder; whatever it raises means that the line is not JSON.
-    """
+    """Decode one line by ``loads``. Never raises: what is wrong comes back as `Malformed`."""
     try:
         value = loads(line)
     except Exception as error:  # noqa: BLE001 - the decoder is injected; any failure is a parse error

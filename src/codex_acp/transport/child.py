@@ -48,10 +48,7 @@ COLLECT_SECONDS = 0.02
 
 
 class Process:
-    """A process that was started; its pipes are unbuffered, and owned by whoever has this.
-
-    ``mark`` is in its environment, see `codex_acp.transport.process_tree`.
-    """
+    """A process that was started, with unbuffered pipes; ``mark`` is in its environment."""
 
     def __init__(
         self, pid: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], mark: str
@@ -202,10 +199,8 @@ class ChildProcess:
         return self._tail.text()
 
     def write_early(self, line: bytes) -> bool:
-        """Write the first line before `start`, and before any event loop: it is read at boot.
-
-        False if it is not written: it may not fit in the pipe, and nobody could wait for that.
-        """
+        """Write the first line before `start` and before any event loop; False if it may not fit in
+        the pipe."""
         from select import PIPE_BUF
 
         if self._receiver is not None or len(line) > PIPE_BUF:
@@ -522,10 +517,7 @@ def _spawned(argv: Sequence[str], env: Mapping[str, str], tree: str) -> Process:
 
 
 def _inheritable() -> list[int]:
-    """Return the descriptors that this program inherited and a child would inherit.
-
-    Raises _CannotSpawn where nobody tells.
-    """
+    """Return the inherited descriptors that a child would inherit. Raises _CannotSpawn."""
     try:
         names = os.listdir(OPEN_DESCRIPTORS)  # noqa: PTH208 - no pathlib here
     except OSError:
@@ -606,10 +598,8 @@ class StderrTail:
             self._line = b""
 
     def text(self) -> str:
-        """The tail as plain text, with what is not UTF-8 replaced.
-
-        From the beginning of a line on: who takes secrets out does not know the half of one.
-        """
+        """Return the tail as plain text from the beginning of a line on: half a secret is known to
+        nobody."""
         tail = self._tail
         if self._is_cut:
             tail = tail.partition(b"\n" if b"\n" in tail[:-1] else b" ")[2]

@@ -75,8 +75,7 @@ class Handler(Protocol):
         """Answer through ``responder``, now or later; exactly once."""
 
     def on_request_again(self, request: Request) -> None:
-        """A request came whose id is still open; only with ``peer_resends``. Not to be answered:
-        what answers the open one answers this one, too."""
+        """Note that an open request came again, with ``peer_resends``; its one answer is enough."""
 
     def on_notification(self, notification: Notification) -> None:
         """Take a notification."""
@@ -281,10 +280,8 @@ class Connection:
         return request_id
 
     def abandon(self, request_id: int, *, keep: bool = False) -> None:
-        """Wait no longer for a reply; the peer is told if it has a method for that.
-
-        ``keep``: the reply still reaches ``on_outcome``, so the peer is not told.
-        """
+        """Wait no longer for a reply. Unless it is to be kept for ``on_outcome``, the peer is
+        told."""
         told = self._outgoing.abandon(request_id, keep=keep)
         if told is not None:
             self.notify(told.method, encode_json(told.params))

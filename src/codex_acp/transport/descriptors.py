@@ -301,8 +301,7 @@ class DescriptorWriter:
 
 
 def read_now(fd: int) -> bytes:
-    """Return the bytes of one read that does not wait; none of a terminal, at the end, or on
-    failure."""
+    """Return the bytes of one read that does not wait; none of a terminal or on failure."""
     import select
 
     asked = select.poll()
@@ -316,10 +315,8 @@ def read_now(fd: int) -> bytes:
 
 
 def unread_bytes(fd: int) -> int | None:
-    """Return how many written bytes of a pipe wait to be read, seen from the writing end.
-
-    None where the system does not tell it there: only Linux does.
-    """
+    """Return the bytes in a pipe that wait to be read, seen from its writing end; Linux, else
+    None."""
     if sys.platform != "linux":
         return None
     from fcntl import ioctl

@@ -142,7 +142,7 @@ class HttpLink(MessageLink):
             await self._hears(None)
 
     async def _post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
-        """Post a line; send it again only where nothing of it left, since the server may have taken
+        """Post a line; send it again only where nothing of it left: the server may have taken
         it."""
         for pause in PAUSES:
             await asyncio.sleep(pause)

@@ -35,10 +35,8 @@ def default_loads() -> Callable[[bytes], object]:
 
 
 def fast_loads(line: bytes) -> object:
-    """Decode with pydantic-core. An unpaired surrogate reads as U+FFFD: Node's JSON may hold one.
-
-    Raises ValueError for what is no JSON, NaN and Infinity included.
-    """
+    """Decode with pydantic-core; an unpaired surrogate, which Node writes, reads as U+FFFD. Raises
+    ValueError."""
     try:
         return _from_json()(line)
     except ValueError:
@@ -49,10 +47,8 @@ def fast_loads(line: bytes) -> object:
 
 
 def standard_loads(line: bytes) -> object:
-    """As `fast_loads`, with the standard library; what that does not take is the other's to judge.
-
-    Loads pydantic-core only for a line that is malformed or might be nested very deep.
-    """
+    """Decode with the standard library; load pydantic-core only for what is malformed or very
+    deep."""
     if line.count(b"[") + line.count(b"{") > MAX_PLAIN_BRACKETS:
         return fast_loads(line)
     try:

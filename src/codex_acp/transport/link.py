@@ -45,10 +45,8 @@ class Link(Protocol):
         """Begin to deliver. Never calls the receiver before it has returned."""
 
     def write(self, data: bytes) -> None:
-        """Send, in order, without waiting; dropped when the link can no longer write.
-
-        May call `Receiver.pause_writing` before it returns, but never `Receiver.link_closed`.
-        """
+        """Send, in order, without waiting; may pause the writer meanwhile, but never closes the
+        link."""
 
     def pause_reading(self) -> None:
         """Deliver no data until `resume_reading`, so that the peer feels the back-pressure."""
@@ -131,10 +129,8 @@ class MessageLink(ABC):
 
     @abstractmethod
     async def _converse(self) -> TransportError | None:
-        """Connect, then carry messages both ways until one side ends it: why, None for a clean end.
-
-        What is raised is told as the end, too, by `_why` if it is no TransportError.
-        """
+        """Connect, then carry messages both ways until one side ends it; return why, None for a
+        clean end."""
 
     @abstractmethod
     async def _send(self, line: bytes) -> None:

@@ -154,10 +154,8 @@ async def ask_all(
     seconds: float = ASK_SECONDS,
     enough: Callable[[dict[str, JsonValue]], bool] = lambda _: False,
 ) -> Asked:
-    """Ask every process of the folder but ``own``, at once, and wait no longer than ``seconds``.
-
-    Nobody is waited for behind an answer that is ``enough``.
-    """
+    """Ask every process of the folder but ``own``, at once, for ``seconds`` or until an answer is
+    ``enough``."""
     peers, unheard = _connected(folder, own)
     pending = {asyncio.create_task(_ask(peer, question)) for peer in peers}
     answers: list[dict[str, JsonValue]] = []
@@ -184,10 +182,8 @@ async def ask_all(
 
 
 def _connected(folder: Path, own: Path | None) -> tuple[list[socket.socket], bool]:
-    """The other processes, `MAX_PEERS` at most, and whether there is one that cannot be asked now.
-
-    Sockets whose process has ended are removed.
-    """
+    """Connect to `MAX_PEERS` processes; return whether one has no room now. Remove sockets of ended
+    ones."""
     found: list[socket.socket] = []
     full = False
     for path in islice(sorted(folder.glob(f"*{_SUFFIX}")), MAX_SOCKETS):
@@ -200,19 +196,14 @@ def _connected(folder: Path, own: Path | None) -> tuple[list[socket.socket], boo
         except OSError as error:
             peer.close()
             full = full or isinstance(error, BlockingIOError)  # too many ask it
-            if isinstance(error, ConnectionRefusedError) and _is_old(path):
-                _remove(path)  # its process has ended without doing that
+            if isinstance(error, ConnectionRefusedError):
+                with contextlib.suppress(OSError):  # its process has ended without doing that
+                    if path.lstat().st_ctime < time() - LISTEN_SECONDS:
+                        path.unlink()
             logger.info("%s cannot be asked: %s", path, error)
         else:
             found.append(peer)
     return found, full
-
-
-def _is_old(path: Path) -> bool:
-    """Whether a socket has been there for longer than it takes to listen on it."""
-    with contextlib.suppress(OSError):
-        return path.lstat().st_ctime < time() - LISTEN_SECONDS
-    return False
 
 
 async def _ask(peer: socket.socket, question: dict[str, JsonValue]) -> dict[str, JsonValue] | None:

@@ -118,9 +118,8 @@ class Outbox:
             self.delivery.soon(self.flush)
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Have ``write`` add its lines when `release` or `flush` is called next: at the latest when
-        the write is due. At once if nothing can be written any more.
-        """
+        """Have ``write`` add its lines at the next `release` or `flush`; at once on a closed
+        link."""
         if self.held is not None:
             self.release()
         if self._closed:
@@ -132,10 +131,7 @@ class Outbox:
             self.delivery.soon(self.flush)
 
     def release(self) -> None:
-        """Have what is held add its lines: something else is to go behind them.
-
-        Never raises: what cannot be written takes nothing else with it.
-        """
+        """Have what is held add its lines before something else is sent. Never raises."""
         held, self.held = self.held, None
         if held is not None:
             try:

@@ -66,8 +66,12 @@ class ProcessInfo:
 
 
 def read_processes() -> dict[int, ProcessInfo]:
-    """All processes of this machine that can be seen, by id."""
-    return _read_proc() if sys.platform == "linux" else parse_ps(_run_ps(["-ax"]))
+    """Return all processes of this machine that can be seen, by id."""
+    if sys.platform != "linux":
+        return parse_ps(_run_ps(["-ax"]))
+    names = os.listdir("/proc")  # noqa: PTH208 - pathlib is slower and costs an import
+    found = [_read_stat(int(name)) for name in names if name.isdigit()]
+    return {info.pid: info for info in found if info is not None}
 
 
 def read_process(pid: int) -> ProcessInfo | None:
@@ -108,16 +112,6 @@ def parse_ps(text: str) -> dict[int, ProcessInfo]:
             pid, parent, group = int(fields[0]), int(fields[1]), int(fields[2])
             dead = fields[3].startswith("Z")
             processes[pid] = ProcessInfo(pid, parent, group, None, fields[4].strip(), dead)
-    return processes
-
-
-def _read_proc() -> dict[int, ProcessInfo]:
-    processes: dict[int, ProcessInfo] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib is slower and costs an import
-        if name.isdigit():
-            info = _read_stat(int(name))
-            if info is not None:
-                processes[info.pid] = info
     return processes
 
 
@@ -166,10 +160,8 @@ def open_pidfd(pid: int) -> int | None:
 
 
 class ExitWatch:
-    """Calls ``on_exit`` once on the loop; its argument says whether the process id is free again.
-
-    Uses a pidfd where the system has it, else a thread that waits.
-    """
+    """Calls ``on_exit`` once on the loop, with whether the process id is free again; pidfd or
+    thread."""
 
     def __init__(
         self, loop: AbstractEventLoop, process: Watched, on_exit: Callable[[bool], None]

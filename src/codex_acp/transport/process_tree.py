@@ -112,10 +112,7 @@ def leave_orphans() -> None:
 
 
 def is_orphan_here(info: ProcessInfo) -> bool:
-    """Whether it is a child of this process that this process has not started.
-
-    What is below a tree can never be in this process's own session: its root left that.
-    """
+    """Return whether it is a child of this process that this process has not started."""
     return (
         _reaper is not None
         and not _starting
@@ -136,9 +133,8 @@ def collect(infos: list[ProcessInfo]) -> None:
 
 
 class starting_own:  # noqa: N801 - used like a function
-    """Adopt no process while a child is started that this process waits for by itself: taken for an
-    orphan it would lose its status, or its life. Call `add_root` by then, `discard_root` at its
-    end."""
+    """Adopt nothing while a child is started that this process waits for by itself: adopted, it
+    would lose its status or its life. Call `add_root` by then, `discard_root` at its end."""
 
     def __enter__(self) -> None:
         global _starting  # noqa: PLW0603 - this process's own

@@ -28,10 +28,8 @@ HTTP: Final = ("http", "https")
 def check_remote_url(
     url: str, token: Token | None, what: str, schemes: tuple[str, ...] = SOCKETS
 ) -> None:
-    """Raise MisuseError unless ``url`` has one of the schemes, and the token may travel to it.
-
-    ``what`` says what should be there, and how its addresses look.
-    """
+    """Raise MisuseError unless the token may travel to ``url``; ``what`` names what is wanted
+    there."""
     try:
         parts = urlsplit(url)
         readable = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0

@@ -101,9 +101,8 @@ async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) ->
 
 
 def nothing_lives(tree: ProcessTree) -> bool:
-    """By two new looks: orphans are found only now that their parents have ended, and one whose
-    parent ended during a look may have been missed by that look.
-    """
+    """Look twice: orphans are found only when their parents have ended, perhaps during the first
+    look."""
     for _ in range(2):
         tree.refresh()
         if tree.unsure or tree.living():

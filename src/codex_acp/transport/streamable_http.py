@@ -180,8 +180,7 @@ class HttpRoutes:
         )
 
     def refusal(self, request_id: RequestId, why: str) -> bytes | None:
-        """Return an error as the answer to our own request, which could not be sent or got no
-        answer."""
+        """Return an error as the answer to our own request that was not sent or not answered."""
         if self._our_requests.pop(request_id, None) is None:
             return None
         return encode_error(request_id, INTERNAL_ERROR, why, version=True)

@@ -43,10 +43,7 @@ POLICY_VIOLATION: Final = 1008
 
 
 class WebSocketMessages(MessageLink):
-    """The half of a link that both sides of a websocket share; a subclass opens the connection.
-
-    ``message_limit`` is in bytes: a larger message ends the link, and the error says so.
-    """
+    """The half of a link that both sides of a websocket share; ``message_limit`` is in bytes."""
 
     _connection: WebSocket
 
