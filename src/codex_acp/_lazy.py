@@ -1,4 +1,4 @@
-"""Packages whose names load when they are first used (PEP 562)."""
+"""Packages whose names load when they are first used (PEP 562), and `overload` without typing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ import sys
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+    from typing import overload as overload  # noqa: PLC0414 - passed on
+else:
+
+    def overload(function: Any) -> Any:
+        """Return ``function``: checkers see typing's own, and nothing remembers the signature."""
+        return function
 
 
 def lazy(

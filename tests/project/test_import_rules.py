@@ -11,7 +11,7 @@ SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
 
 EVERYWHERE = {
     "errors", "_glyphs", "_json", "_last_ones", "_lazy", "_pydantic", "_record",
-    "_files", "_typing", "_urls", "_version",
+    "_files", "_urls", "_version",
 }  # fmt: skip
 """Modules that any package may use, and that import no package."""
 

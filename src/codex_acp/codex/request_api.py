@@ -6,7 +6,7 @@ typed forms of `handle` are generated. Must not know how a request arrives.
 
 from __future__ import annotations
 
-from codex_acp._typing import overload
+from codex_acp._lazy import overload
 from codex_acp.codex._generated.handler_registration import HandlerRegistration
 from codex_acp.codex.connection.app_server_connection import OPEN_A_THREAD, AppServerConnection
 from codex_acp.errors import InvalidPayload, MisuseError
