@@ -447,10 +447,10 @@ def test_a_directory_of_outcomes_that_is_damaged_is_named(tmp_path: Path) -> Non
     directory = OutDirectory.open(tmp_path / "out", resume=False)
     (directory.path / "tasks" / "a").mkdir()
     with pytest.raises(OutDirectoryError, match="remove it to run it again"):
-        list(directory.outcomes())
+        list(read_outcomes(directory.path))
     (directory.path / "tasks" / "a" / "outcome.json").write_text('{"version": 1}')
     with pytest.raises(OutDirectoryError, match="malformed"):
-        list(directory.outcomes())
+        list(read_outcomes(directory.path))
     directory.close()
     with pytest.raises(Exception, match="only a fleet with an output directory"):
         Fleet(resume=True)

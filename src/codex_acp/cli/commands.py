@@ -18,8 +18,6 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from codex_acp.adapter.network.listen import NetworkOptions
-
 ENVIRONMENT: Final = """\
 environment:
   CODEX_PATH            the Codex binary, where --codex does not name one
@@ -99,6 +97,10 @@ def _serve(argv: Sequence[str]) -> int:
     from codex_acp.codex.threads.trust import trust_arguments
 
     settings = [*_settings(options.config), *trust_arguments(options.trust)]
+    try:
+        network = network_options(options)
+    except MisuseError as error:
+        parser.error(str(error))
     return serve(
         LaunchOptions(codex=options.codex, args=settings),
         line_limit=options.line_limit,
@@ -108,15 +110,8 @@ def _serve(argv: Sequence[str]) -> int:
         protocol=options.protocol,
         transcript_wire=options.transcript_wire,
         record=options.record,
-        network=_network(parser, options),
+        network=network,
     )
-
-
-def _network(parser: argparse.ArgumentParser, options: argparse.Namespace) -> NetworkOptions | None:
-    try:
-        return network_options(options)
-    except MisuseError as error:
-        parser.error(str(error))
 
 
 def _settings(config: Sequence[str]) -> list[str]:

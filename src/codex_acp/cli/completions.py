@@ -46,13 +46,15 @@ class _Command(NamedTuple):
 
 
 def _commands(parsers: Parsers) -> list[_Command]:
-    return [_command(name, *about) for name, about in parsers.items()]
-
-
-def _command(name: str, summary: str, parser: argparse.ArgumentParser) -> _Command:
-    values = [_value(action) or "free" for action in _shown(parser) if not action.option_strings]
-    options = {option.names: option for option in _options(parser)}
-    return _Command(name, summary, tuple(options.values()), values[0] if values else "free")
+    found = []
+    for name, (summary, parser) in parsers.items():
+        values = [
+            _value(action) or "free" for action in _shown(parser) if not action.option_strings
+        ]
+        options = {option.names: option for option in _options(parser)}
+        value = values[0] if values else "free"
+        found.append(_Command(name, summary, tuple(options.values()), value))
+    return found
 
 
 def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -104,7 +104,8 @@ def demo(
         if search_path := os.environ.get("PYTHONPATH"):  # by which Python finds us
             env["PYTHONPATH"] = search_path
         spec = AgentSpec.codex("--codex", path, env=env, inherit_env=False)
-        code = Tour(spec, home.workspace, server, out, asks=asks, wire=wire).run()
+        tour = Tour(spec, home.workspace, server, out, asks=asks, wire=wire)
+        code = run_loop(tour.run())
     if code > SIGNALLED:
         print("interrupted; everything that was started is ended", file=sys.stderr)
     return code
@@ -353,11 +354,8 @@ class Tour:
     asks: bool = False
     wire: bool = False
 
-    def run(self) -> int:
+    async def run(self) -> int:
         """Run the tour; return its exit code, 0 if all went as it must."""
-        return run_loop(self._main())
-
-    async def _main(self) -> int:
         screen = _Screen(self.out, wire=self.wire)
         reader = LineReader() if self.asks else _Typist(screen)
         spec = self._shown(screen) if self.wire else self.spec

@@ -21,7 +21,7 @@ import time
 import tomllib
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import pydantic
 
@@ -356,32 +356,26 @@ class Done(NamedTuple):
     """Of both streams."""
 
 
-class _Result(Generic[_T]):
-    """Value or error of a thread."""
-
-    value: _T
-    error: BaseException | None = None
-
-
 def within(seconds: float, check: Callable[[], _T]) -> _T:
     """Run ``check`` in a thread that is left behind if it takes longer. Raises TooSlow, and as
     ``check``."""
-    result = _Result[_T]()
+    values: list[_T] = []
+    errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            result.value = check()
+            values.append(check())
         except BaseException as error:  # noqa: BLE001 - raised again by the caller
-            result.error = error
+            errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
         raise TooSlow
-    if result.error is not None:
-        raise result.error
-    return result.value
+    if errors:
+        raise errors[0]
+    return values[0]
 
 
 def run_program(argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Done:

@@ -200,8 +200,10 @@ class Host:
                 self._json.asked(permission, None if option is None else option.option_id, by)
             elif self._questions is None or allowed:
                 title = visible(permission.tool_call.title or call_id)
-                chosen = None if option is None else f"{visible(option.name)} (by {by})"
-                self._screen.permission(f"permission for {title}", chosen)
+                chosen = "rejected, since nobody can be asked"
+                if option is not None:
+                    chosen = f"{visible(option.name)} (by {by})"
+                self._screen.note(f"permission for {title}: {chosen}")
             if option is None or option.kind in REJECTING:
                 self._screen.rejected(call_id)
             return None if option is None else option.option_id

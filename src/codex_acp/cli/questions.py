@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -186,7 +186,14 @@ class Questions:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
-        async with self._turn(), self._alone():
+        self._waiting += 1
+        try:
+            await self._one_at_a_time.acquire()
+        finally:
+            self._waiting -= 1
+        async with AsyncExitStack() as stack:
+            stack.callback(self._one_at_a_time.release)
+            await stack.enter_async_context(self._alone())
             with self._screen.held(), self._reader.noticing_changes():
                 await self._screen.until_seen()
                 if not self._waiting:
@@ -198,19 +205,6 @@ class Questions:
                     self._reader.drop()  # what was begun is no prompt, and nothing for a shell
                     self._screen.ask("\n[the question was withdrawn]\n")
                     raise
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """Wait until the questions before this one are answered."""
-        self._waiting += 1
-        try:
-            await self._one_at_a_time.acquire()
-        finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._one_at_a_time.release()
 
     def _waiting_note(self) -> Iterator[Line]:
         """Tell how many questions wait: nothing else is seen of them until this one is answered."""

@@ -160,10 +160,6 @@ class TextOutput:
         elif isinstance(update, types.NoticeSessionUpdate):
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
-    def permission(self, question: str, chosen: str | None) -> None:
-        """Show a permission request that was answered without asking the person."""
-        self.note(f"{question}: {chosen or 'rejected, since nobody can be asked'}")
-
     def cancelling(self) -> None:
         """Hold back ended calls until the prompt has ended: only then it is known what runs on."""
         self._cancelling = True
@@ -241,8 +237,12 @@ class TextOutput:
     async def until_seen(self) -> None:
         """Wait, boundedly, for a reader that shows text, as ``tee``: none may come over a
         question."""
-        if self._guarded:
-            await until_read(self._out)
+        if self._guarded and is_pipe(self._out):
+            for _ in range(LOOKS):
+                if not _unread(self._out):
+                    break
+                await asyncio.sleep(SHOWN_SECONDS / 10)
+            await asyncio.sleep(SHOWN_SECONDS)
 
     async def room(self) -> None:
         """Wait for the open question if too much is kept for behind it."""
@@ -522,17 +522,6 @@ def is_file(stream: TextIO) -> bool:
 def is_pipe(stream: TextIO) -> bool:
     """Return whether another program gets the text, and may show it when it likes."""
     return stat.S_ISFIFO(_mode(stream)) or stat.S_ISSOCK(_mode(stream))
-
-
-async def until_read(stream: TextIO) -> None:
-    """Wait until a pipe's reader has taken what was written, and had time to show it; bounded."""
-    if not is_pipe(stream):
-        return
-    for _ in range(LOOKS):
-        if not _unread(stream):
-            break
-        await asyncio.sleep(SHOWN_SECONDS / 10)
-    await asyncio.sleep(SHOWN_SECONDS)
 
 
 def _unread(stream: TextIO) -> int:

@@ -433,7 +433,15 @@ def transcript(options: TranscriptOptions) -> int:
     """Show the transcript, or write its page; return the exit code."""
     try:
         if options.html is not None:
-            return _write_page(options, options.html)
+            with suppress(OSError, ValueError):
+                if Path(options.html).samefile(options.file):
+                    why = "would take the place of the transcript; name another file"
+                    raise MisuseError(f"the page {options.html!r} {why}")
+            data = page_data(read(options.file), options.selection)
+            write_page(options.html, page_text(options.file, data))
+            unread = f"; {data.unread} lines could not be read" if data.unread else ""
+            sys.stderr.write(f"{len(data.rows)} events in {options.html}{unread}\n")
+            return FAILED if data.unread else 0
         return _show(options, follow(options.file) if options.follow else read(options.file))
     except MisuseError as error:
         return failed("transcript", error)
@@ -463,15 +471,3 @@ def _show(options: TranscriptOptions, lines: Iterable[Line | None]) -> int:
     elif rows.unread:
         sys.stderr.write(f"{rows.unread} lines could not be read\n")
     return FAILED if rows.unread else 0
-
-
-def _write_page(options: TranscriptOptions, out: str) -> int:
-    with suppress(OSError, ValueError):
-        if Path(out).samefile(options.file):
-            message = f"the page {out!r} would take the place of the transcript; name another file"
-            raise MisuseError(message)
-    data = page_data(read(options.file), options.selection)
-    write_page(out, page_text(options.file, data))
-    unread = f"; {data.unread} lines could not be read" if data.unread else ""
-    sys.stderr.write(f"{len(data.rows)} events in {out}{unread}\n")
-    return FAILED if data.unread else 0

@@ -28,6 +28,7 @@ from codex_acp.fleet.outcomes import (
     OutDirectory,
     now,
     read_history,
+    read_outcomes,
 )
 from codex_acp.fleet.questions import answer_form, answer_permission, answer_url
 from codex_acp.fleet.task import OutputCheck, Task, checked_answer, duplicates
@@ -566,7 +567,7 @@ class RunDriver:
             self.fleet_id = self._out.fleet_id
             path = self._out.path / "journal.jsonl"
             self._histories = read_history(path)[1]
-            for outcome in self._out.outcomes():
+            for outcome in read_outcomes(self._out.path):
                 self._take_earlier(outcome)
             self._journal = Journal(path)
         except BaseException:

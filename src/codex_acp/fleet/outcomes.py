@@ -346,10 +346,6 @@ class OutDirectory:
             raise OutDirectoryError(msg) from error
         return cls(folder, fleet_id, lock)
 
-    def outcomes(self) -> Iterator[Outcome]:
-        """Yield the outcomes of earlier runs. Raises OutDirectoryError for a damaged file."""
-        return read_outcomes(self.path)
-
     def write(self, outcome: Outcome, output: JsonValue, *, replaces: bool = False) -> Path:
         """Write an outcome, once, to its directory; ``replaces`` keeps the one before. Raises
         OutcomeNotWritten."""
