@@ -129,22 +129,20 @@ def connect_agent(
         client_info=types.Implementation(name=name, version=version),
         client_capabilities=_advertised(capabilities or types.ClientCapabilities(), given),
     )
+    versions: tuple[int, ...]
+    if protocol_version is not None:
+        versions = (protocol_version,)
+    else:  # those that lose nothing of what the client offers
+        offered = [method for method, handler in given.items() if handler is not None]
+        lends = any(method.startswith(("fs/", "terminal/")) for method in offered)
+        versions = (1,) if lends else (1, 2)
     return ConnectedAgent(
         _link(agent, env, cwd, token),
         request,
         cast("ClientRequestHandlers", table),
         cast("ClientNotificationHandlers", told),
-        _versions(protocol_version, given),
+        versions,
     )
-
-
-def _versions(asked: int | None, rows: SomeClientRequestHandlers) -> tuple[int, ...]:
-    """Those that lose nothing of what the client offers."""
-    if asked is not None:
-        return (asked,)
-    offered = [method for method, handler in rows.items() if handler is not None]
-    lends = any(method.startswith(("fs/", "terminal/")) for method in offered)
-    return (1,) if lends else (1, 2)
 
 
 def _link(

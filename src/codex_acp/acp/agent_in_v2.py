@@ -98,7 +98,19 @@ class AgentInVersion2:
     async def ask_client(self, method: str, params: Any) -> Any:
         """A request of version 1. Raises ErrorReply for one that version 2 does not have."""
         if method == "session/request_permission":
-            return await self._ask_permission(_json(params))
+            said = _json(params)
+            session = self._sessions.of(said["sessionId"])
+            subject = {"type": "tool_call", "toolCall": session.updates.tool_call(said["toolCall"])}
+            title = session.updates.title_of(said["toolCall"])
+            asking = {**said, "title": title, "subject": subject}
+            del asking["toolCall"]
+            asked = v2.RequestPermissionRequest.model_validate(asking)
+            with session.asking():
+                chosen = await self._side.v2.session_request_permission(asked)
+            outcome: Json = {"outcome": "cancelled"}  # also one that is not known: it is no consent
+            if isinstance(chosen.outcome, v2.SelectedRequestPermissionOutcome):
+                outcome = {"outcome": "selected", "optionId": chosen.outcome.option_id}
+            return v1.RequestPermissionResponse.model_validate({"outcome": outcome})
         if method != "elicitation/create":
             raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
         request = MODELS.decode("CreateElicitationRequest", plain(params), "an elicitation")
@@ -115,20 +127,6 @@ class AgentInVersion2:
             self._side.v2.elicitation_complete(done)
         else:
             logger.debug("version 2 has no %s; it was left out", method)
-
-    async def _ask_permission(self, said: Json) -> v1.RequestPermissionResponse:
-        session = self._sessions.of(said["sessionId"])
-        subject = {"type": "tool_call", "toolCall": session.updates.tool_call(said["toolCall"])}
-        title = session.updates.title_of(said["toolCall"])
-        request = {**said, "title": title, "subject": subject}
-        del request["toolCall"]
-        asked = v2.RequestPermissionRequest.model_validate(request)
-        with session.asking():
-            answer = await self._side.v2.session_request_permission(asked)
-        outcome: Json = {"outcome": "cancelled"}  # also one that is not known: it is no consent
-        if isinstance(answer.outcome, v2.SelectedRequestPermissionOutcome):
-            outcome = {"outcome": "selected", "optionId": answer.outcome.option_id}
-        return v1.RequestPermissionResponse.model_validate({"outcome": outcome})
 
     # What the client asks.
 

@@ -280,20 +280,15 @@ def initialize_params(params: Params, chosen: int) -> Params:
     if not isinstance(params, dict) or requested is None or requested <= chosen:
         return params
     if chosen == 1:
-        return _as_version_1(params)
+        kept = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
+        info, capabilities = params.get("info"), params.get("capabilities")
+        if "clientInfo" not in kept and is_implementation(info):
+            kept["clientInfo"] = info
+        if "clientCapabilities" not in kept and isinstance(capabilities, dict):
+            kept["clientCapabilities"] = client_capabilities(capabilities)
+        return kept
     known = params if is_implementation(params.get("info")) else {**params, "info": _UNKNOWN}
     return {**known, "protocolVersion": chosen}
-
-
-def _as_version_1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return params with ``info`` and ``capabilities`` under their names of version 1."""
-    kept = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
-    info, capabilities = params.get("info"), params.get("capabilities")
-    if "clientInfo" not in kept and is_implementation(info):
-        kept["clientInfo"] = info
-    if "clientCapabilities" not in kept and isinstance(capabilities, dict):
-        kept["clientCapabilities"] = client_capabilities(capabilities)
-    return kept
 
 
 def client_capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

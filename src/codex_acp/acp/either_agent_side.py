@@ -60,28 +60,25 @@ class EitherAgentSide(Side):
     def on_request(self, request: Request, responder: Responder) -> None:
         """Handle a request; ``initialize`` must be the first, and comes once."""
         if request.method == "initialize":
-            self._on_initialize(request, responder)
+            try:
+                chosen = choose_version(request.params, self._dialects)
+                if self._version is not None:
+                    self._check_repeated(self._version, chosen)
+            except RpcError as error:
+                answer_rpc_error(responder, error)
+                return
+            self._begin_with(chosen)
+            params = initialize_params(request.params, chosen)
+            super().on_request(Request(request.id, request.method, params), responder)
+            if not responder.settled:
+                # Requests that follow in the same read run behind it, so they need not wait.
+                self._version = chosen
         elif self._version is None:
             refusal = f"{request.method} was sent before initialize"
             answer_rpc_error(responder, RpcError(INVALID_REQUEST, refusal))
         else:
             self._asked = True
             super().on_request(request, responder)
-
-    def _on_initialize(self, request: Request, responder: Responder) -> None:
-        try:
-            chosen = choose_version(request.params, self._dialects)
-            if self._version is not None:
-                self._check_repeated(self._version, chosen)
-        except RpcError as error:
-            answer_rpc_error(responder, error)
-            return
-        self._begin_with(chosen)
-        params = initialize_params(request.params, chosen)
-        super().on_request(Request(request.id, request.method, params), responder)
-        if not responder.settled:
-            # Requests that follow in the same read run behind it, so they need not wait.
-            self._version = chosen
 
     def _check_repeated(self, spoken: int, chosen: int) -> None:
         """Raises RpcError for an ``initialize`` that may not come again."""

@@ -338,7 +338,20 @@ async def _patch(baseline: Baseline) -> tuple[bytes | None, list[str]]:
     patch = await _diff(baseline, [])
     if len(patch) <= PATCH_LIMIT:
         return patch, []
-    sizes = await _sizes(baseline)
+    words = ("--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
+    raw = await git("diff-index", *words, baseline.tree, env=baseline.env)
+    fields = raw.split(b"\0")[:-1]
+    objects = {
+        os.fsdecode(n): f.split()[2:4] for f, n in zip(fields[::2], fields[1::2], strict=True)
+    }
+    wanted = [oid for pair in objects.values() for oid in pair if oid.strip(b"0")]
+    asked = b"".join(oid + b"\n" for oid in wanted)
+    told = await git("cat-file", "--batch-check=%(objectsize)", env=baseline.env, given=asked)
+    known = dict(zip(wanted, told.splitlines(), strict=False))
+    sizes = {
+        name: max((int(known[oid]) for oid in pair if known.get(oid, b"").isdigit()), default=0)
+        for name, pair in objects.items()
+    }
     for part in (4, 16, 64, 256):
         large = [name for name, size in sizes.items() if size > PATCH_LIMIT // part]
         if 0 < len(large) <= MOST_LEFT_OUT:
@@ -364,24 +377,6 @@ async def _diff(baseline: Baseline, without: list[str]) -> bytes:
         cwd=cwd,
         limit=PATCH_LIMIT,
     )
-
-
-async def _sizes(baseline: Baseline) -> dict[str, int]:
-    """Of each changed file the larger of what it was and is."""
-    words = ("--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
-    raw = await git("diff-index", *words, baseline.tree, env=baseline.env)
-    fields = raw.split(b"\0")[:-1]
-    objects = {
-        os.fsdecode(n): f.split()[2:4] for f, n in zip(fields[::2], fields[1::2], strict=True)
-    }
-    wanted = [oid for pair in objects.values() for oid in pair if oid.strip(b"0")]
-    asked = b"".join(oid + b"\n" for oid in wanted)
-    told = await git("cat-file", "--batch-check=%(objectsize)", env=baseline.env, given=asked)
-    known = dict(zip(wanted, told.splitlines(), strict=False))
-    return {
-        name: max((int(known[oid]) for oid in pair if known.get(oid, b"").isdigit()), default=0)
-        for name, pair in objects.items()
-    }
 
 
 async def _hidden(baseline: Baseline) -> list[str]:

@@ -237,10 +237,22 @@ class RayEngine:
         actor.jobs[job.attempt_id] = (post, future)
         try:
             post.event({"type": "worker", "worker": actor.name})
-            await self._begin(actor, replace(job, agent=for_a_worker(job.agent)))
+            try:
+                await actor.handle.begin.remote(replace(job, agent=for_a_worker(job.agent)))
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                raise WorkerLost(
+                    f"the worker {actor.name} is lost: {_first_line(error)}"
+                ) from error
             return await future
         except asyncio.CancelledError:
-            await self._cancel(actor, job.attempt_id)
+            if actor.dead is None:
+                ending = asyncio.ensure_future(_result(actor.handle.cancel.remote(job.attempt_id)))
+                done, _ = await asyncio.wait({ending}, timeout=CANCEL_SECONDS)
+                if not done and actor in self._actors:
+                    ending.cancel()
+                    self._lost(actor, f"it did not end a task within {CANCEL_SECONDS:g} seconds")
             raise
         finally:
             actor.jobs.pop(job.attempt_id, None)
@@ -368,24 +380,6 @@ class RayEngine:
         with suppress(Exception):  # so that it cannot go on unheard
             self._ray.kill(actor.handle)
         self._news.set()
-
-    async def _begin(self, actor: _Actor, job: Job) -> None:
-        try:
-            await actor.handle.begin.remote(job)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            raise WorkerLost(f"the worker {actor.name} is lost: {_first_line(error)}") from error
-
-    async def _cancel(self, actor: _Actor, attempt_id: str) -> None:
-        """End it there; a worker that does not is killed, with all it runs."""
-        if actor.dead is not None:
-            return
-        ending = asyncio.ensure_future(_result(actor.handle.cancel.remote(attempt_id)))
-        done, _ = await asyncio.wait({ending}, timeout=CANCEL_SECONDS)
-        if not done and actor in self._actors:
-            ending.cancel()
-            self._lost(actor, f"it did not end a task within {CANCEL_SECONDS:g} seconds")
 
     def _take(self, actor: _Actor, message: Message) -> None:
         job = actor.jobs.get(message.attempt_id)

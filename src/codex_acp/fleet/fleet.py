@@ -544,7 +544,18 @@ class RunDriver:
                 loop = asyncio.get_running_loop()
                 reason = f"the time limit of {limit:g} seconds for all tasks is over"
                 timer = loop.call_later(limit, self.stop, reason)
-            await self._all()
+            starting = asyncio.ensure_future(self._start_all())
+            stopping = asyncio.ensure_future(self._stop.wait())
+            try:
+                await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if starting.done():
+                    starting.result()
+            finally:
+                for task in (starting, stopping, *self._running):
+                    task.cancel()
+                await asyncio.wait({starting, stopping, *self._running})
+            if self.error is not None:
+                raise self.error
             self.note("run_ended", run=self.run_id, stopped=self.stopped)
         finally:
             if timer is not None:
@@ -598,21 +609,6 @@ class RunDriver:
         self.left.discard(task.id)
         self.outcomes.append(outcome)
         self.news.set()
-
-    async def _all(self) -> None:
-        """A task for each task, as slots come free; at a stop all of them are cancelled."""
-        starting = asyncio.ensure_future(self._start_all())
-        stopping = asyncio.ensure_future(self._stop.wait())
-        try:
-            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if starting.done():
-                starting.result()
-        finally:
-            for task in (starting, stopping, *self._running):
-                task.cancel()
-            await asyncio.wait({starting, stopping, *self._running})
-        if self.error is not None:
-            raise self.error
 
     async def _start_all(self) -> None:
         for task in [task for task in self._tasks.values() if task.id in self.left]:

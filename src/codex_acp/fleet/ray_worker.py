@@ -51,12 +51,6 @@ def for_a_worker(spec: AgentSpec) -> AgentSpec:
     return spec
 
 
-def _here(spec: AgentSpec) -> AgentSpec:
-    if spec.command and spec.command[0] == THIS_PYTHON:
-        return replace(spec, command=(sys.executable, *spec.command[1:]))
-    return spec
-
-
 class RayWorker:
     """Its methods are called by the driver alone. Nothing here outlives the actor."""
 
@@ -74,7 +68,11 @@ class RayWorker:
 
     async def begin(self, job: Job) -> None:
         """Start a job; what becomes of it is told by `fetch`."""
-        job = replace(job, agent=_here(job.agent))
+        if job.agent.command and job.agent.command[0] == THIS_PYTHON:
+            agent = replace(job.agent, command=(sys.executable, *job.agent.command[1:]))
+        else:
+            agent = job.agent
+        job = replace(job, agent=agent)
         self._jobs[job.attempt_id] = asyncio.ensure_future(self._run(job))
 
     async def fetch(self) -> list[Message]:

@@ -296,7 +296,23 @@ class SessionRun:
             lease.questions.listen(session.session_id, self._ask)
             stop = session.listen(self._heard)
             try:
-                await self._set(session)
+                options = session.options
+                settings = {
+                    "model": options.model,
+                    "mode": options.mode,
+                    "effort": options.thought_level,
+                }
+                try:
+                    for name, value in self._job.settings.items():
+                        if not settings[name]:
+                            raise OptionNotOffered(session.agent, f"a setting for {name}")
+                        await settings[name].set(value)
+                    for config_id, choice in self._job.options.items():
+                        await options.set(config_id, choice)
+                except CodexAcpError as error:
+                    if reason_of(error) in RETRIED:
+                        raise
+                    raise SettingRefused(str(error)) from error
                 await self._prompts(session)
             finally:
                 stop()
@@ -317,21 +333,6 @@ class SessionRun:
             if error.code == INTERNAL_ERROR and opens:
                 raise Ended("agent_not_started", str(error)) from error
             raise
-
-    async def _set(self, session: Session) -> None:
-        options = session.options
-        settings = {"model": options.model, "mode": options.mode, "effort": options.thought_level}
-        try:
-            for name, value in self._job.settings.items():
-                if not settings[name]:
-                    raise OptionNotOffered(session.agent, f"a setting for {name}")
-                await settings[name].set(value)
-            for config_id, choice in self._job.options.items():
-                await options.set(config_id, choice)
-        except CodexAcpError as error:
-            if reason_of(error) in RETRIED:
-                raise
-            raise SettingRefused(str(error)) from error
 
     async def _prompts(self, session: Session) -> None:
         job = self._job

@@ -474,7 +474,23 @@ def start_process(
             return _spawned(argv, marked, tree)
         except _CannotSpawn:
             pass
-    return _opened(argv, marked, cwd, tree)
+    import subprocess
+
+    process = subprocess.Popen(
+        argv,
+        env=marked,
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        close_fds=True,
+        start_new_session=True,
+    )
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+    assert stdin is not None and stdout is not None and stderr is not None  # noqa: PT018 - see PIPE
+    process.returncode = 0  # Popen need not look after it, nor warn: whoever gets it does
+    return Process(process.pid, stdin, stdout, stderr, tree)
 
 
 class _CannotSpawn(Exception):
@@ -530,28 +546,6 @@ def _inheritable() -> list[int]:
         except OSError:
             continue  # that of the listing itself
     return found
-
-
-def _opened(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str | os.PathLike[str] | None, tree: str
-) -> Process:
-    import subprocess
-
-    process = subprocess.Popen(
-        argv,
-        env=env,
-        cwd=cwd,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        close_fds=True,
-        start_new_session=True,
-    )
-    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
-    assert stdin is not None and stdout is not None and stderr is not None  # noqa: PT018 - see PIPE
-    process.returncode = 0  # Popen need not look after it, nor warn: whoever gets it does
-    return Process(process.pid, stdin, stdout, stderr, tree)
 
 
 TAIL_SIZE = 8 * 1024

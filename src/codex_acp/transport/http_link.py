@@ -109,8 +109,21 @@ class HttpLink(MessageLink):
     async def _send(self, line: bytes) -> None:
         message = self._routes.outgoing(line)
         session = message.session
-        if not self._connected:
-            await self._begin(message)
+        if not self._connected:  # ``initialize``, which is answered at once
+            first = await self._requests.first_post(message.line)
+            connection = first.headers.get(CONNECTION_ID)
+            answered = self._routes.is_answer(first.body, message.request_id)
+            if first.status in (401, 403) or not answered:
+                raise ConnectionClosed(self._peer.answered(first.status, first.words))
+            if connection is not None:
+                self._headers = {CONNECTION_ID: connection}
+                self._connected = True
+            elif first.status == 200:
+                what = f"{self._name} is no {self._peer.kind}: it gave no {CONNECTION_ID}"
+                raise ConnectionClosed(what)
+            await self._take([first.body], None)
+            if self._connected:
+                await self._hears(None)
         elif session is None:
             await self._check(message, await self._post(line, self._headers))
         elif not _fits_header(session):
@@ -123,23 +136,6 @@ class HttpLink(MessageLink):
                 # Some servers know a session only once it was loaded, and take no name before.
                 answer = await self._post(line, self._headers)
             await self._check(message, answer)
-
-    async def _begin(self, message: Outgoing) -> None:
-        """The first message, ``initialize``, is answered at once."""
-        answer = await self._requests.first_post(message.line)
-        connection = answer.headers.get(CONNECTION_ID)
-        answered = self._routes.is_answer(answer.body, message.request_id)
-        if answer.status in (401, 403) or not answered:
-            raise ConnectionClosed(self._peer.answered(answer.status, answer.words))
-        if connection is not None:
-            self._headers = {CONNECTION_ID: connection}
-            self._connected = True
-        elif answer.status == 200:
-            what = f"{self._name} is no {self._peer.kind}: it gave no {CONNECTION_ID}"
-            raise ConnectionClosed(what)
-        await self._take([answer.body], None)
-        if self._connected:
-            await self._hears(None)
 
     async def _post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         """Post a line; send it again only where nothing of it left: the server may have taken

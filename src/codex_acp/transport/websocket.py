@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from websockets.asyncio.client import ClientConnection
     from websockets.asyncio.connection import Connection as WebSocket
-    from websockets.exceptions import ConnectionClosed as Closed
 
 
 FRAGMENT_BYTES: Final = 8 * 1024 * 1024
@@ -81,7 +80,17 @@ class WebSocketMessages(MessageLink):
         except ConnectionClosedOK:
             return None
         except Closed as closed:
-            return ConnectionClosed(self._why_closed(closed))
+            received, sent = closed.rcvd, closed.sent
+            if received is not None and received.code == TOO_BIG and closed.rcvd_then_sent:
+                why = f"{self._name} takes no message as large as the last one"
+            elif sent is not None and sent.code == TOO_BIG:
+                limit = self._message_limit
+                why = f"{self._name} sent a message above the limit of {limit} bytes"
+            elif received is None:
+                why = f"the connection to {self._name} was lost"
+            else:
+                why = f"{self._name} closed the connection: {received}"
+            return ConnectionClosed(why)
         finally:
             sender.cancel()
             await connection.close(*self._last_words)
@@ -100,17 +109,6 @@ class WebSocketMessages(MessageLink):
             starts = range(0, len(line), FRAGMENT_BYTES)
             parts = [line[start : start + FRAGMENT_BYTES] for start in starts]
             await self._connection.send(parts, text=True)
-
-    def _why_closed(self, closed: Closed) -> str:
-        received, sent = closed.rcvd, closed.sent
-        if received is not None and received.code == TOO_BIG and closed.rcvd_then_sent:
-            return f"{self._name} takes no message as large as the last one"
-        if sent is not None and sent.code == TOO_BIG:
-            limit = self._message_limit
-            return f"{self._name} sent a message above the limit of {limit} bytes"
-        if received is None:
-            return f"the connection to {self._name} was lost"
-        return f"{self._name} closed the connection: {received}"
 
 
 PING_EVERY_SECONDS: Final = 20.0
