@@ -358,8 +358,10 @@ class Side:
         model = self._spoken.heard[method].params
         # Absent params read as an empty object, so that what is missing is named.
         given = {} if notification.params is None else notification.params
+        params: Any = None
         try:
-            params = None if model is None else self._spoken.models.decode(model, given, method)
+            if model is not None:
+                params = self._spoken.models.decode(model, given, method)
         except InvalidPayload as error:
             self.connection.complaints.warn(
                 logger, "%s sent an invalid notification: %s", self.connection.name, error

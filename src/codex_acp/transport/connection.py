@@ -159,7 +159,7 @@ class Connection:
     when a call is given up. ``peer_resends`` is for a peer that may send a request again while it
     is still open, with the same id (Codex, after ``thread/resume``): the handler is told, and
     nothing is answered, since an error would be taken as the answer to the first. ``on_line`` sees
-    each line, and never raises. ``loads`` decodes a line; None for `default_loads`.
+    each line, and never raises.
     """
 
     def __init__(
@@ -169,7 +169,6 @@ class Connection:
         name: str,
         version: bool,
         line_limit: int = DEFAULT_LINE_LIMIT,
-        loads: Callable[[bytes], object] | None = None,
         cancel_method: str | None = None,
         peer_resends: bool = False,
         on_line: Callable[[Direction, bytes], None] | None = None,
@@ -179,7 +178,8 @@ class Connection:
         """Name of the peer in logs and errors."""
         self.complaints: Complaints = Complaints()
         self._version = version
-        self._loads = loads
+        self._loads: Callable[[bytes], object] | None = None
+        """Decoder of lines, once the faster one is loaded."""
         self._peer_resends = peer_resends
         self.on_line = on_line
         self._framer = LineFramer(line_limit)

@@ -70,14 +70,12 @@ class HttpLink(MessageLink):
         name: str,
         token: Callable[[], str] | None = None,
         message_limit: int = DEFAULT_LINE_LIMIT,
-        kind: str = "ACP agent",
-        token_hint: str = "see its --token-file",
     ) -> None:
         if find_spec("httpx") is None or find_spec("h2") is None:
             raise MisuseError("httpx[http2] is not installed: pip install 'codex-acp-sdk[http]'")
         super().__init__(name)
         self._url = url
-        self._peer = RemotePeer(name, kind, token_hint)
+        self._peer = RemotePeer(name, "ACP agent", "see its --token-file")
         self._token = token
         self._limit = message_limit
         self._routes = HttpRoutes()
