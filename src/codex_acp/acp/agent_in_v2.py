@@ -62,7 +62,10 @@ class AgentInVersion2:
         self._side = side
         self._requests = cast("dict[str, Callable[[Any], Awaitable[Any]] | None]", requests)
         self._cancel = cast("Callable[[Any], None]", notifications["session/cancel"])
-        self._sessions = SessionsInV2(side, spawn)
+        self._spawn = spawn
+        self._sessions: dict[str, SessionInV2] = {}
+        """All of them: an agent may tell of a session before it is open."""
+        self._open: set[str] = set()
 
     def handlers(self) -> AgentHandlers:
         """Return the handlers of the client's methods, with those that version 2 always
@@ -90,8 +93,9 @@ class AgentInVersion2:
         return AgentHandlers(requests, notifications)
 
     def leave(self) -> None:
-        """The client is gone."""
-        self._sessions.leave()
+        """End what the client waits for: it is gone."""
+        for session in self._sessions.values():
+            session.leave()
 
     # What the agent asks and tells.
 
@@ -99,7 +103,7 @@ class AgentInVersion2:
         """A request of version 1. Raises ErrorReply for one that version 2 does not have."""
         if method == "session/request_permission":
             said = _json(params)
-            session = self._sessions.of(said["sessionId"])
+            session = self._any_session(said["sessionId"])
             subject = {"type": "tool_call", "toolCall": session.updates.tool_call(said["toolCall"])}
             title = session.updates.title_of(said["toolCall"])
             asking = {**said, "title": title, "subject": subject}
@@ -121,7 +125,7 @@ class AgentInVersion2:
         """A notification of version 1."""
         said = _json(params)
         if method == "session/update":
-            self._sessions.of(said["sessionId"]).tell_v1(said["update"])
+            self._any_session(said["sessionId"]).tell_v1(said["update"])
         elif method == "elicitation/complete":
             done = v2.CompleteElicitationNotification(elicitation_id=said["elicitationId"])
             self._side.v2.elicitation_complete(done)
@@ -154,7 +158,7 @@ class AgentInVersion2:
 
     async def _new(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
         said = await self._ask("session/new", _opening(request))
-        self._sessions.open(said["sessionId"])
+        self._note_open(said["sessionId"])
         return v2.NewSessionResponse.model_validate(opened(said))
 
     async def _list(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
@@ -174,11 +178,11 @@ class AgentInVersion2:
         if way is None:
             self._session(request.session_id)
         else:
-            session = self._sessions.of(request.session_id)
+            session = self._any_session(request.session_id)
             with session.replaying(muted=not history):
                 said = await self._ask(way, _opening(request))
-            self._sessions.open(request.session_id)
-        self._sessions.of(request.session_id).tell_state()
+            self._note_open(request.session_id)
+        self._any_session(request.session_id).tell_state()
         return v2.ResumeSessionResponse.model_validate(opened(said))
 
     async def _close(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
@@ -187,12 +191,12 @@ class AgentInVersion2:
         await session.rest()
         if self._requests["session/close"] is not None:
             await self._ask("session/close", _json(request))
-        self._sessions.close(request.session_id)
+        self._forget(request.session_id)
         return v2.CloseSessionResponse()
 
     async def _delete(self, request: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
         await self._ask("session/delete", _json(request))
-        self._sessions.close(request.session_id)
+        self._forget(request.session_id)
         return v2.DeleteSessionResponse()
 
     async def _set_option(
@@ -214,7 +218,7 @@ class AgentInVersion2:
         )
 
     def _cancelled(self, notification: v2.CancelSessionNotification) -> None:
-        session = self._sessions.known(notification.session_id)
+        session = self._open_session(notification.session_id)
         if session is not None:
             session.withdraw_held()
         self._cancel(v1.CancelNotification(session_id=notification.session_id))
@@ -226,8 +230,24 @@ class AgentInVersion2:
         answer = await handler(_request(method, params))
         return {} if answer is None else _json(answer)
 
+    def _any_session(self, session_id: str) -> SessionInV2:
+        if session_id not in self._sessions:
+            self._sessions[session_id] = SessionInV2(self._side, self._spawn, session_id)
+        return self._sessions[session_id]
+
+    def _open_session(self, session_id: str) -> SessionInV2 | None:
+        return self._sessions.get(session_id) if session_id in self._open else None
+
+    def _note_open(self, session_id: str) -> None:
+        self._any_session(session_id)
+        self._open.add(session_id)
+
+    def _forget(self, session_id: str) -> None:
+        self._open.discard(session_id)
+        self._sessions.pop(session_id, None)
+
     def _session(self, session_id: str) -> SessionInV2:
-        session = self._sessions.known(session_id)
+        session = self._open_session(session_id)
         if session is None:
             raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r}")
         return session
@@ -366,41 +386,6 @@ class SessionInV2:
             return
         told = v2.UpdateSessionNotification(session_id=self._id, update=made)
         self._side.v2.session_update(told)
-
-
-class SessionsInV2:
-    """All of them, by id. An agent may tell of a session before it is open."""
-
-    def __init__(self, side: AgentSide, spawn: Spawn) -> None:
-        self._side = side
-        self._spawn = spawn
-        self._all: dict[str, SessionInV2] = {}
-        self._open: set[str] = set()
-
-    def of(self, session_id: str) -> SessionInV2:
-        """A session, open or not."""
-        if session_id not in self._all:
-            self._all[session_id] = SessionInV2(self._side, self._spawn, session_id)
-        return self._all[session_id]
-
-    def known(self, session_id: str) -> SessionInV2 | None:
-        """A session that is open."""
-        return self._all.get(session_id) if session_id in self._open else None
-
-    def open(self, session_id: str) -> None:
-        """The client knows it."""
-        self.of(session_id)
-        self._open.add(session_id)
-
-    def close(self, session_id: str) -> None:
-        """Forget a session that is closed."""
-        self._open.discard(session_id)
-        self._all.pop(session_id, None)
-
-    def leave(self) -> None:
-        """The client is gone."""
-        for session in self._all.values():
-            session.leave()
 
 
 def _failed(code: int, message: str, data: object) -> Json:

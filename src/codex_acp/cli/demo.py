@@ -470,14 +470,14 @@ class ShownLink:
 
     def __init__(self, link: Link, show: Callable[[str, bytes], None]) -> None:
         self._link = link
-        self._sent = _Lines("-->", show)
-        self._received = _Lines("<--", show)
+        self._sent = _by_line("-->", show)
+        self._received = _by_line("<--", show)
 
     def start(self, receiver: Receiver) -> None:
         self._link.start(_Shown(receiver, self._received))
 
     def write(self, data: bytes) -> None:
-        self._sent.add(data)
+        self._sent(data)
         self._link.write(data)
 
     def pause_reading(self) -> None:
@@ -493,12 +493,12 @@ class ShownLink:
 class _Shown:
     """The receiver, behind the lines that it is given."""
 
-    def __init__(self, receiver: Receiver, lines: _Lines) -> None:
+    def __init__(self, receiver: Receiver, show: Callable[[bytes], None]) -> None:
         self._receiver = receiver
-        self._lines = lines
+        self._show = show
 
     def data_received(self, data: bytes) -> None:
-        self._lines.add(data)
+        self._show(data)
         self._receiver.data_received(data)
 
     def link_closed(self, error: TransportError | None) -> None:
@@ -511,15 +511,14 @@ class _Shown:
         self._receiver.resume_writing()
 
 
-class _Lines:
-    """Whole lines of what comes in pieces."""
+def _by_line(arrow: str, show: Callable[[str, bytes], None]) -> Callable[[bytes], None]:
+    """Return a function that takes pieces and shows each whole line of them."""
+    rest = b""
 
-    def __init__(self, arrow: str, show: Callable[[str, bytes], None]) -> None:
-        self._arrow = arrow
-        self._show = show
-        self._rest = b""
-
-    def add(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
+    def add(data: bytes) -> None:
+        nonlocal rest
+        *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            self._show(self._arrow, line)
+            show(arrow, line)
+
+    return add
