@@ -465,20 +465,14 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
         for_programs = error.code == INVALID_PARAMS or isinstance(error, SessionBusy)
         if ours and for_programs:  # what its data has
             return said
-        said = _with_detail(said, error.data)
+        detail = _text_of(error.data)
+        if detail and detail not in said:
+            said = detail if said in detail else f"{said}: {shortened(detail, DETAIL_LIMIT)}"
         if ours:
             return said
         unsaid = error.code == INTERNAL_ERROR and not error.data
         return f"{agent}: {said}{LOOK_AT_ITS_LOG if unsaid else ''}"
     return str(error)
-
-
-def _with_detail(message: str, data: object) -> str:
-    """Add the detail of an error, unless message and detail say the same."""
-    detail = _text_of(data)
-    if not detail or detail in message:
-        return message
-    return detail if message in detail else f"{message}: {shortened(detail, DETAIL_LIMIT)}"
 
 
 def _text_of(data: object) -> str:

@@ -205,7 +205,17 @@ def _row(entry: events.Entry) -> Row:
         "tone": told.tone,
         "session": event.ref.session_id or event.ref.thread_id,
     }
-    title = _title(event)
+    if not isinstance(event, events.WireMessage) or event.message is None:
+        title = None
+    else:
+        params = event.message.get("params")
+        if event.kind != "request":
+            title = text_at(params, "item", "type") or text_at(params, "update", "sessionUpdate")
+        elif event.peer == "codex":
+            asked = [text_at(question, "question") for question in list_at(params, "questions")]
+            title = " ".join(filter(None, asked)) or text_at(params, "message") or None
+        else:
+            title = text_at(params, "toolCall", "title") or None
     if title is not None:
         row["title"] = _cut(title, MAX_ROW_TEXT)
     return row
@@ -224,19 +234,6 @@ def _milliseconds(time: str) -> int | None:
         return round(datetime.fromisoformat(time).timestamp() * 1000)
     except (ValueError, OverflowError):
         return None  # of the right form, and no moment: a 31st of February
-
-
-def _title(event: events.TranscriptEvent) -> str | None:
-    """Return the title of a wire message: what is asked for, or the kind of what is told."""
-    if not isinstance(event, events.WireMessage) or event.message is None:
-        return None
-    params = event.message.get("params")
-    if event.kind != "request":
-        return text_at(params, "item", "type") or text_at(params, "update", "sessionUpdate")
-    if event.peer == "codex":
-        asked = [text_at(question, "question") for question in list_at(params, "questions")]
-        return " ".join(filter(None, asked)) or text_at(params, "message") or None
-    return text_at(params, "toolCall", "title") or None
 
 
 class _Links:
