@@ -101,6 +101,12 @@ def serve_parser() -> argparse.ArgumentParser:
         type=_level,
         help=f"{', '.join(LEVELS)} (default: {LEVEL_VARIABLE}, else {DEFAULT_LEVEL})",
     )
+    _add_records(parser)
+    add_listen_arguments(parser)
+    return parser
+
+
+def _add_records(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transcript",
         metavar="FILE",
@@ -118,8 +124,6 @@ def serve_parser() -> argparse.ArgumentParser:
         help="append what happens in each session to FILE, without texts of messages, for "
         f"`{PROGRAM} play`",
     )
-    add_listen_arguments(parser)
-    return parser
 
 
 def routes_parser() -> argparse.ArgumentParser:
@@ -360,6 +364,10 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep a session whose connection breaks, with its questions, for so long: e.g. 8h, "
         "30m, 90s (default: it ends, and its questions are answered no)",
     )
+    _add_limits(group)
+
+
+def _add_limits(group: argparse._ArgumentGroup) -> None:
     limits = (
         ("connections", "connections at once (default: 64)"),
         ("sessions", "open sessions at once (default: 256)"),
