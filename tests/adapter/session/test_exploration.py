@@ -2,7 +2,8 @@
 
 What must hold in any order stands in `world`: each prompt is answered once, within a bound whatever
 Codex does; nothing of a turn is shown behind its answer; no message is given to Codex twice, nor to
-another Codex that one may have read; a close leaves nothing.
+another Codex that one may have read; a close leaves nothing. A load begins a machine of its own:
+it learns of a turn that runs as of one that Codex begins by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ MOST = int(os.environ.get("CODEX_ACP_STATES", "4000"))
 """States of each exploration; a million take some minutes."""
 
 WORLDS = {
-    "everything": Budget(2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, late_begins=1, plans=1),
+    "everything": Budget(
+        2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, late_begins=1, plans=1, closes=1, firsts=1
+    ),
     "a Codex that does not tell what it has read": Budget(
         2, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1
     ),
@@ -34,6 +37,9 @@ WORLDS = {
         2, 1, 0, 0, 0, 1, 0, 0, 1, 1, 0, 1, early=1, compactions=1, disorder=1, idles=1
     ),
     "a thread that is being closed refuses interrupts": Budget(2, 1, 0, 0, 0, 1, 0, 1, deaf=2),
+    "a close that may be given up": Budget(2, 0, 0, 1, 1, 1, 0, 1, 1, closes=2),
+    "questions before a turn": Budget(2, 1, 1, 1, 1, 0, 0, 1, firsts=2),
+    "messages that are for a running turn alone": Budget(3, 1, 0, 1, 0, 0, 1, 1, joins=2),
     "plans": Budget(3, 1, 1, 1, 0, 1, 1, 1, plans=2),
     "a prompt that is given up": Budget(2, 1, 2, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0),
 }

@@ -61,6 +61,12 @@ class Budget(NamedTuple):
     """Turns of which it is said behind their ends that they begin."""
     plans: int = 0
     """Turns that propose a plan which the person is asked about."""
+    closes: int = 0
+    """Times that the client closes the session; it may give that up."""
+    firsts: int = 0
+    """Questions that are asked before a turn, while the content of a prompt is read."""
+    joins: int = 0
+    """Prompts that are for a running turn alone."""
 
 
 class World(NamedTuple):
@@ -117,8 +123,10 @@ class World(NamedTuple):
     """Turns all of whose prompts are answered."""
     abandoned: frozenset[int] = frozenset()
     told: Activity = "idle"
-    asked: tuple[tuple[int, str], ...] = ()
-    """Questions that are open, each with its turn."""
+    asked: tuple[tuple[int, str | None], ...] = ()
+    """Questions that are open, each with its turn; None: before one."""
+    closing: bool = False
+    """Whether the client closes the session, which takes no prompt meanwhile."""
     questions: int = 0
     # The plan.
     reviews: tuple[int, str] | None = None
@@ -163,7 +171,25 @@ def _of_client(w: World) -> Iterator[Move]:
             left=_less(w, "early")._replace(prompts=w.left.prompts - 1), sent=1,
             open=w.open | {"p1"}, kinds=(("p1", "message"),), wire=(ev.Start(1, "p1"),),
         )  # fmt: skip
-    if w.left.prompts:
+    yield from _prompts(w)
+    for name in sorted(w.speaking & w.open):
+        yield f"{name} is answered locally", ev.AnsweredLocally(name, DONE), w
+    if w.left.cancels and (w.open or w.running):
+        left = _less(w, "cancels")
+        after = w._replace(left=left, cancelled=w.cancelled | w.open, yes=False)
+        yield "cancel", ev.Cancelled(), after
+    yield from _of_close(w)
+    yield from _of_plan(w)
+    if w.left.give_ups:
+        for name in sorted(w.open - w.given_up):
+            yield f"gives up {name}", ev.GivenUp(name), w._replace(
+                left=_less(w, "give_ups"), given_up=w.given_up | {name},
+                cancelled=w.cancelled | {name},
+            )  # fmt: skip
+
+
+def _prompts(w: World) -> Iterator[Move]:
+    if w.left.prompts and not w.closing:
         name = f"p{w.sent + 1}"
         kinds: list[tuple[ev.Kind, Budget]] = [("message", _less(w, "prompts"))]
         if w.left.reviews:
@@ -176,6 +202,9 @@ def _of_client(w: World) -> Iterator[Move]:
                 unprepared=w.unprepared | {name},
             )  # fmt: skip
             yield f"{kind} {name}", ev.Prompted(name), after
+            if w.left.joins and kind == "message":
+                joining = after._replace(left=left._replace(joins=w.left.joins - 1))
+                yield f"joining {name}", ev.Prompted(name, joins=True), joining
     for name in sorted(w.unprepared & w.open):
         kind = dict(w.kinds)[name]
         yield (
@@ -185,19 +214,20 @@ def _of_client(w: World) -> Iterator[Move]:
         )
         if not w.left.disorder:
             break
-    for name in sorted(w.speaking & w.open):
-        yield f"{name} is answered locally", ev.AnsweredLocally(name, DONE), w
-    if w.left.cancels and (w.open or w.running):
-        left = _less(w, "cancels")
-        after = w._replace(left=left, cancelled=w.cancelled | w.open, yes=False)
-        yield "cancel", ev.Cancelled(), after
-    yield from _of_plan(w)
-    if w.left.give_ups:
-        for name in sorted(w.open - w.given_up):
-            yield f"gives up {name}", ev.GivenUp(name), w._replace(
-                left=_less(w, "give_ups"), given_up=w.given_up | {name},
-                cancelled=w.cancelled | {name},
-            )  # fmt: skip
+
+
+def _of_close(w: World) -> Iterator[Move]:
+    if w.left.closes and not w.closing:
+        left = _less(w, "closes")
+        after = w._replace(left=left, cancelled=w.cancelled | w.open, yes=False, closing=True)
+        yield "close", ev.Cancelled(closing=True), after
+    if w.closing:
+        yield "gives up its close", ev.Reopened(), w._replace(closing=False)
+    if w.left.firsts and w.unprepared & w.open and w.alive:
+        number = w.questions + 1
+        asked = (*w.asked, (number, None))
+        after = w._replace(left=_less(w, "firsts"), questions=number, asked=asked)
+        yield "asks first", ev.Asked(number), after
 
 
 def _of_plan(w: World) -> Iterator[Move]:
@@ -362,7 +392,7 @@ def _taken_steer(w: World, after: World, number: int, prompt: str, turn: str) ->
 def _looked_up(
     w: World, after: World, number: int, turns: tuple[str, ...], message: str | None
 ) -> Move:
-    turn = next((each for each in turns if each in (w.running, *w.ended)), None)
+    turn = next((each for each in turns if each in {w.running, *w.ended}), None)
     if not turns and message is not None:
         turn = dict(w.belongs).get(message)
         if turn in w.ended and message not in w.read:
@@ -620,7 +650,7 @@ def _answered(w: World, answer: ev.Answer) -> World:
         if isinstance(each, ev.Steer) and each.prompt == prompt and each.call in w.abandoned
     ]
     sure = prompt not in w.speaking and not unanswered
-    if any(asked == turn for _, asked in w.asked) and not any(
+    if any(asked == turn for _, asked in w.asked if asked is not None) and not any(
         turns.get(other) == turn for other in w.open - {prompt}
     ):
         raise Wrong(f"{prompt} is answered, and something of {turn} is asked")
@@ -656,7 +686,8 @@ def as_told(w: World, machine: SessionMachine) -> None:
     taken = (w.inserted | {name for name in w.open if name.endswith("'")}) & w.open
     if w.told == "idle" and taken:
         raise Wrong(f"idle is told while prompts run: {sorted(taken)}")
-    if w.told != "idle" and not taken and machine.run is None:
+    first = any(turn is None for _, turn in w.asked)
+    if w.told != "idle" and not taken and machine.run is None and not first:
         raise Wrong(f"{w.told} is told while nothing runs")
     runs = w.running if w.said and machine.run is not None else None
     if w.told == "idle" and runs is not None and runs not in machine.stale:
@@ -664,10 +695,14 @@ def as_told(w: World, machine: SessionMachine) -> None:
     asked = w.asked or w.reviews
     if (w.told == "running" and asked) or (w.told == "requires_action" and not asked):
         raise Wrong(f"{w.told} is told, and asked is {asked}")
-    if w.asked and (machine.cancelled or not w.alive):
+    if any(turn for _, turn in w.asked) and (machine.cancelled or not w.alive):
         raise Wrong("something is asked behind a cancel, or of no Codex")
+    if w.closing and isinstance(machine.turn, Running):
+        raise Wrong("a turn runs on in a session that is being closed")
     for _, turn in w.asked:
-        if turn in w.done or turn in machine.stale or machine.is_answered(turn):
+        if turn is not None and (
+            turn in w.done or turn in machine.stale or machine.is_answered(turn)
+        ):
             raise Wrong(f"{turn} is over, and something of it is asked")
 
 

@@ -780,7 +780,7 @@ class SessionMachine:
         if self.active in run.names and self.active not in self.stale:
             self.active = None
         over = mine[len(asks) :]
-        self.prompts = tuple(each for each in self.prompts if each.id not in (*over, *missed))
+        self.prompts = tuple(each for each in self.prompts if each.id not in over + missed)
         self._look()
         self._out += [ev.Answer(prompt_id, failure) for prompt_id in missed]
         for prompt_id in over:
