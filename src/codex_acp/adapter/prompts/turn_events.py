@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at, text_at
+from codex_acp.adapter.session import events as ev
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from codex_acp.adapter.session.driver import SessionDriver
     from codex_acp.jsonrpc.message import JsonValue
+
+TURN_METHODS: Final = frozenset(
+    {"turn/started", "item/started", "item/completed", "thread/status/changed", "thread/closed"}
+)
+"""Notifications of turns, without ``turn/completed``, which must be shown first."""
 
 _STOPPED: Final = frozenset({"idle", "systemError", "notLoaded"})
 """Statuses of a thread in which none of its turns runs."""
@@ -29,51 +32,30 @@ def item_of(params: JsonValue) -> str | None:
     return text_at(params, "item", "id")
 
 
-def _turn_started(driver: SessionDriver, params: JsonValue) -> None:
-    turn_id = turn_of(params)
-    turn = object_at(params, "turn")
-    if turn_id is not None:
-        # Codex 0.147 does not name the root turn: then it is the running one.
-        root_id = text_at(turn, "rootTurnId") if "rootTurnId" in turn else driver.running_turn
-        driver.turn_began(turn_id, root_id)
+def turn_event(method: str, params: JsonValue, running: str | None) -> ev.CodexEvent | None:
+    """Return the event that a notification of `TURN_METHODS` is; ``running``: the turn that runs.
 
-
-def _item_started(driver: SessionDriver, params: JsonValue) -> None:
-    item, turn_id = object_at(params, "item"), turn_of(params)
-    if item.get("type") == "userMessage":
-        message_id = text_at(item, "clientId")
-        if message_id is not None and turn_id is not None:
-            driver.message_read(message_id, turn_id)
-    elif item.get("type") == "contextCompaction":
-        if turn_id is not None:
-            driver.compaction_began(turn_id)
-    elif item.get("type") == "commandExecution":
-        item_id = text_at(item, "id")
-        if item_id is not None:
-            driver.command_began(item_id)
-
-
-def _item_completed(driver: SessionDriver, params: JsonValue) -> None:
-    item_id = item_of(params)
-    if item_id is not None:
-        driver.command_ended(item_id)
-
-
-def _status_changed(driver: SessionDriver, params: JsonValue) -> None:
-    if text_at(params, "status", "type") in _STOPPED:
-        driver.thread_stopped()
-
-
-def _closed(driver: SessionDriver, params: JsonValue) -> None:
-    del params
-    driver.thread_stopped()
-
-
-TURN_EVENTS: Final[Mapping[str, Callable[[SessionDriver, JsonValue], None]]] = {
-    "turn/started": _turn_started,
-    "item/started": _item_started,
-    "item/completed": _item_completed,
-    "thread/status/changed": _status_changed,
-    "thread/closed": _closed,
-}
-"""Method → what it means for turns. Without ``turn/completed``, which must be shown first."""
+    None: it means nothing for turns.
+    """
+    turn_id, item_id = turn_of(params), item_of(params)
+    match method, text_at(params, "item", "type"):
+        case "turn/started", _ if turn_id is not None:
+            turn = object_at(params, "turn")
+            # Codex 0.147 does not name the root turn: then it is the running one.
+            root_id = text_at(turn, "rootTurnId") if "rootTurnId" in turn else running
+            return ev.TurnBegan(turn_id, root_id)
+        case "item/started", "userMessage":
+            message_id = text_at(params, "item", "clientId")
+            if message_id is not None and turn_id is not None:
+                return ev.MessageRead(message_id, turn_id)
+        case "item/started", "contextCompaction" if turn_id is not None:
+            return ev.CompactionBegan(turn_id)
+        case "item/started", "commandExecution" if item_id is not None:
+            return ev.CommandBegan(item_id)
+        case "item/completed", _ if item_id is not None:
+            return ev.CommandEnded(item_id)
+        case "thread/status/changed", _ if text_at(params, "status", "type") in _STOPPED:
+            return ev.ThreadStopped()
+        case "thread/closed", _:
+            return ev.ThreadStopped()
+    return None

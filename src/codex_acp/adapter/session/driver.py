@@ -326,17 +326,6 @@ class SessionDriver:
         started = lambda reply: self._start_replied(call, "turn/start", reply)  # noqa: E731
         early.when_answered(self._of_call(call, started))
 
-    def cancel(self, *, closing: bool = False) -> None:
-        """End the running turn, and take back the prompts that wait.
-
-        ``closing``: until `reopened` also end what Codex begins by itself.
-        """
-        self.handle(ev.Cancelled(closing))
-
-    def reopened(self) -> None:
-        """Note that the client gave up its close of the session."""
-        self.handle(ev.Reopened())
-
     def lost(self, error: TransportError | None) -> None:
         """Note that Codex is gone, so that no turn runs any more."""
         unread = frozenset(
@@ -346,12 +335,8 @@ class SessionDriver:
         self._abandon.clear()
         self._written.clear()
 
-    def moved(self) -> None:
-        """Note that the thread was resumed on another Codex."""
-        self.handle(ev.Moved())
-
     async def settled(self) -> None:
-        """Wait until no prompt is open and no turn runs; bounded after a `cancel`."""
+        """Wait until no prompt is open and no turn runs; bounded behind a cancel."""
         while self._waiting or self.machine.run is not None:
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._settled.append(changed)
@@ -420,33 +405,9 @@ class SessionDriver:
         """Note that a notification of the thread arrived: the turn is not silent."""
         self._last_activity = monotonic()
 
-    def turn_began(self, turn_id: str, root_id: str | None) -> None:
-        """Note the beginning of a turn (``turn/started``)."""
-        self.handle(ev.TurnBegan(turn_id, root_id))
-
     def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
         """Note the end of a turn (``turn/completed``), also if it did not fit the schema."""
         self.handle(ev.TurnEnded(turn_id, end, self._host.has_plan))
-
-    def message_read(self, message_id: str, turn_id: str) -> None:
-        """Note that Codex took a message of ours into a turn."""
-        self.handle(ev.MessageRead(message_id, turn_id))
-
-    def compaction_began(self, turn_id: str) -> None:
-        """Note that a turn compacts the thread."""
-        self.handle(ev.CompactionBegan(turn_id))
-
-    def command_began(self, item_id: str) -> None:
-        """Note that a command runs."""
-        self.handle(ev.CommandBegan(item_id))
-
-    def command_ended(self, item_id: str) -> None:
-        """Note that a command does not run any more."""
-        self.handle(ev.CommandEnded(item_id))
-
-    def thread_stopped(self) -> None:
-        """Note that Codex reports the thread as idle, broken or closed."""
-        self.handle(ev.ThreadStopped())
 
     # Events and effects.
 

@@ -15,7 +15,8 @@ from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.command_results import Says, StartsTurn
 from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
-from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
+from codex_acp.adapter.prompts.turn_events import item_of, turn_event, turn_of
+from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.driver import (
     LocalReply,
     NotTaken,
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.server.held_notifications import HeldNotifications
-    from codex_acp.adapter.session.events import EndTurn
     from codex_acp.adapter.session_client import Outgoing
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.adapter.slash_commands import SessionCommands
@@ -165,7 +165,7 @@ class Session:
 
     def cancel(self, *, closing: bool = False) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
-        self.prompts.cancel(closing=closing)
+        self.prompts.handle(ev.Cancelled(closing))
 
     async def stop_command(self, call_id: str) -> bool:
         """Stop a command that runs in the background."""
@@ -203,7 +203,7 @@ class Session:
             await self.sub_agents.settled()
         except BaseException:
             self._stopping = False
-            self.prompts.reopened()
+            self.prompts.handle(ev.Reopened())
             raise
 
     def detach(self) -> None:
@@ -227,7 +227,7 @@ class Session:
         self.sub_agents.move(codex)
         self._settle = settle
         self.lost = None
-        self.prompts.moved()
+        self.prompts.handle(ev.Moved())
 
     async def _work(self, prompt: Sequence[Block]) -> TurnWork | LocalReply:
         """Return the work that a prompt asks for. Raises RpcError; nothing has happened then."""
@@ -339,7 +339,7 @@ class Session:
         if now == "idle":
             self._outflow.flush()
 
-    def turn_over(self, turn: EndTurn) -> dict[str, JsonValue] | None:
+    def turn_over(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None:
         """Leave nothing open, and tell the person why it has ended."""
         end = turn.end
         self.thread.close_open()
@@ -394,7 +394,9 @@ class Session:
         self.sub_agents.hear(self.id, method, params)
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
-        TURN_EVENTS[method](self.prompts, params)
+        event = turn_event(method, params, self.prompts.running_turn)
+        if event is not None:
+            self.prompts.handle(event)
         if is_unloaded(method, params):
             self.on_unloaded()
 

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from codex_acp.adapter.ordered_steps import OrderedSteps
-from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
+from codex_acp.adapter.prompts.turn_events import TURN_METHODS
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.mapping.item_calls import wanted_looks
 from codex_acp.mapping.messages import close_compactions
@@ -57,7 +57,7 @@ class ThreadOwner(Protocol):
         """Handle a notification before it queues behind file reads: it may name a sub-agent."""
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
-        """Note what a notification of `TURN_EVENTS` means for turns, shown or not."""
+        """Note what a notification of `TURN_METHODS` means for turns, shown or not."""
 
     def may_show(self, method: str, params: JsonValue) -> bool:
         """Return whether the notification may be shown now."""
@@ -171,7 +171,7 @@ class ShownThread:
             finally:
                 self._owner.on_turn_event(method, params)
         else:
-            if method in TURN_EVENTS:
+            if method in TURN_METHODS:
                 self._owner.on_turn_event(method, params)
             self._show(method, params)
 
