@@ -21,8 +21,8 @@ from codex_acp.codex.approvals.grants import (
     digest_of,
 )
 from codex_acp.codex.approvals.real_paths import too_late
-from codex_acp.mapping.events import tool_call_id
-from codex_acp.mapping.v1.updates import permission_call
+from codex_acp.mapping.events import PermissionQuestion, tool_call_id
+from codex_acp.mapping.v1.updates import permission_request
 from codex_acp.routing.approvals import choices, identity_of
 from codex_acp.routing.changes import Looks
 from codex_acp.routing.display import is_plain, visible
@@ -62,7 +62,8 @@ def sent(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The permission request's tool call and the announcement, as they go over the wire."""
     routed = approval_route(asked, running(*items), looks=looks)
-    return json.loads(encode(permission_call(routed.shown))), wire(routed.announcement)[0]
+    asked_for = permission_request(PermissionQuestion("s", routed.shown, ()))
+    return json.loads(encode(asked_for.tool_call)), wire(routed.announcement)[0]
 
 
 def texts(call: dict[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from codex_acp._last_ones import LastOnes
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.message import EncodedJson, notification_head
-from codex_acp.mapping.events import TextChunk, ThoughtChunk, ToolCallChanged, given
+from codex_acp.mapping.events import TextChunk, ThoughtChunk, ToolCallChanged, fields_set
 from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class _Waiting:
         mine = self.event
         if not isinstance(mine, ToolCallChanged) or mine.terminal or event.terminal:
             return False
-        return given(mine).keys() <= given(event).keys()
+        return fields_set(mine).keys() <= fields_set(event).keys()
 
     def joined(self, write: Write) -> Sequence[bytes]:
         """Return the updates of the event with all of its text, as JSON."""

@@ -45,6 +45,6 @@ else:
             "bridge": "Approval Bridge Decline Elicitation Reply Route RunningTurn Told",
             "codex_acp.codex.approvals.actions": "PathLook",
             "codex_acp.codex.approvals.real_paths": "look_at",
-            "codex_acp.mapping.session": "PromptFailure PromptStop",
+            "codex_acp.mapping.events": "PromptFailure PromptStop",
         },
     )

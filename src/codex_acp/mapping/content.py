@@ -1,14 +1,17 @@
 """Blocks of content, and what a tool call can show besides them, of no version of ACP.
 
-A block is what MCP and both versions of ACP have alike; each version's rendering writes it.
+A block is what MCP and both versions of ACP have alike.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, assert_never
 
 from codex_acp._json import text_at
 from codex_acp._record import record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FileOperation: TypeAlias = Literal["add", "delete", "modify", "move"]
 """Change of a file; ``move`` may change its text, too."""
@@ -109,11 +112,8 @@ class Location:
 
 
 def block_of_json(value: object) -> Block | None:
-    """A block as MCP and both versions of ACP write it.
-
-    None for a type that is not known, and for one that lacks what it needs.
-
-    What is not shown (annotations, icons, sizes) is not kept.
+    """Read a block as MCP and both versions of ACP write it; None for one that is not known or
+    lacks what it needs. What is not shown (annotations, icons, sizes) is not kept.
     """
     match value:
         case {"type": "text", "text": str(text)}:
@@ -129,3 +129,40 @@ def block_of_json(value: object) -> Block | None:
         case {"type": "resource", "resource": {"uri": str(uri), "blob": str(blob)} as resource}:
             return BlobResource(uri, blob, text_at(resource, "mimeType"))
     return None
+
+
+def write_block(models: Any, block: Block) -> Any:
+    """Write a block with the classes of ``models``, those of one version; the rest is left out."""
+    match block:
+        case TextBlock():
+            return models.TextContentBlock(text=block.text)
+        case ImageBlock():
+            return models.ImageContentBlock(data=block.data, mime_type=block.mime_type)
+        case AudioBlock():
+            return models.AudioContentBlock(data=block.data, mime_type=block.mime_type)
+        case LinkBlock():
+            link = models.ResourceLinkContentBlock(name=block.name, uri=block.uri)
+            if block.title is not None:
+                link.title = block.title
+            if block.description is not None:
+                link.description = block.description
+            return link
+        case TextResource():
+            resource = models.TextResourceContents(uri=block.uri, text=block.text)
+        case BlobResource():
+            resource = models.BlobResourceContents(uri=block.uri, blob=block.blob)
+        case _:
+            assert_never(block)
+    if block.mime_type is not None:
+        resource.mime_type = block.mime_type
+    return models.ResourceContentBlock(resource=resource)
+
+
+def write_locations(models: Any, locations: Sequence[Location]) -> list[Any]:
+    """Write the files that a tool call is about with the classes of ``models``."""
+    written = []
+    for location in locations:
+        written.append(models.ToolCallLocation(path=location.path))
+        if location.line is not None:
+            written[-1].line = location.line
+    return written

@@ -359,9 +359,28 @@ SessionEvents: TypeAlias = "Sequence[SessionEvent]"
 _FIELDS: Final[tuple[str, ...]] = names_of(ToolCallChanged)
 
 
-def given(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
-    """The fields that are said of a tool call, by name."""
+def fields_set(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
+    """Return the fields of a tool call that are set, by name."""
     return {name: value for name in _FIELDS if (value := getattr(call, name)) is not None}
+
+
+def announcement(shown: ToolCallChanged, content: Sequence[CallContent]) -> ToolCallAnnounced:
+    """Return the tool call to send before its question, when no item of Codex has announced it."""
+    return ToolCallAnnounced(
+        id=shown.id,
+        title=shown.title or "Tool call",
+        kind=shown.kind or "other",
+        status="pending",
+        content=content or None,
+        locations=shown.locations,
+        raw_input=shown.raw_input,
+    )
+
+
+def question_ended(call_id: str, agreed: bool | None) -> ToolCallChanged:
+    """Return the end of a tool call that was a question; None: nobody has decided."""
+    status: CallStatus = "cancelled" if agreed is None else "completed" if agreed else "failed"
+    return ToolCallChanged(id=call_id, status=status)
 
 
 StopReason: TypeAlias = Literal[

@@ -14,14 +14,17 @@ from codex_acp.mapping.events import (
     PermissionQuestion,
     PlanChanged,
     PlanStep,
+    SessionEvent,
     SessionEvents,
     Severity,
+    StepStatus,
     TextChunk,
     ThoughtChunk,
     ThoughtLine,
     ToolCallAnnounced,
     ToolCallChanged,
     UserMessage,
+    announcement,
     tool_call_id,
 )
 from codex_acp.mapping.prompt import content_block
@@ -33,12 +36,6 @@ from codex_acp.wire.model import UnknownValue
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
     from codex_acp.codex._generated.models import ContextCompactionThreadItem
-    from codex_acp.mapping.events import (
-        CallStatus,
-        SessionEvent,
-        SessionEvents,
-        StepStatus,
-    )
     from codex_acp.mapping.state import SessionState
 
 DETAILS_LIMIT: Final = 20_000
@@ -47,7 +44,11 @@ _NO_TEXT: Final = "Codex sent a warning without a text"
 
 
 def said(
-    text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
+    text: str,
+    severity: Severity = "warning",
+    details: str | None = None,
+    *,
+    aside: bool = False,
 ) -> Notice:
     """A line for the person. ``text`` stands alone; ``details`` are what helps to act on it.
 
@@ -59,7 +60,6 @@ def said(
 
 
 def say(
-    state: SessionState,
     text: str,
     severity: Severity = "warning",
     details: str | None = None,
@@ -67,7 +67,6 @@ def say(
     aside: bool = False,
 ) -> SessionEvents:
     """`said`, of words that Codex passes on: bounded."""
-    del state
     shown = shortened(text.strip(), TITLE_LIMIT)
     more = shortened(details.strip(), DETAILS_LIMIT) if details else None
     return (said(shown, severity, more, aside=aside),)
@@ -90,7 +89,7 @@ def say_once(
     if key in state.said:
         return ()
     state.said[key] = None
-    return say(state, text, severity, details, aside=aside)
+    return say(text, severity, details, aside=aside)
 
 
 # Messages of the agent and of the person → chunks.
@@ -261,10 +260,10 @@ def hook_completed(state: SessionState, params: models.HookCompletedNotification
         case "blocked":
             told = _told(run)
             if told is not None and told.startswith(OWN_REFUSAL):
-                return say(state, told.removeprefix(OWN_REFUSAL))
-            return say(state, f"{title} blocked this action", "warning", told)
+                return say(told.removeprefix(OWN_REFUSAL))
+            return say(f"{title} blocked this action", "warning", told)
         case "stopped":
-            return say(state, f"{title} stopped the turn", "warning", _told(run))
+            return say(f"{title} stopped the turn", "warning", _told(run))
         case "failed":
             text, details = f"{title} failed", _told(run)
             key = (params.turn_id, text, details)
@@ -273,7 +272,7 @@ def hook_completed(state: SessionState, params: models.HookCompletedNotification
             return ()
         case "completed" | UnknownValue():  # whatever a newer Codex may call an end
             warnings = "\n".join(e.text for e in run.entries if e.kind in _WARNINGS and e.text)
-            return say(state, f"{title} says", "warning", warnings) if warnings else ()
+            return say(f"{title} says", "warning", warnings) if warnings else ()
         case _:
             assert_never(status)
 
@@ -409,13 +408,13 @@ IMPLEMENT: Final = "implement_plan"
 
 def plan_updated(state: SessionState, params: models.TurnPlanUpdatedNotification) -> SessionEvents:
     """``turn/plan/updated`` → the whole plan; before it the explanation, if it is a new one."""
-    events: list[SessionEvent] = []
+    told: list[SessionEvent] = []
     if params.explanation and params.explanation != state.plan_explanation:
         state.plan_explanation = params.explanation
-        events.append(ThoughtLine(f"{params.turn_id}-plan", params.explanation))
+        told.append(ThoughtLine(f"{params.turn_id}-plan", params.explanation))
     steps = [PlanStep(step.step, _status(step)) for step in params.plan]
-    events.append(PlanChanged(params.turn_id, steps))
-    return events
+    told.append(PlanChanged(params.turn_id, steps))
+    return told
 
 
 def plan_delta(state: SessionState, params: models.PlanDeltaNotification) -> SessionEvents:
@@ -437,26 +436,19 @@ def review_question(
     The plan is shown in it, although the agent has just said it: a message hides what it likes.
     """
     call_id, content = tool_call_id(item_id, "plan-review"), [code_content(plan, "markdown")]
-    given = {"plan": plan}
-    announced = ToolCallAnnounced(
-        id=call_id, title=REVIEW, kind="switch_mode", status="pending", content=content,
-        raw_input=given,
-    )  # fmt: skip
     shown = ToolCallChanged(
-        id=call_id, title=REVIEW, kind="switch_mode", status="pending", content=content,
-        raw_input=given,
-    )  # fmt: skip
+        id=call_id,
+        title=REVIEW,
+        kind="switch_mode",
+        status="pending",
+        content=content,
+        raw_input={"plan": plan},
+    )
     options = (
         PermissionOption(IMPLEMENT, "Yes, implement this plan", "allow_once"),
         PermissionOption("revise_plan", "No, and tell Codex what to do differently", "reject_once"),
     )
-    return announced, PermissionQuestion(session_id, shown, options)
-
-
-def review_ended(call_id: str, *, approved: bool | None) -> ToolCallChanged:
-    """Return what became of it; None: it was withdrawn."""
-    status: CallStatus = "cancelled" if approved is None else "completed" if approved else "failed"
-    return ToolCallChanged(id=call_id, status=status)
+    return announcement(shown, content), PermissionQuestion(session_id, shown, options)
 
 
 def _status(step: models.TurnPlanStep) -> StepStatus:

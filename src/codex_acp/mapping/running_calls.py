@@ -395,7 +395,7 @@ def _background_ended(state: SessionState, item: CommandExecutionThreadItem) -> 
     Who knows none gets a line: its tool call belongs to a prompt that is answered.
     """
     if not state.client.agent_terminals:
-        return say(state, *ended_in_background(item))
+        return say(*ended_in_background(item))
     call_id, terminal = id_of(item), terminal_state(item, ended=True)
     ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
     if item.aggregated_output is None:

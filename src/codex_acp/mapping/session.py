@@ -10,23 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from codex_acp._json import text_at, value_at
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
+from codex_acp.mapping import events
 from codex_acp.mapping.agent import META_KEY
 from codex_acp.mapping.commands import span_words
 from codex_acp.mapping.content import TextBlock
-from codex_acp.mapping.events import (
-    PromptEnd,
-    PromptFailure,
-    PromptStop,
-    RateLimit,
-    SessionEvents,
-    SessionMessage,
-    Severity,
-    StateChanged,
-    StopReason,
-    SubAgentChanged,
-    TitleChanged,
-    UsageChanged,
-)
 from codex_acp.mapping.messages import close_compactions, say, say_once
 from codex_acp.mapping.running_calls import close_open_calls
 from codex_acp.routing.display import prose, visible
@@ -46,23 +33,37 @@ if TYPE_CHECKING:
     )
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.content import Block
-    from codex_acp.mapping.events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 
-def told_alike(
-    event: UsageChanged | TitleChanged | SubAgentChanged | SessionMessage,
+def shared_update(
+    event: events.UsageChanged
+    | events.TitleChanged
+    | events.SubAgentChanged
+    | events.SessionMessage,
     block_of: Callable[[Block], WireModel],
 ) -> dict[str, Any]:
-    """``SessionUpdate``; ``block_of`` writes a block as the version does."""
+    """Write a ``SessionUpdate`` that is alike in both versions, but for ``block_of``, a block."""
     match event:
-        case UsageChanged():
+        case events.UsageChanged():
             return usage_update(event)
-        case TitleChanged():
+        case events.TitleChanged():
             return {"sessionUpdate": "session_info_update", "title": event.title}
-        case SubAgentChanged():
-            return {"sessionUpdate": "subagent_update", **_sub_agent_of(event)}
-        case SessionMessage():
+        case events.SubAgentChanged():
+            update: dict[str, Any] = {
+                "sessionUpdate": "subagent_update",
+                "sessionId": event.session_id,
+            }
+            if event.title is not None:
+                update["title"] = event.title
+            if event.description is not None:
+                update["description"] = event.description
+            if event.state is not None:
+                update["state"] = state_of(event.state)
+            if event.stoppable is not None:
+                update["capabilities"] = {"cancel": {}} if event.stoppable else {}
+            return update
+        case events.SessionMessage():
             return {
                 "sessionUpdate": "session_message",
                 "messageId": event.message_id,
@@ -74,11 +75,19 @@ def told_alike(
             assert_never(event)
 
 
-def state_of(event: StateChanged) -> dict[str, Any]:
-    """``StateUpdate``."""
+def state_of(event: events.StateChanged) -> dict[str, Any]:
+    """Write a ``StateUpdate``."""
     state: dict[str, Any] = {"state": event.state}
-    if event.end is not None:
-        state |= _stop(event.end)
+    match event.end:
+        case events.PromptStop(reason=reason):
+            state["stopReason"] = reason
+        case events.PromptFailure(code=code, message=message, data=data):
+            error = {"code": code, "message": message} | ({"data": data} if data else {})
+            state |= {"stopReason": "error", "error": error}
+        case None:
+            pass
+        case _:
+            assert_never(event.end)
     if event.usage is not None:
         state["_meta"] = {META_KEY: {"usage": event.usage}}
     if event.background is not None:
@@ -86,39 +95,10 @@ def state_of(event: StateChanged) -> dict[str, Any]:
     return state
 
 
-def _sub_agent_of(event: SubAgentChanged) -> dict[str, Any]:
-    """``SubagentUpdate``."""
-    update: dict[str, Any] = {"sessionId": event.session_id}
-    if event.title is not None:
-        update["title"] = event.title
-    if event.description is not None:
-        update["description"] = event.description
-    if event.state is not None:
-        update["state"] = state_of(event.state)
-    if event.stoppable is not None:
-        update["capabilities"] = {"cancel": {}} if event.stoppable else {}
-    return update
-
-
-def _stop(end: PromptEnd) -> dict[str, Any]:
-    match end:
-        case PromptStop():
-            return {"stopReason": end.reason}
-        case PromptFailure():
-            error: dict[str, Any] = {"code": end.code, "message": end.message}
-            if end.data:
-                error["data"] = end.data
-            return {"stopReason": "error", "error": error}
-        case _:
-            assert_never(end)
-
-
 # How a Codex turn ended → how the prompt ends. A failed turn never reads as ``end_turn``.
 
 _UNAUTHORIZED_STATUS = 401
-
-
-_STOPS: dict[str, StopReason] = {
+_STOPS: dict[str, events.StopReason] = {
     "contextWindowExceeded": "max_tokens",
     "sessionBudgetExceeded": "max_turn_requests",
     "tooManyDenials": "max_turn_requests",
@@ -129,7 +109,7 @@ _STOPS: dict[str, StopReason] = {
 """``codexErrorInfo`` values that ACP has a stop reason for; every other one is an error."""
 
 
-def end_of_turn(turn: Turn, last_error: TurnError | None) -> PromptEnd:
+def end_of_turn(turn: Turn, last_error: TurnError | None) -> events.PromptEnd:
     """How the prompt ends whose turn is ``turn``, unless the client has cancelled it.
 
     ``last_error`` is the turn's last ``error`` notification, used when the turn names none.
@@ -137,27 +117,32 @@ def end_of_turn(turn: Turn, last_error: TurnError | None) -> PromptEnd:
     status = turn.status
     match status:
         case "completed":
-            return PromptStop("end_turn")
+            return events.PromptStop("end_turn")
         case "interrupted":
-            return PromptStop("cancelled")
+            return events.PromptStop("cancelled")
         case "failed":
             return failure(turn.error or last_error)
         case "inProgress":
-            return PromptFailure(INTERNAL_ERROR, "Codex ended a turn that is in progress", {})
+            return events.PromptFailure(
+                INTERNAL_ERROR, "Codex ended a turn that is in progress", {}
+            )
         case UnknownValue():
             message = f"Codex ended the turn with the unknown status {status!r}"
-            return PromptFailure(INTERNAL_ERROR, message, {"status": str(status)})
+            return events.PromptFailure(INTERNAL_ERROR, message, {"status": str(status)})
         case _:
             assert_never(status)
 
 
-def failure(error: TurnError | None) -> PromptEnd:
+def failure(error: TurnError | None) -> events.PromptEnd:
     """A failed turn: a stop reason that says so, or a JSON-RPC error with Codex's message."""
     if error is None:
-        return PromptFailure(INTERNAL_ERROR, "Codex failed the turn and gave no reason", {})
+        return events.PromptFailure(INTERNAL_ERROR, "Codex failed the turn and gave no reason", {})
     info = error.codex_error_info
     if isinstance(info, str) and info in _STOPS:
-        return PromptStop(_STOPS[info], _why(error))
+        reason, why = _STOPS[info], error.message
+        if error.misalignment and error.misalignment.detailed_explanation:
+            why = f"{why}\n\n{error.misalignment.detailed_explanation}"
+        return events.PromptStop(reason, why)
     code = AUTHENTICATION_REQUIRED if _is_unauthorized(info) else INTERNAL_ERROR
     message = prose(error.message)
     data: dict[str, object] = {"message": message}
@@ -165,19 +150,11 @@ def failure(error: TurnError | None) -> PromptEnd:
         data["codexErrorInfo"] = _wire(info)
     if error.additional_details is not None:
         data["additionalDetails"] = prose(error.additional_details)
-    return PromptFailure(code, message, data)
-
-
-def _why(error: TurnError) -> str:
-    """The message, with the explanation that the model server gives of a misalignment."""
-    details = error.misalignment.detailed_explanation if error.misalignment else None
-    return f"{error.message}\n\n{details}" if details else error.message
+    return events.PromptFailure(code, message, data)
 
 
 def _wire(info: CodexErrorInfo) -> object:
-    if isinstance(info, WireModel):
-        return plain(info)
-    return str(info)
+    return plain(info) if isinstance(info, WireModel) else str(info)
 
 
 def _is_unauthorized(info: CodexErrorInfo | None) -> bool:
@@ -195,7 +172,7 @@ def _is_unauthorized(info: CodexErrorInfo | None) -> bool:
 # A turn's end, as far as the mapping's memory is concerned.
 
 
-def error(state: SessionState, params: ErrorNotification) -> SessionEvents:
+def error(state: SessionState, params: ErrorNotification) -> events.SessionEvents:
     """``error``: one that is final is kept for the turn's end, in case that names none.
 
     One that Codex tries again after is said, once for each cause: Codex counts its attempts in
@@ -210,7 +187,7 @@ def error(state: SessionState, params: ErrorNotification) -> SessionEvents:
     return say_once(state, f"Retrying: {failed.message}", "warning", details, key=key)
 
 
-def turn_completed(state: SessionState, params: TurnCompletedNotification) -> SessionEvents:
+def turn_completed(state: SessionState, params: TurnCompletedNotification) -> events.SessionEvents:
     """``turn/completed``: what was sent is forgotten, and nothing of it stays open."""
     state.sent_text.clear()
     state.thoughts.clear()
@@ -239,7 +216,7 @@ _COUNTED: Final = {
 
 def token_usage_updated(
     state: SessionState, params: models.ThreadTokenUsageUpdatedNotification
-) -> SessionEvents:
+) -> events.SessionEvents:
     """``thread/tokenUsage/updated`` → ``usage_update``, if the size of the context is known.
 
     The last request's tokens are what the context holds now; none means that the model server
@@ -256,10 +233,10 @@ def token_usage_updated(
     return (_usage_changed(state, used, size),)
 
 
-def _usage_changed(state: SessionState, used: int, size: int) -> UsageChanged:
+def _usage_changed(state: SessionState, used: int, size: int) -> events.UsageChanged:
     """Return the use of tokens with all that is known beside it."""
     limits = tuple(state.rate_limits.values())
-    return UsageChanged(used, size, limits, turn_usage(None, state.total_usage))
+    return events.UsageChanged(used, size, limits, turn_usage(None, state.total_usage))
 
 
 def turn_usage(
@@ -294,33 +271,43 @@ _REACHED: Final[dict[str, str]] = {
 
 def rate_limits_updated(
     state: SessionState, params: models.AccountRateLimitsUpdatedNotification
-) -> SessionEvents:
+) -> events.SessionEvents:
     """``account/rateLimits/updated`` → the limits that have changed, beside the use of the context,
     once that is known; and a line when a limit is reached.
 
     The update is sparse: one that names no limit does not mean that none is reached.
     """
-    return (*_noted(state, params.rate_limits), *_said(state, params.rate_limits))
-
-
-def _noted(state: SessionState, limits: models.RateLimitSnapshot) -> SessionEvents:
+    limits = params.rate_limits
+    told: list[events.SessionEvent] = []
     limit_id = limits.limit_id or "codex"
     before = state.rate_limits.get(limit_id)
-    now = _merged(before or RateLimit(limit_id), limits)
-    if now in (before, RateLimit(limit_id)):
-        return ()
-    state.rate_limits[limit_id] = now
-    if state.context_usage is None:
-        return ()  # the update of the context has it
-    return (_usage_changed(state, *state.context_usage),)
+    now = _updated_limit(before or events.RateLimit(limit_id), limits)
+    if now not in (before, events.RateLimit(limit_id)):
+        state.rate_limits[limit_id] = now
+        if state.context_usage is not None:  # else the update of the context has it
+            told.append(_usage_changed(state, *state.context_usage))
+    reached = limits.rate_limit_reached_type
+    if reached is None:
+        return told
+    text = _REACHED.get(reached, f"A limit of this account is reached: {reached}")
+    if limits.limit_name:
+        text = f"{text} ({limits.limit_name})"
+    details = []
+    for window in (limits.primary, limits.secondary):
+        if window is not None:
+            minutes = window.window_duration_mins
+            span = f" of {span_words(minutes)}" if minutes else ""
+            details.append(f"{window.used_percent} %{span} used")
+    key = ("limit", reached, limits.limit_id)
+    return [*told, *say_once(state, text, "warning", "\n".join(details) or None, key=key)]
 
 
-def _merged(limit: RateLimit, news: models.RateLimitSnapshot) -> RateLimit:
-    """Merge news into a limit: absent fields stay, but "reached" held only when it was sent."""
+def _updated_limit(limit: events.RateLimit, news: models.RateLimitSnapshot) -> events.RateLimit:
+    """Return a limit with news: absent fields stay, but "reached" held only when it was sent."""
     windows = [w for w in (news.primary, news.secondary) if w is not None]
     credit = news.credits
     spans = ((w.used_percent, w.window_duration_mins, w.resets_at) for w in windows)
-    return RateLimit(
+    return events.RateLimit(
         limit.id,
         news.limit_name or limit.name,
         limit.plan if news.plan_type is None else str(news.plan_type),
@@ -331,7 +318,7 @@ def _merged(limit: RateLimit, news: models.RateLimitSnapshot) -> RateLimit:
     )
 
 
-def usage_update(usage: UsageChanged) -> dict[str, JsonValue]:
+def usage_update(usage: events.UsageChanged) -> dict[str, JsonValue]:
     """``usage_update`` of either version; the limits below this agent's key of its ``_meta``.
 
     The tokens of the whole session are in ``_meta.usage``, where acpx reads them: the schema has
@@ -344,13 +331,13 @@ def usage_update(usage: UsageChanged) -> dict[str, JsonValue]:
     if usage.total is not None:
         meta["usage"] = usage.total
     if usage.limits:
-        meta[META_KEY] = {"rateLimits": [_written(limit) for limit in usage.limits]}
+        meta[META_KEY] = {"rateLimits": [_limit_json(limit) for limit in usage.limits]}
     if meta:
         update["_meta"] = meta
     return update
 
 
-def _written(limit: RateLimit) -> dict[str, JsonValue]:
+def _limit_json(limit: events.RateLimit) -> dict[str, JsonValue]:
     shown: dict[str, JsonValue] = {"id": limit.id}
     texts = {"name": limit.name, "planType": limit.plan, "reached": limit.reached}
     shown |= {key: value for key, value in texts.items() if value is not None}
@@ -367,26 +354,7 @@ def _written(limit: RateLimit) -> dict[str, JsonValue]:
     return shown
 
 
-def _said(state: SessionState, limits: models.RateLimitSnapshot) -> SessionEvents:
-    reached = limits.rate_limit_reached_type
-    if reached is None:
-        return ()
-    text = _REACHED.get(reached, f"A limit of this account is reached: {reached}")
-    if limits.limit_name:
-        text = f"{text} ({limits.limit_name})"
-    windows = filter(None, map(_window, (limits.primary, limits.secondary)))
-    details = "\n".join(windows) or None
-    return say_once(state, text, "warning", details, key=("limit", reached, limits.limit_id))
-
-
-def _window(window: models.RateLimitWindow | None) -> str | None:
-    if window is None:
-        return None
-    minutes = window.window_duration_mins
-    return f"{window.used_percent} %{f' of {span_words(minutes)}' if minutes else ''} used"
-
-
-_GOAL: Final[dict[str, tuple[str, Severity]]] = {
+_GOAL: Final[dict[str, tuple[str, events.Severity]]] = {
     "active": ("Goal", "info"),
     "paused": ("Goal paused", "info"),
     "blocked": ("Goal blocked", "warning"),
@@ -399,16 +367,16 @@ _GOAL: Final[dict[str, tuple[str, Severity]]] = {
 
 def thread_name_updated(
     state: SessionState, params: models.ThreadNameUpdatedNotification
-) -> SessionEvents:
+) -> events.SessionEvents:
     """``thread/name/updated`` → the session's title; no name clears it."""
     name = params.thread_name
     state.titled = True
-    return (TitleChanged(None if name is None else visible(name)),)
+    return (events.TitleChanged(None if name is None else visible(name)),)
 
 
 def goal_updated(
     state: SessionState, params: models.ThreadGoalUpdatedNotification
-) -> SessionEvents:
+) -> events.SessionEvents:
     """``thread/goal/updated`` → a line if the goal or its status is another one.
 
     Codex also sends it each time it has counted the tokens.
@@ -419,49 +387,31 @@ def goal_updated(
         return ()
     state.goal = news
     words, severity = _GOAL.get(goal.status, (f"Goal {goal.status}", "info"))
-    return say(state, f"{words}: {goal.objective}", severity)
+    return say(f"{words}: {goal.objective}", severity)
 
 
 def goal_cleared(
     state: SessionState, params: models.ThreadGoalClearedNotification
-) -> SessionEvents:
+) -> events.SessionEvents:
     """``thread/goal/cleared`` → a line if there was a goal: Codex says it without one, too."""
     del params
     if state.goal is None:
         return ()
     state.goal = None
-    return say(state, "The goal was cleared", "info")
+    return say("The goal was cleared", "info")
 
 
-def thread_archived(
-    state: SessionState, params: models.ThreadArchivedNotification
-) -> SessionEvents:
-    """``thread/archived``: by another client, or the session would be gone."""
-    del params
-    return say(state, "This session was archived", "warning")
+def _reports(text: str, severity: events.Severity) -> Callable[..., events.SessionEvents]:
+    """Make the handler of a notification that is one line: an action of another client."""
+    return lambda _state, _params: say(text, severity)
 
 
-def thread_unarchived(
-    state: SessionState, params: models.ThreadUnarchivedNotification
-) -> SessionEvents:
-    """``thread/unarchived``."""
-    del params
-    return say(state, "This session was taken out of the archive", "info")
-
-
-def thread_deleted(state: SessionState, params: models.ThreadDeletedNotification) -> SessionEvents:
-    """``thread/deleted``: by another client, or the session would be gone."""
-    del params
-    return say(state, "This session was deleted; what is said now is not kept", "warning")
-
-
-def thread_reverted(
-    state: SessionState, params: models.ThreadRevertedNotification
-) -> SessionEvents:
-    """``thread/reverted``: what the person sees is more than what the model knows."""
-    del params
-    text = "This session was taken back to an earlier point; the model forgets what came after"
-    return say(state, text, "warning")
+thread_archived = _reports("This session was archived", "warning")
+thread_unarchived = _reports("This session was taken out of the archive", "info")
+thread_deleted = _reports("This session was deleted; what is said now is not kept", "warning")
+thread_reverted = _reports(
+    "This session was taken back to an earlier point; the model forgets what came after", "warning"
+)
 
 
 # Threads that Codex has stored → the sessions that a client can list.

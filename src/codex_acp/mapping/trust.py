@@ -9,8 +9,8 @@ from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
     PermissionOption,
     PermissionQuestion,
-    ToolCallAnnounced,
     ToolCallChanged,
+    announcement,
 )
 from codex_acp.routing.display import TITLE_LIMIT, code_span, visible
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.codex.threads.opening import GitProgram
-    from codex_acp.mapping.events import CallStatus
+    from codex_acp.mapping.events import ToolCallAnnounced
 
 RUN: Final = "run_git_programs"
 REFUSE: Final = "refuse_git_programs"
@@ -78,12 +78,14 @@ def programs_question(
         {"file": visible(each.file), "key": visible(each.key), "command": visible(each.value)}
         for each in programs
     ]
-    given = {"directory": visible(directory), "programs": brings}
-    announced = ToolCallAnnounced(
-        id=call_id, title=title, kind="other", status="pending", content=content, raw_input=given
-    )
+    raw_input = {"directory": visible(directory), "programs": brings}
     shown = ToolCallChanged(
-        id=call_id, title=title, kind="other", status="pending", content=content, raw_input=given
+        id=call_id,
+        title=title,
+        kind="other",
+        status="pending",
+        content=content,
+        raw_input=raw_input,
     )
     options = (
         PermissionOption(
@@ -93,13 +95,7 @@ def programs_question(
         ),
         PermissionOption(REFUSE, "No, do nothing here", "reject_once"),
     )
-    return announced, PermissionQuestion(session_id, shown, options)
-
-
-def programs_answered(call_id: str, *, agreed: bool | None) -> ToolCallChanged:
-    """Return the end of that tool call; None: nobody has decided."""
-    status: CallStatus = "cancelled" if agreed is None else "completed" if agreed else "failed"
-    return ToolCallChanged(id=call_id, status=status)
+    return announcement(shown, content), PermissionQuestion(session_id, shown, options)
 
 
 def programs_refused(directory: str, root: str, programs: Sequence[GitProgram]) -> str:

@@ -12,21 +12,12 @@ import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from codex_acp.codex._generated import models
+from codex_acp.codex.approvals import classify as kinds
 from codex_acp.codex.approvals.actions import (
     changes_of,
     created_paths,
     path_of_entry,
     removed_paths,
-)
-from codex_acp.codex.approvals.classify import (
-    ApprovalRequest,
-    CommandApproval,
-    FileChangeApproval,
-    LegacyCommandApproval,
-    LegacyPatchApproval,
-    McpToolApproval,
-    McpToolQuestion,
-    PermissionsApproval,
 )
 from codex_acp.codex.approvals.grants import (
     Always,
@@ -106,7 +97,7 @@ class PermissionChoice(NamedTuple):
 
 
 def choices(
-    offered: OfferedGrants, approval: ApprovalRequest, token: str
+    offered: OfferedGrants, approval: kinds.ApprovalRequest, token: str
 ) -> tuple[PermissionChoice, ...]:
     """The options for one ledger entry: its grants, the plain rejection, then lasting rejections.
 
@@ -128,14 +119,14 @@ def choices(
     return (*allowing, PermissionChoice(reject, None), *lasting)
 
 
-def _is_shown_whole(approval: ApprovalRequest) -> bool:
+def _is_shown_whole(approval: kinds.ApprovalRequest) -> bool:
     parts = [part.text for part in _action(approval)]
-    if isinstance(approval, FileChangeApproval):
+    if isinstance(approval, kinds.FileChangeApproval):
         parts = [change.diff for change in approval.item.changes]
     return all(len(visible(part, multiline=True)) <= CONTENT_LIMIT for part in parts)
 
 
-def _option(option_id: str, grant: Grant, approval: ApprovalRequest) -> PermissionOption:
+def _option(option_id: str, grant: Grant, approval: kinds.ApprovalRequest) -> PermissionOption:
     return PermissionOption(option_id=option_id, name=_name(grant, approval), kind=_kind(grant))
 
 
@@ -145,7 +136,7 @@ def _kind(grant: Grant) -> OptionKind:
     return "allow_always" if allows(grant) else "reject_always"
 
 
-def _name(grant: Grant, approval: ApprovalRequest) -> str:
+def _name(grant: Grant, approval: kinds.ApprovalRequest) -> str:
     """Say what choosing this reaches, as Codex really takes it (`docs/contract.md`, 2.6)."""
     match grant:
         case Once():
@@ -167,39 +158,39 @@ def _name(grant: Grant, approval: ApprovalRequest) -> str:
             assert_never(grant)
 
 
-def _reach(approval: ApprovalRequest) -> str:
+def _reach(approval: kinds.ApprovalRequest) -> str:
     match approval:
-        case McpToolApproval(item=call) | McpToolQuestion(item=call):
+        case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
             return f"every call of {inline(f'{call.server}/{call.tool}', None)}, any arguments"
-        case CommandApproval(request=request) if request.params.network_approval_context:
+        case kinds.CommandApproval(request=request) if request.params.network_approval_context:
             return f"connections to {inline(request.params.network_approval_context.host, None)}"
-        case CommandApproval() | LegacyCommandApproval():
+        case kinds.CommandApproval() | kinds.LegacyCommandApproval():
             return "this same command in this directory"
-        case FileChangeApproval() | LegacyPatchApproval():
+        case kinds.FileChangeApproval() | kinds.LegacyPatchApproval():
             return "any change to these files, their deletion too"
-        case PermissionsApproval():
+        case kinds.PermissionsApproval():
             return "these permissions, for every command and edit until the session ends"
         case _:
             assert_never(approval)
 
 
-def identity_of(approval: ApprovalRequest) -> ToolIdentity:
+def identity_of(approval: kinds.ApprovalRequest) -> ToolIdentity:
     """Which tool is asked for, in the ledger and the transcript."""
     match approval:
-        case CommandApproval() | LegacyCommandApproval():
+        case kinds.CommandApproval() | kinds.LegacyCommandApproval():
             return ToolIdentity(kind="shell", name="shell")
-        case FileChangeApproval() | LegacyPatchApproval():
+        case kinds.FileChangeApproval() | kinds.LegacyPatchApproval():
             return ToolIdentity(kind="file_change", name="file change")
-        case PermissionsApproval():
+        case kinds.PermissionsApproval():
             return ToolIdentity(kind="permissions", name="permissions")
-        case McpToolApproval(item=call) | McpToolQuestion(item=call):
+        case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
             return ToolIdentity(kind="mcp_tool", name=f"{call.server}/{call.tool}")
         case _:
             assert_never(approval)
 
 
 def shown(
-    approval: ApprovalRequest, tool_call_id: str, child: str | None, looks: Looks
+    approval: kinds.ApprovalRequest, tool_call_id: str, child: str | None, looks: Looks
 ) -> ToolCallChanged:
     """The permission request's tool call. ``child`` names the sub-agent that asks, if one does.
 
@@ -226,22 +217,22 @@ def shown(
 
 
 def announced_content(
-    approval: ApprovalRequest, shown: ToolCallChanged, looks: Looks
+    approval: kinds.ApprovalRequest, shown: ToolCallChanged, looks: Looks
 ) -> Sequence[CallContent]:
     """Content of the tool call itself: of a file change the diffs, else what the question shows."""
-    if not isinstance(approval, FileChangeApproval):
+    if not isinstance(approval, kinds.FileChangeApproval):
         return shown.content or ()
     return [part for change in _changes(approval, looks) for part in change.content()]
 
 
-def _changes(approval: ApprovalRequest, looks: Looks) -> list[Change]:
+def _changes(approval: kinds.ApprovalRequest, looks: Looks) -> list[Change]:
     """The files that change; Codex waits, so none has yet."""
     return [Change(change, looks, undone=True, waiting=True) for change in changes_of(approval)]
 
 
-def _title(approval: ApprovalRequest, looks: Looks) -> tuple[str, CallKind]:
+def _title(approval: kinds.ApprovalRequest, looks: Looks) -> tuple[str, CallKind]:
     match approval:
-        case CommandApproval(request=request):
+        case kinds.CommandApproval(request=request):
             params = request.params
             if params.network_approval_context is not None:
                 context = params.network_approval_context
@@ -250,29 +241,29 @@ def _title(approval: ApprovalRequest, looks: Looks) -> tuple[str, CallKind]:
             verb = _VERBS.get(params.kind, "Run")
             command = _command(approval, params.command or _NO_COMMAND, looks)
             return f"{verb}: {command}", "execute"
-        case LegacyCommandApproval(request=legacy):
+        case kinds.LegacyCommandApproval(request=legacy):
             command = _command(approval, shlex.join(legacy.params.command) or _NO_COMMAND, looks)
             return f"Run: {command}", "execute"
-        case FileChangeApproval(request=asked):
+        case kinds.FileChangeApproval(request=asked):
             return _files(approval, looks, asked.params.grant_root), "edit"
-        case LegacyPatchApproval(request=patch):
+        case kinds.LegacyPatchApproval(request=patch):
             return _files(approval, looks, patch.params.grant_root), "edit"
-        case PermissionsApproval():
+        case kinds.PermissionsApproval():
             return f"Give the turn permissions: {_permissions(approval, looks)}", "other"
-        case McpToolApproval(item=call) | McpToolQuestion(item=call):
+        case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
             return f"{inline(call.server)}: call {inline(call.tool)}", "other"
         case _:
             assert_never(approval)
 
 
-def _files(approval: ApprovalRequest, looks: Looks, root: str | None) -> str:
+def _files(approval: kinds.ApprovalRequest, looks: Looks, root: str | None) -> str:
     title = changes_title(_changes(approval, looks), shown_path, listed)
     if root is None:
         return title
     return f"{title}, and from now on write below {shown_path(root)}{place_notes(looks, root)}"
 
 
-def _command(approval: ApprovalRequest, command: str, looks: Looks) -> str:
+def _command(approval: kinds.ApprovalRequest, command: str, looks: Looks) -> str:
     """The command; as code where links lead to its directory or permissions, which follow it."""
     noted = {path: f"{shown_path(path)}{place_notes(looks, path)}" for path in real_paths(looks)}
     if not noted:
@@ -284,7 +275,7 @@ def _command(approval: ApprovalRequest, command: str, looks: Looks) -> str:
     return f"{shown}{there}{more}"
 
 
-def _permissions(approval: PermissionsApproval, looks: Looks) -> str:
+def _permissions(approval: kinds.PermissionsApproval, looks: Looks) -> str:
     params = approval.request.params
     asked, parts = params.permissions, []
     if asked.network is not None:
@@ -314,7 +305,7 @@ def _place(path: models.FileSystemPath) -> str:
             assert_never(path)
 
 
-def _raw_input(approval: ApprovalRequest, looks: Looks) -> dict[str, object]:
+def _raw_input(approval: kinds.ApprovalRequest, looks: Looks) -> dict[str, object]:
     """Self-contained: what runs, where, and why it is asked."""
     raw: dict[str, object] = {
         k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING
@@ -329,20 +320,20 @@ def _raw_input(approval: ApprovalRequest, looks: Looks) -> dict[str, object]:
     if reason is None:
         return raw
     name = "reason"
-    if isinstance(approval, McpToolApproval | McpToolQuestion):
+    if isinstance(approval, kinds.McpToolApproval | kinds.McpToolQuestion):
         name = f"{server_name(approval.item.server)} says"  # nothing proves that it is Codex
     return {**raw, name: reason}
 
 
-def _reason(approval: ApprovalRequest) -> str | None:
+def _reason(approval: kinds.ApprovalRequest) -> str | None:
     match approval:
-        case CommandApproval() | FileChangeApproval() | PermissionsApproval():
+        case kinds.CommandApproval() | kinds.FileChangeApproval() | kinds.PermissionsApproval():
             return approval.request.params.reason
-        case LegacyCommandApproval() | LegacyPatchApproval():
+        case kinds.LegacyCommandApproval() | kinds.LegacyPatchApproval():
             return approval.request.params.reason
-        case McpToolApproval(params=params):
+        case kinds.McpToolApproval(params=params):
             return params.message
-        case McpToolQuestion(request=question):
+        case kinds.McpToolQuestion(request=question):
             return question.params.questions[0].question
         case _:
             assert_never(approval)
@@ -356,12 +347,12 @@ class _Part(NamedTuple):
     language: str = "json"
 
 
-def _content(approval: ApprovalRequest, looks: Looks) -> list[CallContent]:
+def _content(approval: kinds.ApprovalRequest, looks: Looks) -> list[CallContent]:
     """The action, and why it is asked; nothing of a file change, whose diffs were announced.
 
     A permission request's fields replace: content here would erase them.
     """
-    if isinstance(approval, FileChangeApproval):
+    if isinstance(approval, kinds.FileChangeApproval):
         return []
     content: list[CallContent] = [
         code_content(text, name, heading) for heading, text, name in _action(approval)
@@ -374,23 +365,23 @@ def _content(approval: ApprovalRequest, looks: Looks) -> list[CallContent]:
     return [*content, *([TextBlock(reason)] if reason else [])]
 
 
-def _cwd(approval: ApprovalRequest) -> str | None:
-    if isinstance(approval, CommandApproval | LegacyCommandApproval):
+def _cwd(approval: kinds.ApprovalRequest) -> str | None:
+    if isinstance(approval, kinds.CommandApproval | kinds.LegacyCommandApproval):
         return approval.request.params.cwd
     return None
 
 
-def reason_shown(approval: ApprovalRequest) -> str | None:
+def reason_shown(approval: kinds.ApprovalRequest) -> str | None:
     """Why it is asked, as the words of who asks; None if nobody says."""
     reason = shortened(_reason(approval) or "", CONTENT_LIMIT)
     if not reason:
         return None
-    if isinstance(approval, McpToolApproval | McpToolQuestion):
+    if isinstance(approval, kinds.McpToolApproval | kinds.McpToolQuestion):
         return quoted_words(approval.item.server, reason)
     return f"Reason given:\n{quotation(reason)}"
 
 
-def command_of(approval: ApprovalRequest, looks: Looks) -> CommandSubject | None:
+def command_of(approval: kinds.ApprovalRequest, looks: Looks) -> CommandSubject | None:
     """The command that is asked for, if that and where it runs is all there is to see.
 
     None for a connection, an input or more permissions, where it runs behind a link, and where a
@@ -400,34 +391,34 @@ def command_of(approval: ApprovalRequest, looks: Looks) -> CommandSubject | None
         return None
     found: CommandSubject | None = None
     match approval:
-        case CommandApproval(request=request):
+        case kinds.CommandApproval(request=request):
             params = request.params
             more = params.network_approval_context or params.additional_permissions
             if more is None and params.kind != "writeStdin" and params.command and params.cwd:
                 found = CommandSubject(params.command, params.cwd)
-        case LegacyCommandApproval(request=legacy):
+        case kinds.LegacyCommandApproval(request=legacy):
             found = CommandSubject(shlex.join(legacy.params.command), legacy.params.cwd)
     if found is None or not (is_plain(found.command, multiline=True) and is_plain(found.cwd)):
         return None
     return found
 
 
-def _action(approval: ApprovalRequest) -> list[_Part]:
+def _action(approval: kinds.ApprovalRequest) -> list[_Part]:
     """Return the parts that the title and the announced diff do not show in full."""
     match approval:
-        case McpToolApproval(item=call) | McpToolQuestion(item=call):
+        case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
             return [_Part("Arguments:", _json(call.arguments))]
-        case CommandApproval(request=request):
+        case kinds.CommandApproval(request=request):
             params, more = request.params, request.params.additional_permissions
             parts = [_Part("", params.command, "sh")] if params.command else []
             if more is not None:
                 parts.append(_Part("With more permissions:", _json(plain(more))))
             return parts
-        case LegacyCommandApproval(request=legacy):
+        case kinds.LegacyCommandApproval(request=legacy):
             return [_Part("", shlex.join(legacy.params.command), "sh")]
-        case FileChangeApproval():
+        case kinds.FileChangeApproval():
             return []
-        case LegacyPatchApproval() | PermissionsApproval():
+        case kinds.LegacyPatchApproval() | kinds.PermissionsApproval():
             return [_Part("", _json(arguments_of(approval)))]
         case _:
             assert_never(approval)

@@ -36,13 +36,7 @@ from typing import (
 from codex_acp._urls import AllowedUrl, RefusedUrl, allowed_url
 from codex_acp.acp.form_answers import InvalidContent, too_large, validate
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals.classify import (
-    APPROVAL_QUESTION,
-    ElicitationRequest,
-    McpForm,
-    McpUrl,
-    UserInput,
-)
+from codex_acp.codex.approvals import classify as kinds
 from codex_acp.errors import MisuseError
 from codex_acp.routing.display import (
     inline,
@@ -280,7 +274,7 @@ def user_input_elicitation(
     params: models.ToolRequestUserInputParams, *, waits: bool = True
 ) -> FormElicitation | Unrepresentable:
     """The model's questions, or why they cannot be asked over ACP."""
-    if any(question.id.startswith(APPROVAL_QUESTION) for question in params.questions):
+    if any(question.id.startswith(kinds.APPROVAL_QUESTION) for question in params.questions):
         return Unrepresentable("it claims to be an approval, which is never asked as a form")
     form = user_input_form(params)
     if isinstance(form, Unrepresentable):
@@ -433,21 +427,21 @@ class Unaskable(NamedTuple):
 
 
 def asked_of(
-    what: ElicitationRequest, client: ClientFeatures
+    what: kinds.ElicitationRequest, client: ClientFeatures
 ) -> FormElicitation | UrlElicitation | Unaskable:
     """The elicitation for this client. Never another mode, never a permission request instead."""
     match what:
-        case McpForm(params=params):
+        case kinds.McpForm(params=params):
             wanted = f"{server_name(params.server_name)} asks: {_words(params.message)}"
             if not client.elicitation_form:
                 return Unaskable(f"this client cannot show forms. {wanted}")
             return _or_reason(form_elicitation(params), wanted)
-        case McpUrl(params=params):
+        case kinds.McpUrl(params=params):
             wanted = f"{server_name(params.server_name)} wants a page opened: {_words(params.url)}"
             if not client.elicitation_url:
                 return Unaskable(f"this client cannot open pages for an agent. {wanted}")
             return _or_reason(url_elicitation(params), wanted)
-        case UserInput(request=request):
+        case kinds.UserInput(request=request):
             questions = "; ".join(_words(q.question) for q in request.params.questions)
             wanted = f"Codex asks: {questions}"
             if not client.elicitation_form:

@@ -9,33 +9,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, assert_never
 
 from codex_acp._json import text_at
+from codex_acp.codex.approvals import classify as kinds
 from codex_acp.codex.approvals.actions import move_target
-from codex_acp.codex.approvals.classify import (
-    APPROVAL_KIND,
-    ApprovalRequest,
-    CommandApproval,
-    FileChangeApproval,
-    LegacyCommandApproval,
-    LegacyPatchApproval,
-    McpToolApproval,
-    McpToolQuestion,
-    PermissionsApproval,
-)
 from codex_acp.codex.approvals.grants import RememberHost
 from codex_acp.routing.elicitations import FormElicitation
 from codex_acp.routing.route import Decline, Elicitation, asking_thread
-from codex_acp.transcript.events import (
-    ApprovalDecided,
-    ApprovalRefused,
-    ApprovalRequested,
-    ElicitationAnswered,
-    ElicitationMode,
-    ElicitationRequested,
-    ElicitationSettler,
-    OfferedOption,
-    RequestDeclined,
-    RequestRef,
-)
+from codex_acp.transcript import events as transcript
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
@@ -59,9 +38,9 @@ _MAX_FILES: Final = 100
 """Files of one approval that are recorded by name; the rest is counted."""
 
 
-def approval_requested(entry: LedgerEntry) -> ApprovalRequested:
+def approval_requested(entry: LedgerEntry) -> transcript.ApprovalRequested:
     """The permission request that is about to be sent."""
-    return ApprovalRequested(
+    return transcript.ApprovalRequested(
         ref=_approval_ref(entry),
         tool=entry.route.tool,
         arguments_sha256=entry.route.digest,
@@ -70,15 +49,17 @@ def approval_requested(entry: LedgerEntry) -> ApprovalRequested:
     )
 
 
-def approval_settled(settlement: Settlement) -> list[ApprovalRefused | ApprovalDecided]:
+def approval_settled(
+    settlement: Settlement,
+) -> list[transcript.ApprovalRefused | transcript.ApprovalDecided]:
     """The failed check of an answer, if one failed; and how the approval was settled."""
     entry = settlement.entry
     ref, tool, digest = _approval_ref(entry), entry.route.tool, entry.route.digest
     subject = _subject(entry.route.approval)
-    events: list[ApprovalRefused | ApprovalDecided] = []
+    events: list[transcript.ApprovalRefused | transcript.ApprovalDecided] = []
     if settlement.failed_check is not None:
         events.append(
-            ApprovalRefused(
+            transcript.ApprovalRefused(
                 ref=ref,
                 tool=tool,
                 arguments_sha256=digest,
@@ -88,7 +69,7 @@ def approval_settled(settlement: Settlement) -> list[ApprovalRefused | ApprovalD
             )
         )
     events.append(
-        ApprovalDecided(
+        transcript.ApprovalDecided(
             ref=ref,
             tool=tool,
             arguments_sha256=digest,
@@ -102,9 +83,9 @@ def approval_settled(settlement: Settlement) -> list[ApprovalRefused | ApprovalD
     return events
 
 
-def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> ApprovalRefused:
+def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> transcript.ApprovalRefused:
     """An approval was accepted, and another action may run in its place."""
-    return ApprovalRefused(
+    return transcript.ApprovalRefused(
         ref=_approval_ref(entry),
         tool=entry.route.tool,
         arguments_sha256=entry.route.digest,
@@ -114,24 +95,24 @@ def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> ApprovalRefused:
     )
 
 
-def _subject(approval: ApprovalRequest) -> tuple[str, ...]:
+def _subject(approval: kinds.ApprovalRequest) -> tuple[str, ...]:
     """Return what is decided on, as it came: the transcript cuts texts and takes secrets out."""
     match approval:
-        case CommandApproval(request=request):
+        case kinds.CommandApproval(request=request):
             params, context = request.params, request.params.network_approval_context
             if context is not None:
                 return (f"{context.protocol}://{context.host}",)
             return (params.command or "",)
-        case LegacyCommandApproval(request=legacy):
+        case kinds.LegacyCommandApproval(request=legacy):
             return (shlex.join(legacy.params.command),)
-        case FileChangeApproval(item=item):
+        case kinds.FileChangeApproval(item=item):
             return _files(map(_file_changed, item.changes), len(item.changes))
-        case LegacyPatchApproval(request=patch):
+        case kinds.LegacyPatchApproval(request=patch):
             changes = patch.params.file_changes
             return _files((f"{c.type} {path}" for path, c in changes.items()), len(changes))
-        case PermissionsApproval(request=asked):
+        case kinds.PermissionsApproval(request=asked):
             return (json.dumps(plain(asked.params.permissions), ensure_ascii=False),)
-        case McpToolApproval(item=call) | McpToolQuestion(item=call):
+        case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
             return (f"{call.server}/{call.tool}",)
         case _:
             assert_never(approval)
@@ -161,9 +142,9 @@ def _decision(settlement: Settlement) -> str:
 
 def elicitation_requested(
     routed: Elicitation, generation: int, acp_request_id: RequestId | None = None
-) -> ElicitationRequested:
+) -> transcript.ElicitationRequested:
     """The elicitation that is about to be sent, as ``acp_request_id``."""
-    return ElicitationRequested(
+    return transcript.ElicitationRequested(
         ref=_elicitation_ref(routed, generation, acp_request_id),
         mode=_mode(routed),
         server=routed.asked.server,
@@ -176,12 +157,12 @@ def elicitation_answered(
     routed: Elicitation,
     generation: int,
     reply: ElicitationReply,
-    by: ElicitationSettler,
+    by: transcript.ElicitationSettler,
     acp_request_id: RequestId | None = None,
-) -> ElicitationAnswered:
+) -> transcript.ElicitationAnswered:
     """How it was settled; names of fields, never what was typed."""
     accepted = reply.how == "accepted"
-    return ElicitationAnswered(
+    return transcript.ElicitationAnswered(
         ref=_elicitation_ref(routed, generation, acp_request_id),
         mode=_mode(routed),
         server=routed.asked.server,
@@ -192,9 +173,9 @@ def elicitation_answered(
     )
 
 
-def request_declined(routed: Decline, generation: int) -> RequestDeclined:
+def request_declined(routed: Decline, generation: int) -> transcript.RequestDeclined:
     """A request that nobody was asked about."""
-    return RequestDeclined(
+    return transcript.RequestDeclined(
         ref=_ref(routed.request, routed.session_id, generation),
         route="decline",
         discriminator=_discriminator(routed.request),
@@ -210,10 +191,10 @@ def request_refused(
     reason: str,
     session_id: str | None,
     generation: int,
-) -> RequestDeclined:
+) -> transcript.RequestDeclined:
     """A request that was refused before it had a route; its params need not fit anything."""
-    return RequestDeclined(
-        ref=RequestRef(
+    return transcript.RequestDeclined(
+        ref=transcript.RequestRef(
             session_id=session_id,
             thread_id=thread_named(params),
             generation=generation,
@@ -239,9 +220,9 @@ def _ref(
     session_id: str | None,
     generation: int,
     item_id: str | None = None,
-) -> RequestRef:
+) -> transcript.RequestRef:
     params = request.params
-    return RequestRef(
+    return transcript.RequestRef(
         session_id=session_id,
         thread_id=asking_thread(request),
         generation=generation,
@@ -252,7 +233,7 @@ def _ref(
     )
 
 
-def _approval_ref(entry: LedgerEntry) -> RequestRef:
+def _approval_ref(entry: LedgerEntry) -> transcript.RequestRef:
     routed = entry.route
     ref = _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
     # The protocol's first version does not name the turn.
@@ -261,12 +242,12 @@ def _approval_ref(entry: LedgerEntry) -> RequestRef:
 
 def _elicitation_ref(
     routed: Elicitation, generation: int, acp_request_id: RequestId | None
-) -> RequestRef:
+) -> transcript.RequestRef:
     ref = _ref(routed.request, routed.session_id, generation)
     return replace(ref, acp_request_id=acp_request_id)
 
 
-def _mode(routed: Elicitation) -> ElicitationMode:
+def _mode(routed: Elicitation) -> transcript.ElicitationMode:
     return "form" if isinstance(routed.asked, FormElicitation) else "url"
 
 
@@ -284,13 +265,13 @@ def _discriminator(request: ServerRequest) -> str | None:
         mode = params.wire().get("mode")
         return mode if isinstance(mode, str) else None
     meta = getattr(params, "meta", None)
-    if isinstance(meta, dict) and APPROVAL_KIND in meta:
-        return f"{APPROVAL_KIND} {meta[APPROVAL_KIND]!r:.{_MAX_KIND}}"
+    if isinstance(meta, dict) and kinds.APPROVAL_KIND in meta:
+        return f"{kinds.APPROVAL_KIND} {meta[kinds.APPROVAL_KIND]!r:.{_MAX_KIND}}"
     mode = getattr(params, "mode", None)
     kind = getattr(params, "kind", None)
     return str(mode or kind) if mode or kind else None
 
 
-def _option(choice: PermissionChoice) -> OfferedOption:
+def _option(choice: PermissionChoice) -> transcript.OfferedOption:
     option = choice.option
-    return OfferedOption(id=option.option_id, kind=option.kind, name=option.name)
+    return transcript.OfferedOption(id=option.option_id, kind=option.kind, name=option.name)

@@ -24,8 +24,7 @@ from codex_acp.codex.approvals.grants import (
     offered,
 )
 from codex_acp.mapping.events import (
-    ToolCallAnnounced,
-    ToolCallChanged,
+    announcement,
     tool_call_id,
 )
 from codex_acp.routing._generated.rows import TAKES
@@ -49,10 +48,9 @@ from codex_acp.routing.route import (
 from codex_acp.routing.rows import Row, Sent, require_possible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.mapping.content import CallContent
     from codex_acp.routing._generated.rows import DiscriminatorRows, ServerRequestRoutes
     from codex_acp.routing.rows import AnyRow
 
@@ -325,17 +323,4 @@ def _elicitation(what: kinds.ElicitationRequest, context: RoutingContext) -> Rou
         thread_id=thread_id,
         turn_id=getattr(request.params, "turn_id", None),
         asked=asked,
-    )
-
-
-def announcement(shown: ToolCallChanged, content: Sequence[CallContent]) -> ToolCallAnnounced:
-    """The tool call to send first, when no item of Codex has announced it."""
-    return ToolCallAnnounced(
-        id=shown.id,
-        title=shown.title or "Tool call",
-        kind=shown.kind or "other",
-        status="pending",
-        content=content or None,
-        locations=shown.locations,
-        raw_input=shown.raw_input,
     )

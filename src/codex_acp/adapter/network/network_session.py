@@ -18,19 +18,7 @@ import anyio
 
 from codex_acp.adapter.session.driver import PromptResult
 from codex_acp.errors import ConnectionClosed, RpcError, TransportError
-from codex_acp.mapping.events import (
-    CommandsChanged,
-    Notice,
-    PromptStop,
-    SessionEvent,
-    StateChanged,
-    TextChunk,
-    ThoughtChunk,
-    ToolCallAnnounced,
-    ToolCallChanged,
-    UsageChanged,
-    given,
-)
+from codex_acp.mapping import events
 from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
@@ -42,7 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.session_client import Asks
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.mapping.events import PermissionQuestion, SessionEvent, Severity
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
 
@@ -50,10 +37,10 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_STATES: Final = (CommandsChanged, StateChanged, UsageChanged)
+_STATES: Final = (events.CommandsChanged, events.StateChanged, events.UsageChanged)
 """Events of which only the last matters; the answer to a load does not contain them."""
 
-TAKEN_OVER: Final = Notice("info", "This session is now shown on another connection.")
+TAKEN_OVER: Final = events.Notice("info", "This session is now shown on another connection.")
 
 
 class Mark(NamedTuple):
@@ -89,7 +76,7 @@ class NetworkSession:
         """The open questions, each with its client's `Asks` and the request's id there."""
         self._prompts: set[asyncio.Task[PromptResult]] = set()
         self._journal = Journal()
-        self._states: dict[type, SessionEvent] = {}
+        self._states: dict[type, events.SessionEvent] = {}
 
     # SessionClient
 
@@ -118,7 +105,7 @@ class NetworkSession:
     def when_full(self, callback: Callable[[bool], None]) -> None:
         """Never call back: a slow client must not pause Codex, which others use, too."""
 
-    def send(self, session_id: str, event: SessionEvent) -> None:
+    def send(self, session_id: str, event: events.SessionEvent) -> None:
         client = self.client
         if client is None:
             self._note_turns()
@@ -130,10 +117,10 @@ class NetworkSession:
                 self._journal.add(event, turn, sent=client is not None)
         if client is not None:
             client.outflow.send(session_id, event)
-        if isinstance(event, StateChanged) and event.state == "idle":
+        if isinstance(event, events.StateChanged) and event.state == "idle":
             self._tell_displaced(session_id, event)
 
-    def _tell_displaced(self, session_id: str, event: StateChanged) -> None:
+    def _tell_displaced(self, session_id: str, event: events.StateChanged) -> None:
         """Tell earlier clients that the session is idle: in ACP v2 that ends their prompt."""
         if session_id == self.session_id:
             displaced, self._displaced = self._displaced, []
@@ -160,7 +147,7 @@ class NetworkSession:
         return None if self.client is None else self.client.asks.next_request_id
 
     async def request_permission(
-        self, question: PermissionQuestion, asked: Callable[[int | None], None]
+        self, question: events.PermissionQuestion, asked: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
         """Ask for a permission, again on each connection that shows the session next."""
         return await self._ask(lambda asks: asks.request_permission(question, asked), asked)
@@ -245,7 +232,9 @@ class NetworkSession:
         scope = preconditions.waits(session_id)  # a cancel may be right behind it
 
         async def begin() -> PromptResult:
-            return PromptResult(PromptStop("cancelled")) if scope.cancel_called else await run()
+            return (
+                PromptResult(events.PromptStop("cancelled")) if scope.cancel_called else await run()
+            )
 
         task = asyncio.ensure_future(begin())
         task.add_done_callback(lambda _: preconditions.goes_on(session_id, scope))
@@ -271,8 +260,10 @@ class NetworkSession:
             how = f"has ended: {task.result().stop.reason}"
         else:
             how = f"has failed: {error.message if isinstance(error, RpcError) else error}"
-        severity: Severity = "info" if error is None else "error"
-        self.send(self.session_id, Notice(severity, f"The prompt of an earlier connection {how}"))
+        severity: events.Severity = "info" if error is None else "error"
+        self.send(
+            self.session_id, events.Notice(severity, f"The prompt of an earlier connection {how}")
+        )
         self.flush()
 
     @property
@@ -337,7 +328,7 @@ class NetworkSession:
         self._questions_held = False
         self._wake()
 
-    def reopen_for(self, client: Client, *, whole: bool) -> list[SessionEvent]:
+    def reopen_for(self, client: Client, *, whole: bool) -> list[events.SessionEvent]:
         """Attach ``client``, for which the session is opened anew.
 
         Return the kept events to send behind the answer; if ``whole``, only those that the history
@@ -374,12 +365,12 @@ class NetworkSession:
         session = self._session
         return session is not None and session.sub_agents.has_started(session_id)
 
-    def _dropped_notice(self) -> Sequence[SessionEvent]:
+    def _dropped_notice(self) -> Sequence[events.SessionEvent]:
         count = self._journal.dropped
         if not count:
             return ()
         title = f"{count} earlier updates were too much to be kept while nobody listened."
-        return (Notice("warning", title),)
+        return (events.Notice("warning", title),)
 
     @property
     def _session(self) -> Session | None:
@@ -395,7 +386,7 @@ class NetworkSession:
 MAX_SIZE: Final = 2 * 1024 * 1024
 """Characters of one session: some hundred pages of text, or the outputs of many commands."""
 
-_CHUNKS: Final = (TextChunk, ThoughtChunk)
+_CHUNKS: Final = (events.TextChunk, events.ThoughtChunk)
 
 
 class _Entry:
@@ -403,14 +394,16 @@ class _Entry:
 
     __slots__ = ("event", "pieces", "sent", "size", "turn")
 
-    def __init__(self, event: SessionEvent, turn: object | None, *, sent: bool) -> None:
+    def __init__(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
         self.event = event
         self.turn = turn
         self.sent = sent
         self.pieces: list[str] = []
         self.size = len(event.text) if isinstance(event, _CHUNKS) else len(repr(event))
 
-    def text_to_join(self, event: SessionEvent, turn: object | None, *, sent: bool) -> str | None:
+    def text_to_join(
+        self, event: events.SessionEvent, turn: object | None, *, sent: bool
+    ) -> str | None:
         """Return the text of ``event`` if it continues this one's, else None."""
         mine = self.event
         if (
@@ -424,7 +417,7 @@ class _Entry:
         return None
 
     @property
-    def joined(self) -> SessionEvent:
+    def joined(self) -> events.SessionEvent:
         """Return the event with all of its text."""
         event = self.event
         if self.pieces and isinstance(event, _CHUNKS):
@@ -450,7 +443,7 @@ class Journal:
         self.dropped: int = 0
         """Number of events that did not fit."""
 
-    def add(self, event: SessionEvent, turn: object | None, *, sent: bool) -> None:
+    def add(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
         """Keep an event; ``sent`` says whether a client has had it."""
         last = next(reversed(self._entries.values()), None)
         text = None if last is None else last.text_to_join(event, turn, sent=sent)
@@ -474,7 +467,7 @@ class Journal:
         """The number of the next event, for `since`."""
         return self._number
 
-    def since(self, end: int, turn: object | None) -> list[SessionEvent]:
+    def since(self, end: int, turn: object | None) -> list[events.SessionEvent]:
         """Return all events of a turn, and those behind an earlier `end`."""
         return [
             entry.joined
@@ -482,15 +475,15 @@ class Journal:
             if number >= end or (turn is not None and entry.turn == turn)
         ]
 
-    def unheard_notices(self) -> list[SessionEvent]:
+    def unheard_notices(self) -> list[events.SessionEvent]:
         """Return the notices that no client has had, which no history contains."""
         return [
             entry.joined
             for entry in self._entries.values()
-            if not entry.sent and isinstance(entry.event, Notice)
+            if not entry.sent and isinstance(entry.event, events.Notice)
         ]
 
-    def unheard(self, turn: object | None) -> list[SessionEvent]:
+    def unheard(self, turn: object | None) -> list[events.SessionEvent]:
         """Return the events that no client has had, and the tool calls of the turn that runs."""
         return [
             entry.joined
@@ -508,7 +501,7 @@ class Journal:
 
     def _append(self, entry: _Entry) -> None:
         event = entry.event
-        if isinstance(event, ToolCallChanged):
+        if isinstance(event, events.ToolCallChanged):
             older = self._calls.get(event.id)
             found = None if older is None else self._entries[older]
             if older is not None and found is not None and _replaces(entry, found):
@@ -525,19 +518,22 @@ class Journal:
     def _remove(self, number: int) -> None:
         entry = self._entries.pop(number)
         self._size -= entry.size
-        if isinstance(entry.event, ToolCallChanged) and self._calls.get(entry.event.id) == number:
+        if (
+            isinstance(entry.event, events.ToolCallChanged)
+            and self._calls.get(entry.event.id) == number
+        ):
             del self._calls[entry.event.id]
 
 
-def _is_call(event: SessionEvent) -> bool:
-    return isinstance(event, ToolCallAnnounced | ToolCallChanged)
+def _is_call(event: events.SessionEvent) -> bool:
+    return isinstance(event, events.ToolCallAnnounced | events.ToolCallChanged)
 
 
 def _replaces(newer: _Entry, older: _Entry) -> bool:
     """Return whether a newer change sets every field of an older one."""
     new, old = newer.event, older.event
-    if not isinstance(new, ToolCallChanged) or not isinstance(old, ToolCallChanged):
+    if not isinstance(new, events.ToolCallChanged) or not isinstance(old, events.ToolCallChanged):
         return False
     if new.terminal or old.terminal or newer.turn != older.turn or newer.sent != older.sent:
         return False
-    return given(old).keys() <= given(new).keys()
+    return events.fields_set(old).keys() <= events.fields_set(new).keys()

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.errors import CodexAcpError
-from codex_acp.mapping.messages import IMPLEMENT, review_ended, review_question
+from codex_acp.mapping.events import question_ended
+from codex_acp.mapping.messages import IMPLEMENT, review_question
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -68,4 +69,4 @@ class PlanQuestion:
         if approved is None:
             self._asks.withdraw(self._request)
         self._record(approved, self._by)
-        return review_ended(self.announced.id, approved=approved)
+        return question_ended(self.announced.id, approved)

@@ -98,7 +98,8 @@ class GitConsent:
         audience: SessionClient,
     ) -> bool:
         """Ask; False for anything but the choice to let them run."""
-        from codex_acp.mapping.trust import RUN, programs_answered, programs_question
+        from codex_acp.mapping.events import question_ended
+        from codex_acp.mapping.trust import RUN, programs_question
         from codex_acp.routing.ledger import Selected
 
         call_id = f"git-programs:{os.urandom(16).hex()}"  # no model can choose it
@@ -116,7 +117,7 @@ class GitConsent:
         except CodexAcpError:  # nobody is there who could agree
             agreed, by = False, "disconnected"
         finally:
-            audience.outflow.send(session_id, programs_answered(call_id, agreed=agreed))
+            audience.outflow.send(session_id, question_ended(call_id, agreed))
             audience.outflow.flush()
             named = [f"{each.key or 'any key'} in {each.file}: {each.value}" for each in programs]
             self._transcript.agreed(session_id, "git_programs", named, agreed=agreed, by=by)

@@ -16,6 +16,7 @@ from codex_acp.mapping.content import (
     TerminalContent,
     TextBlock,
     TextResource,
+    write_block,
 )
 from codex_acp.routing.changes import parse_hunks
 
@@ -23,52 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.content import Block, CallContent, Location
+    from codex_acp.mapping.content import Block, CallContent
     from codex_acp.mapping.events import PromptStop
 
 
-def content_of(content: Sequence[CallContent]) -> list[models.ToolCallContent]:
-    """Return the content of a tool call."""
-    return [written for part in content for written in _written(part)]
-
-
-def locations_of(locations: Sequence[Location]) -> list[models.ToolCallLocation]:
-    """The files that a tool call is about."""
-    return [
-        models.ToolCallLocation(path=place.path)
-        if place.line is None
-        else models.ToolCallLocation(path=place.path, line=place.line)
-        for place in locations
-    ]
-
-
 def block_of(block: Block) -> models.ContentBlock:
-    """A block; what is not known of it is left out."""
-    match block:
-        case TextBlock():
-            return models.TextContentBlock(text=block.text)
-        case ImageBlock():
-            return models.ImageContentBlock(data=block.data, mime_type=block.mime_type)
-        case AudioBlock():
-            return models.AudioContentBlock(data=block.data, mime_type=block.mime_type)
-        case LinkBlock():
-            return _link(block)
-        case TextResource():
-            text = models.TextResourceContents(uri=block.uri, text=block.text)
-            if block.mime_type is not None:
-                text.mime_type = block.mime_type
-            return models.ResourceContentBlock(resource=text)
-        case BlobResource():
-            blob = models.BlobResourceContents(uri=block.uri, blob=block.blob)
-            if block.mime_type is not None:
-                blob.mime_type = block.mime_type
-            return models.ResourceContentBlock(resource=blob)
-        case _:
-            assert_never(block)
+    """Write a block."""
+    written: models.ContentBlock = write_block(models, block)
+    return written
 
 
 def blocks_of(prompt: Sequence[models.ContentBlock]) -> list[Block]:
-    """The blocks of a prompt; what is not for the model or the person is left out."""
+    """Read the blocks of a prompt; what is not for the model or the person is left out."""
     return [_read(block) for block in prompt]
 
 
@@ -91,27 +58,17 @@ def _read(block: models.ContentBlock) -> Block:
             assert_never(block)
 
 
-def _link(block: LinkBlock) -> models.ContentBlock:
-    link = models.ResourceLinkContentBlock(name=block.name, uri=block.uri)
-    if block.title is not None:
-        link.title = block.title
-    if block.description is not None:
-        link.description = block.description
-    return link
-
-
-def _written(part: CallContent) -> Iterator[models.ToolCallContent]:
-    match part:
-        case FileDiff():
-            yield from _diff(part)
-        case TerminalContent():
-            yield models.TerminalToolCallContent(terminal_id=part.terminal_id)
-        case TextBlock() | ImageBlock() | AudioBlock() | LinkBlock():
-            yield models.ContentToolCallContent(content=block_of(part))
-        case TextResource() | BlobResource():
-            yield models.ContentToolCallContent(content=block_of(part))
-        case _:
-            assert_never(part)
+def content_of(content: Sequence[CallContent]) -> list[models.ToolCallContent]:
+    """Write the content of a tool call."""
+    written: list[models.ToolCallContent] = []
+    for part in content:
+        if isinstance(part, FileDiff):
+            written += _diff(part)
+        elif isinstance(part, TerminalContent):
+            written.append(models.TerminalToolCallContent(terminal_id=part.terminal_id))
+        else:
+            written.append(models.ContentToolCallContent(content=block_of(part)))
+    return written
 
 
 def _diff(diff: FileDiff) -> Iterator[models.ToolCallContent]:

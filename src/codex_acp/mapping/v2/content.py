@@ -11,132 +11,58 @@ import re
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from codex_acp.acp._generated.v2 import models
-from codex_acp.acp._generated.v2.models import (
-    AddDiffChange,
-    AudioContentBlock,
-    BlobResourceContents,
-    ContentToolCallContent,
-    DeleteDiffChange,
-    DiffPatch,
-    DiffToolCallContent,
-    ImageContentBlock,
-    ModifyDiffChange,
-    MoveDiffChange,
-    ResourceContentBlock,
-    ResourceLinkContentBlock,
-    TerminalToolCallContent,
-    TextContentBlock,
-    TextResourceContents,
-    ToolCallLocation,
-)
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.content import (
-    AudioBlock,
-    BlobResource,
     FileDiff,
     ImageBlock,
-    LinkBlock,
     TerminalContent,
-    TextBlock,
-    TextResource,
     block_of_json,
+    write_block,
 )
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.acp._generated.v2.models import (
-        ContentBlock,
-        DiffChange,
-        ResumeSessionRequest,
-        SetSessionConfigOptionRequest,
-        ToolCallContent,
-    )
-    from codex_acp.mapping.content import Block, CallContent, Location
+    from codex_acp.mapping.content import Block, CallContent
 
 
-def content_of(content: Sequence[CallContent]) -> list[ToolCallContent]:
-    """Return the content of a tool call."""
-    return [_written(part) for part in content]
+def block_of(block: Block) -> models.ContentBlock:
+    """Write a block."""
+    written: models.ContentBlock = write_block(models, block)
+    if isinstance(block, ImageBlock) and block.uri is not None:
+        cast("models.ImageContentBlock", written).uri = block.uri
+    return written
 
 
-def locations_of(locations: Sequence[Location]) -> list[ToolCallLocation]:
-    """The files that a tool call is about."""
-    found = []
-    for place in locations:
-        location = ToolCallLocation(path=place.path)
-        if place.line is not None:
-            location.line = place.line
-        found.append(location)
-    return found
-
-
-def block_of(block: Block) -> ContentBlock:
-    """A block; what is not known of it is left out."""
-    match block:
-        case TextBlock():
-            return TextContentBlock(text=block.text)
-        case ImageBlock():
-            image = ImageContentBlock(data=block.data, mime_type=block.mime_type)
-            if block.uri is not None:
-                image.uri = block.uri
-            return image
-        case AudioBlock():
-            return AudioContentBlock(data=block.data, mime_type=block.mime_type)
-        case LinkBlock():
-            link = ResourceLinkContentBlock(name=block.name, uri=block.uri)
-            if block.title is not None:
-                link.title = block.title
-            if block.description is not None:
-                link.description = block.description
-            return link
-        case TextResource() | BlobResource():
-            return ResourceContentBlock(resource=_resource(block))
-        case _:
-            assert_never(block)
-
-
-def _resource(block: TextResource | BlobResource) -> TextResourceContents | BlobResourceContents:
-    resource: TextResourceContents | BlobResourceContents
-    if isinstance(block, TextResource):
-        resource = TextResourceContents(uri=block.uri, text=block.text)
-    else:
-        resource = BlobResourceContents(uri=block.uri, blob=block.blob)
-    if block.mime_type is not None:
-        resource.mime_type = block.mime_type
-    return resource
-
-
-def _written(part: CallContent) -> ToolCallContent:
-    match part:
-        case FileDiff():
-            diff = DiffToolCallContent(changes=[_change(part)])
+def content_of(content: Sequence[CallContent]) -> list[models.ToolCallContent]:
+    """Write the content of a tool call."""
+    written: list[models.ToolCallContent] = []
+    for part in content:
+        if isinstance(part, FileDiff):
+            diff = models.DiffToolCallContent(changes=[_change(part)])
             patch = git_patch(part)
             if patch is not None:
-                diff.patch = DiffPatch(format="git_patch", text=patch)
-            return diff
-        case TerminalContent():
-            return TerminalToolCallContent(terminal_id=part.terminal_id)
-        case TextBlock() | ImageBlock() | AudioBlock() | LinkBlock():
-            return ContentToolCallContent(content=block_of(part))
-        case TextResource() | BlobResource():
-            return ContentToolCallContent(content=block_of(part))
-        case _:
-            assert_never(part)
+                diff.patch = models.DiffPatch(format="git_patch", text=patch)
+            written.append(diff)
+        elif isinstance(part, TerminalContent):
+            written.append(models.TerminalToolCallContent(terminal_id=part.terminal_id))
+        else:
+            written.append(models.ContentToolCallContent(content=block_of(part)))
+    return written
 
 
-def _change(diff: FileDiff) -> DiffChange:
+def _change(diff: FileDiff) -> models.DiffChange:
     match diff.operation:
         case "add":
-            return AddDiffChange(path=diff.path)
+            return models.AddDiffChange(path=diff.path)
         case "delete":
-            return DeleteDiffChange(path=diff.path)
+            return models.DeleteDiffChange(path=diff.path)
         case "modify":
-            return ModifyDiffChange(path=diff.path)
+            return models.ModifyDiffChange(path=diff.path)
         case "move":
-            return MoveDiffChange(old_path=diff.moved_from or diff.path, path=diff.path)
+            return models.MoveDiffChange(old_path=diff.moved_from or diff.path, path=diff.path)
         case _:
             assert_never(diff.operation)
 
@@ -181,12 +107,13 @@ def _quoted(name: str) -> str:
     if _PLAIN_NAME.fullmatch(name):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    shown = "".join(c if c.isprintable() else _octal(c) for c in escaped)
-    return f'"{shown}"'
-
-
-def _octal(char: str) -> str:
-    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
+    shown = [
+        char
+        if char.isprintable()
+        else "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
+        for char in escaped
+    ]
+    return f'"{"".join(shown)}"'
 
 
 def _lines(sign: str, text: str) -> list[str]:
@@ -204,7 +131,7 @@ def _span(lines: list[str]) -> str:
     return "1" if count == 1 else f"1,{count}"
 
 
-def blocks_of(prompt: Sequence[ContentBlock]) -> list[Block]:
+def blocks_of(prompt: Sequence[models.ContentBlock]) -> list[Block]:
     """The blocks of a prompt. Raises RpcError -32602 for one of a type that is not known."""
     blocks: list[Block] = []
     for number, given in enumerate(prompt):
@@ -218,7 +145,7 @@ def blocks_of(prompt: Sequence[ContentBlock]) -> list[Block]:
     return blocks
 
 
-def wants_history(request: ResumeSessionRequest) -> bool:
+def wants_history(request: models.ResumeSessionRequest) -> bool:
     """Whether the history is to be replayed. Raises RpcError -32602 for another place to begin."""
     if request.replay_from is None:
         return False
@@ -229,7 +156,7 @@ def wants_history(request: ResumeSessionRequest) -> bool:
     raise RpcError(INVALID_PARAMS, message)
 
 
-def option_and_value(request: SetSessionConfigOptionRequest) -> tuple[str, str, str | bool]:
+def option_and_value(request: models.SetSessionConfigOptionRequest) -> tuple[str, str, str | bool]:
     """The session, the option, and the value. Raises RpcError -32602 for another type of those."""
     if isinstance(
         request,

@@ -7,8 +7,9 @@ Source: schema ``SessionUpdate`` of v2; its pages on the prompt's life and on to
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
+from codex_acp.acp._generated.v2 import models
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp._generated.v2.models import (
     AgentMessageChunkSessionUpdate,
@@ -32,125 +33,72 @@ from codex_acp.acp._generated.v2.models import (
     UserMessageSessionUpdate,
 )
 from codex_acp.acp._generated.v2.models import TerminalOutput as TerminalBytes
-from codex_acp.mapping.events import (
-    CommandsChanged,
-    CompactionChanged,
-    MessageAnew,
-    ModeChanged,
-    Notice,
-    OptionsChanged,
-    PlanChanged,
-    PromptTaken,
-    SessionMessage,
-    StateChanged,
-    SubAgentChanged,
-    TerminalOutput,
-    TextChunk,
-    ThoughtChunk,
-    ThoughtLine,
-    TitleChanged,
-    ToolCallAnnounced,
-    ToolCallChanged,
-    UsageChanged,
-    UserMessage,
-    given,
-)
-from codex_acp.mapping.session import state_of, told_alike
-from codex_acp.mapping.v2.content import block_of, content_of, locations_of
+from codex_acp.mapping import events
+from codex_acp.mapping.content import write_locations
+from codex_acp.mapping.session import shared_update, state_of
+from codex_acp.mapping.v2.content import block_of, content_of
 from codex_acp.mapping.v2.handshake import command, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.acp._generated.v2.models import RequestPermissionSubject, SessionUpdate
-    from codex_acp.mapping.events import PermissionQuestion, SessionEvent, TerminalState
 
 
-_OfSession: TypeAlias = (
-    PlanChanged
-    | UsageChanged
-    | TitleChanged
-    | CommandsChanged
-    | OptionsChanged
-    | CompactionChanged
-    | Notice
-    | StateChanged
-    | SubAgentChanged
-    | SessionMessage
-)
-"""The events that are about no message and no tool call; they come rarely."""
-
-
-def updates_of(event: SessionEvent) -> Sequence[SessionUpdate]:
-    """The updates that tell a client of an event."""
+def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
+    """Return the updates that tell a client of an event."""
     match event:
-        case TextChunk():
+        case events.TextChunk():
             block = TextContentBlock(text=event.text)
             return (AgentMessageChunkSessionUpdate(message_id=event.message_id, content=block),)
-        case ThoughtChunk() | ThoughtLine():
+        case events.ThoughtChunk() | events.ThoughtLine():
             block = TextContentBlock(text=event.text)
             return (AgentThoughtChunkSessionUpdate(message_id=event.message_id, content=block),)
-        case MessageAnew():
+        case events.MessageAnew():
             kind = AgentThoughtSessionUpdate if event.thought else AgentMessageSessionUpdate
             return (kind(message_id=event.message_id, content=[]),)
-        case UserMessage():
-            blocks = [block_of(part) for part in event.content]
-            message_id = event.client_id or event.message_id
-            return (UserMessageSessionUpdate(message_id=message_id, content=blocks),)
-        case PromptTaken():
-            blocks = [block_of(part) for part in event.content]
-            return (UserMessageSessionUpdate(message_id=event.message_id, content=blocks),)
-        case ToolCallAnnounced() | ToolCallChanged():
+        case events.UserMessage() | events.PromptTaken():
+            client_id = event.client_id if isinstance(event, events.UserMessage) else None
+            message_id, blocks = client_id or event.message_id, map(block_of, event.content)
+            return (UserMessageSessionUpdate(message_id=message_id, content=[*blocks]),)
+        case events.ToolCallAnnounced() | events.ToolCallChanged():
             return _call(event)
-        case TerminalOutput():
-            return (_output(event),)
-        case ModeChanged():
+        case events.TerminalOutput():
+            return (_output_update(event),)
+        case events.ModeChanged():
             return ()  # v2 has no modes besides the option, which is told as that
-        case (
-            PlanChanged()
-            | UsageChanged()
-            | TitleChanged()
-            | CommandsChanged()
-            | OptionsChanged()
-            | CompactionChanged()
-            | Notice()
-            | StateChanged()
-            | SubAgentChanged()
-            | SessionMessage()
-        ):
-            return (_of_session(event),)
-        case _:
-            assert_never(event)
+        case _:  # written as JSON: these are rare, and load no model so
+            update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
+            return (update,)
 
 
-def call_fields(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
-    """The fields of a tool call that are told."""
-    fields = given(call)
+def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[str, Any]:
+    fields = events.fields_set(call)
     fields["tool_call_id"] = fields.pop("id")
     fields.pop("terminal", None)
     stoppable = fields.pop("stoppable", None)
     if call.content is not None:
         fields["content"] = content_of(call.content)
     if call.locations is not None:
-        fields["locations"] = locations_of(call.locations)
+        fields["locations"] = write_locations(models, call.locations)
     if stoppable is not None:
         can_cancel = ToolCallCapabilities(cancel=ToolCallCancelCapabilities())
         fields["capabilities"] = can_cancel if stoppable else None
     return fields
 
 
-def _call(call: ToolCallAnnounced | ToolCallChanged) -> Sequence[SessionUpdate]:
+def _call(call: events.ToolCallAnnounced | events.ToolCallChanged) -> Sequence[SessionUpdate]:
     """A terminal before the tool call that shows it; nothing of a tool call that stays as it is."""
     updates: list[SessionUpdate] = []
     if call.terminal is not None:
         updates += _terminal(call.terminal, call.stoppable)
-    fields = call_fields(call)
+    fields = _fields_of(call)
     if len(fields) > 1:
         updates.append(ToolCallUpdateSessionUpdate(**fields))
     return updates
 
 
-def _terminal(terminal: TerminalState, stoppable: bool | None) -> Sequence[SessionUpdate]:
+def _terminal(terminal: events.TerminalState, stoppable: bool | None) -> Sequence[SessionUpdate]:
     terminal_id = terminal.terminal_id
     updates: list[SessionUpdate] = []
     if terminal.command is not None:
@@ -176,7 +124,7 @@ def _terminal(terminal: TerminalState, stoppable: bool | None) -> Sequence[Sessi
     return updates
 
 
-def _output(output: TerminalOutput) -> SessionUpdate:
+def _output_update(output: events.TerminalOutput) -> SessionUpdate:
     terminal_id = output.terminal_id
     if output.instead is None:
         data = _base64(output.data)
@@ -192,15 +140,20 @@ def _base64(text: str) -> str:
 # The session.
 
 
-def _of_session(event: _OfSession) -> SessionUpdate:
-    """Written as JSON and read as its model, which is loaded when there is one."""
-    update: SessionUpdate = MODELS.decode("SessionUpdate", _written(event), "an update")
-    return update
-
-
-def _written(event: _OfSession) -> dict[str, Any]:
+def _as_json(
+    event: events.PlanChanged
+    | events.UsageChanged
+    | events.TitleChanged
+    | events.CommandsChanged
+    | events.OptionsChanged
+    | events.CompactionChanged
+    | events.Notice
+    | events.StateChanged
+    | events.SubAgentChanged
+    | events.SessionMessage,
+) -> dict[str, Any]:
     match event:
-        case PlanChanged():
+        case events.PlanChanged():
             # Codex has no priorities, ACP requires one.
             entries = [
                 {"content": step.content, "priority": "medium", "status": step.status}
@@ -208,34 +161,49 @@ def _written(event: _OfSession) -> dict[str, Any]:
             ]
             plan = {"type": "items", "planId": event.plan_id, "entries": entries}
             return {"sessionUpdate": "plan_update", "plan": plan}
-        case CommandsChanged():
+        case events.CommandsChanged():
             commands = [command(each) for each in event.commands]
             return {"sessionUpdate": "available_commands_update", "availableCommands": commands}
-        case OptionsChanged():
+        case events.OptionsChanged():
             options = [option(each) for each in event.options]
             return {"sessionUpdate": "config_option_update", "configOptions": options}
-        case CompactionChanged():
+        case events.CompactionChanged():
             compaction = {"compactionId": event.compaction_id, "status": event.status}
             return {"sessionUpdate": "compaction_update", **compaction}
-        case Notice():
+        case events.Notice():
             notice = {"severity": event.severity, "title": event.title}
             if event.details:
                 notice["description"] = event.details
             return {"sessionUpdate": "notice", **notice}
-        case StateChanged():
+        case events.StateChanged():
             return {"sessionUpdate": "state_update", **state_of(event)}
-        case UsageChanged() | TitleChanged() | SubAgentChanged() | SessionMessage():
-            return told_alike(event, block_of)
+        case (
+            events.UsageChanged()
+            | events.TitleChanged()
+            | events.SubAgentChanged()
+            | events.SessionMessage()
+        ):
+            return shared_update(event, block_of)
         case _:
             assert_never(event)
 
 
-def permission_request(question: PermissionQuestion) -> RequestPermissionRequest:
-    """The request. Of a command that runs as asked, the subject is that; else the tool call."""
+def permission_request(question: events.PermissionQuestion) -> RequestPermissionRequest:
+    """Write the request, about the command if it runs as asked, else about the tool call."""
+    subject: RequestPermissionSubject
+    if question.command is None:
+        tool_call = ToolCallUpdate(**_fields_of(question.shown))
+        subject = ToolCallRequestPermissionSubject(tool_call=tool_call)
+    else:
+        subject = CommandRequestPermissionSubject(
+            command=question.command.command,
+            cwd=question.command.cwd,
+            tool_call_id=question.shown.id,
+        )
     request = RequestPermissionRequest(
         session_id=question.session_id,
         title=question.shown.title or "Allow this?",
-        subject=_subject(question),
+        subject=subject,
         options=[
             PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind)
             for option in question.options
@@ -244,13 +212,3 @@ def permission_request(question: PermissionQuestion) -> RequestPermissionRequest
     if question.reason is not None:
         request.description = question.reason
     return request
-
-
-def _subject(question: PermissionQuestion) -> RequestPermissionSubject:
-    command = question.command
-    if command is None:
-        tool_call = ToolCallUpdate(**call_fields(question.shown))
-        return ToolCallRequestPermissionSubject(tool_call=tool_call)
-    return CommandRequestPermissionSubject(
-        command=command.command, cwd=command.cwd, tool_call_id=question.shown.id
-    )
