@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None) -> Call:
-    """The tool call of an item. Of ``state`` only the inputs are read.
+    """Return the tool call of an item. Of ``state`` only the inputs are read.
 
     Raw output stands for an end, and is left out before: a later update could not take it back.
     """
@@ -75,43 +75,70 @@ def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | N
 
 
 def last_phase(item: ToolItem) -> Phase:
-    """Where an item stands of which nothing more is told."""
+    """Return where an item stands of which nothing more is told."""
     return "cut_off" if status_of(item) == "inProgress" else "over"
 
 
 def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None) -> Call:
+    end = ending(None, phase)  # of those whose type has no status
     match item:
         case models.CommandExecutionThreadItem():
-            terminal = state.client.shows_terminals
-            return command_call(
-                item,
-                phase,
-                looks_of(state, tool_call_id(item.id)),
-                terminal=terminal,
-                streamed=streamed,
-            )
+            return _command(item, phase, state, streamed)
         case models.FileChangeThreadItem():
             return file_change_call(item, phase, looks_of(state, tool_call_id(item.id)))
         case models.McpToolCallThreadItem():
-            return mcp_call(item, phase)
+            return _mcp_call(item, phase)
         case models.DynamicToolCallThreadItem():
-            return dynamic_call(item, phase)
+            return _dynamic_call(item, phase)
         case models.FunctionCallOutputThreadItem():
-            return function_output_call(item, phase)
+            return _function_output(item, end)
         case models.CollabAgentToolCallThreadItem() | models.SubAgentActivityThreadItem():
-            return agent_call(item, phase)
+            return _agents_call(item, phase)
         case models.WebSearchThreadItem():
-            return web_search_call(item, phase)
+            return _web_search(item, end)
         case models.ImageViewThreadItem():
-            return image_view_call(item, phase)
+            title = f"View image {inline(item.path.rstrip('/').rsplit('/', 1)[-1] or item.path)}"
+            content, places = [file_link(item.path)], [Location(item.path)]
+            raw_input = {"path": item.path}
+            return _call(item.id, end, title, content, raw_input, kind="read", locations=places)
         case models.ImageGenerationThreadItem() | models.FileIdImageGenerationThreadItem():
-            return image_generation_call(item, phase)
+            return _image_generation(item, phase)
         case models.SleepThreadItem():
-            return sleep_call(item, phase)
-        case UnknownVariant():
-            return unknown_call(item, phase)
+            title = f"Wait {item.duration_ms / 1000:g} s"
+            return _call(item.id, end, title, [], {"durationMs": item.duration_ms})
+        case UnknownVariant():  # of a newer Codex: whole, under the name of its type
+            whole = item.wire()
+            end = ending(text_at(whole, "status"), phase)
+            title = inline(str(whole.get("type")))
+            return _call(unknown_item_id(item), end, title, [], plain(whole))
         case _:
             assert_never(item)
+
+
+def _call(
+    item_id: str,
+    end: Ending,
+    title: str,
+    content: Sequence[CallContent],
+    raw_input: object,
+    *,
+    kind: CallKind = "other",
+    raw_output: object = None,
+    locations: Sequence[Location] = (),
+    name: str | None = None,
+) -> Call:
+    """Make the tool call of an item whose content is followed by the line of its ``end``."""
+    return Call(
+        id=tool_call_id(item_id),
+        title=title,
+        kind=kind,
+        status=end.status,
+        content=[*content, *end.content],
+        raw_input=raw_input,
+        raw_output=raw_output,
+        locations=locations,
+        name=name,
+    )
 
 
 def looks_of(state: SessionState, call_id: str) -> Looks:
@@ -132,12 +159,12 @@ def looks_kept(item: ToolItem, looks: Looks) -> Looks:
 
 
 def id_of(item: ToolItem) -> str:
-    """The id of its tool call."""
+    """Return the id of an item's tool call."""
     return tool_call_id(unknown_item_id(item) if isinstance(item, UnknownVariant) else item.id)
 
 
 def status_of(item: models.ThreadItem) -> str | None:
-    """How an item stands by its own word; None of one whose type has none."""
+    """Return the status that an item gives itself; None of one whose type has none."""
     status = item.wire().get("status") if isinstance(item, UnknownVariant) else None
     status = getattr(item, "status", status)
     return status if isinstance(status, str) else None
@@ -175,21 +202,26 @@ _ACTIVITIES: Final = {
 }
 
 
-def agent_call(
+def _agents_call(
     item: models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem, phase: Phase
 ) -> Call:
-    """The tool call of an item that is about sub-agents."""
+    """Show that a sub-agent is started, written to, waited for: the prompt, and how all stand."""
+    raw_input = {"model": item.model, "reasoningEffort": item.reasoning_effort}
     if isinstance(item, models.SubAgentActivityThreadItem):
-        return _activity(item, phase)
-    return _collab(item, phase)
-
-
-def _collab(item: models.CollabAgentToolCallThreadItem, phase: Phase) -> Call:
-    """A sub-agent is started, written to, waited for: the prompt, and how all of them are."""
-    end = ending(item.status, phase)
-    content: list[CallContent] = []
-    if item.prompt:
-        content.append(code_content(item.prompt))
+        activity = _ACTIVITIES.get(item.kind) or inline(item.kind)
+        return _call(
+            item.id,
+            ending(None, phase),
+            f"Sub-agent {inline(item.agent_path)} {activity}",
+            [],
+            structured(
+                kind=item.kind,
+                agentPath=item.agent_path,
+                agentThreadId=item.agent_thread_id,
+                **raw_input,
+            ),
+        )
+    content: list[CallContent] = [code_content(item.prompt)] if item.prompt else []
     states = [
         f"- {inline(thread)}: {_STATES.get(state.status) or inline(state.status)}"
         + (f" ({inline(state.message)})" if state.message else "")
@@ -197,52 +229,26 @@ def _collab(item: models.CollabAgentToolCallThreadItem, phase: Phase) -> Call:
     ]
     if states:
         content.append(TextBlock("\n".join(["Sub-agents:", *states])))
-    return Call(
-        id=tool_call_id(item.id),
-        title=_title(item),
-        kind="other",
-        status=end.status,
-        content=[*content, *end.content],
-        raw_input=structured(
+    title = _TOOLS.get(item.tool)
+    if title is None:
+        title = f"Sub-agents: {inline(item.tool)}"
+    elif item.tool not in _ALONE:
+        count = len(item.receiver_thread_ids)
+        title += " a sub-agent" if count == 1 else f" {count or 'the'} sub-agents"
+    return _call(
+        item.id,
+        ending(item.status, phase),
+        title,
+        content,
+        structured(
             tool=item.tool,
             receiverThreadIds=item.receiver_thread_ids,
             prompt=item.prompt,
-            model=item.model,
-            reasoningEffort=item.reasoning_effort,
+            **raw_input,
         ),
         raw_output={"agentsStates": plain(item.agents_states)} if item.agents_states else None,
         name=str(item.tool),
     )
-
-
-def _activity(item: models.SubAgentActivityThreadItem, phase: Phase) -> Call:
-    """Something happened to a sub-agent."""
-    activity = _ACTIVITIES.get(item.kind) or inline(item.kind)
-    end = ending(None, phase)
-    return Call(
-        id=tool_call_id(item.id),
-        title=f"Sub-agent {inline(item.agent_path)} {activity}",
-        kind="other",
-        status=end.status,
-        content=end.content,
-        raw_input=structured(
-            kind=item.kind,
-            agentPath=item.agent_path,
-            agentThreadId=item.agent_thread_id,
-            model=item.model,
-            reasoningEffort=item.reasoning_effort,
-        ),
-    )
-
-
-def _title(item: models.CollabAgentToolCallThreadItem) -> str:
-    words = _TOOLS.get(item.tool)
-    if words is None:
-        return f"Sub-agents: {inline(item.tool)}"
-    if item.tool in _ALONE:
-        return words
-    count = len(item.receiver_thread_ids)
-    return f"{words} a sub-agent" if count == 1 else f"{words} {count or 'the'} sub-agents"
 
 
 # A command as a tool call: what ran, its output, its exit code.
@@ -253,41 +259,43 @@ _UNQUOTED_LIMIT: Final = 16 * 1024
 """Characters; `shlex` needs a second and a half for a megabyte."""
 
 
-def command_call(
+def _command(
     item: models.CommandExecutionThreadItem,
     phase: Phase,
-    looks: Looks,
-    *,
-    terminal: bool = False,
-    streamed: str | None = None,
+    state: SessionState,
+    streamed: str | None,
 ) -> Call:
-    """The tool call of a command. ``looks``: how the disk has where it runs, if it was looked at.
-
-    ``streamed`` stands in for the output of an item that has none; ``terminal``: the client shows
-    the output in a terminal of its own.
-    """
+    """Show a command; ``streamed`` stands in for the output of an item that has none."""
+    terminal, looks = state.client.shows_terminals, looks_of(state, tool_call_id(item.id))
     whole = item.aggregated_output
     output = streamed if whole is None else whole
-    end = _ending(item, phase)
+    end = ending(item.status, phase)
+    if end.line == UNFINISHED:  # Codex lets the process of an interrupted command live on
+        process = "" if item.process_id is None else f" (process {inline(item.process_id)})"
+        line = f"{UNFINISHED} Its process may still run as a background terminal{process}."
+        end = Ending(end.status, line)
     content = command_content(item, terminal=terminal)
     if output and not terminal:
         content.append(output_block(output))
     if phase != "running":
-        content += [] if terminal else _exit_line(item)
+        if not terminal and item.exit_code is not None:
+            content.append(TextBlock(f"Exit code: {item.exit_code}"))
         content += end.content
+    paths: list[str] = []  # that it reads or searches
+    for action in item.command_actions:
+        if not isinstance(action, models.UnknownCommandAction | UnknownVariant) and action.path:
+            path = action.path
+            paths.append(path if path.startswith("/") else f"{item.cwd.rstrip('/')}/{path}")
+    raw_input = {"command": item.command, "cwd": item.cwd, "source": item.source}
+    real = real_paths({item.cwd: looks[item.cwd]}) if item.cwd in looks else {}
     return Call(
         id=tool_call_id(item.id),
-        title=_wording(item) or _shown(script_of(item.command)),
+        title=_wording(item) or inline(script_of(item.command)) or "(no command given)",
         kind=_kind(item.command_actions),
         status=end.status,
         content=content,
-        locations=[Location(path) for path in _paths(item)],
-        raw_input={
-            "command": item.command,
-            "cwd": item.cwd,
-            "source": item.source,
-            **_real_cwd(item, looks),
-        },
+        locations=[Location(path) for path in dict.fromkeys(paths)],
+        raw_input={**raw_input, "realPaths": real} if real else raw_input,
         raw_output=structured(exitCode=item.exit_code, durationMs=item.duration_ms),
     )
 
@@ -359,30 +367,6 @@ def ended_in_background(item: models.CommandExecutionThreadItem) -> tuple[str, S
     return f"A command in the background has ended{how}", "info", script_of(item.command)
 
 
-def _real_cwd(item: models.CommandExecutionThreadItem, looks: Looks) -> dict[str, object]:
-    places = real_paths({item.cwd: looks[item.cwd]}) if item.cwd in looks else {}
-    return {"realPaths": places} if places else {}
-
-
-def _ending(item: models.CommandExecutionThreadItem, phase: Phase) -> Ending:
-    end = ending(item.status, phase)
-    if end.line != UNFINISHED:
-        return end
-    # Codex lets the process of an interrupted command live on.
-    process = "" if item.process_id is None else f" (process {inline(item.process_id)})"
-    return Ending(
-        end.status, f"{UNFINISHED} Its process may still run as a background terminal{process}."
-    )
-
-
-def _exit_line(item: models.CommandExecutionThreadItem) -> list[CallContent]:
-    return [] if item.exit_code is None else [TextBlock(f"Exit code: {item.exit_code}")]
-
-
-def _shown(script: str) -> str:
-    return inline(script) or "(no command given)"
-
-
 def _kind(actions: Sequence[models.CommandAction]) -> CallKind:
     if actions and all(isinstance(action, models.ReadCommandAction) for action in actions):
         return "read"
@@ -402,27 +386,16 @@ def _wording(item: models.CommandExecutionThreadItem) -> str | None:
     reads = [action.name for action in actions if isinstance(action, models.ReadCommandAction)]
     if reads:
         return named("Read", list(dict.fromkeys(reads)), "files")
-    return listed(list(dict.fromkeys(_searched(action) for action in actions)))
-
-
-def _searched(action: models.CommandAction) -> str:
-    where = getattr(action, "path", None)
-    place = f" in {inline(where)}" if where else ""
-    if isinstance(action, models.SearchCommandAction):
-        what = f" for {inline(action.query)}" if action.query else ""
-        return f"Search{what}{place}"
-    return f"List files{place}"
-
-
-def _paths(item: models.CommandExecutionThreadItem) -> list[str]:
-    """Absolute paths that the command reads or searches."""
-    paths: list[str] = []
-    for action in item.command_actions:
-        if isinstance(action, models.UnknownCommandAction | UnknownVariant) or not action.path:
-            continue
-        path = action.path
-        paths.append(path if path.startswith("/") else f"{item.cwd.rstrip('/')}/{path}")
-    return list(dict.fromkeys(paths))
+    searches: dict[str, None] = {}
+    for action in actions:
+        path = getattr(action, "path", None)
+        place = f" in {inline(path)}" if path else ""
+        if isinstance(action, models.SearchCommandAction):
+            what = f" for {inline(action.query)}" if action.query else ""
+            searches[f"Search{what}{place}"] = None
+        else:
+            searches[f"List files{place}"] = None
+    return listed([*searches])
 
 
 # A file change as a tool call: one diff for each file.
@@ -433,17 +406,23 @@ _UNDONE: Final = frozenset({"inProgress", "failed", "declined"})
 
 
 def file_change_call(item: models.FileChangeThreadItem, phase: Phase, looks: Looks) -> Call:
-    """The tool call of a file change. ``looks``: how the disk has the paths that were looked at."""
-    end = ending(item.status, phase)
-    changes = _changes(item, looks)
-    return Call(
-        id=tool_call_id(item.id),
-        title=changes_title(changes, lambda path: shown_path(_change_base(path)), cut_off_list),
-        kind=_change_kind(item.changes),
-        status=end.status,
-        content=[part for change in changes for part in change.content()] + end.content,
+    """Show a file change. ``looks``: how the disk has the paths that were looked at."""
+    changes, kinds = _changes(item, looks), [change.kind for change in item.changes]
+    kind: CallKind = "edit"
+    if kinds and all(isinstance(each, models.DeletePatchChangeKind) for each in kinds):
+        kind = "delete"
+    elif kinds and all(move_target(each) and not patch_of(each) for each in item.changes):
+        kind = "move"
+    return _call(
+        item.id,
+        ending(item.status, phase),
+        changes_title(
+            changes, lambda path: shown_path(path.rsplit("/", 1)[-1] or path), cut_off_list
+        ),
+        [part for change in changes for part in change.content()],
+        {"changes": [change.summary() for change in changes]},
+        kind=kind,
         locations=[place for change in changes for place in change.locations()],
-        raw_input={"changes": [change.summary() for change in changes]},
     )
 
 
@@ -487,24 +466,11 @@ def wanted_of_changes(changes: Sequence[models.FileUpdateChange]) -> dict[str, b
     return wanted | dict.fromkeys(filter(None, map(move_target, changes)), True)
 
 
-def _change_kind(changes: Sequence[models.FileUpdateChange]) -> CallKind:
-    if changes and all(isinstance(change.kind, models.DeletePatchChangeKind) for change in changes):
-        return "delete"
-    if changes and all(move_target(change) and not patch_of(change) for change in changes):
-        return "move"
-    return "edit"
-
-
-def _change_base(path: str) -> str:
-    return path.rsplit("/", 1)[-1] or path
-
-
 # A call of an MCP server's tool, or of a tool that the client gave, as a tool call.
 
 
-def mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
-    """``server: tool``, its arguments, and the blocks of its result or its error."""
-    end = ending(item.status, phase)
+def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
+    """Show ``server: tool``, its arguments, and the blocks of its result or its error."""
     content = arguments_content(item.arguments)
     result: object = None
     if item.result is not None:
@@ -514,74 +480,57 @@ def mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
             content.append(json_content(result))
     if item.error is not None:
         content.append(code_content(item.error.message, heading="Error:"))
-    return Call(
-        id=tool_call_id(item.id),
-        title=f"{inline(item.server)}: {inline(item.tool)}",
+    return _call(
+        item.id,
+        ending(item.status, phase),
+        f"{inline(item.server)}: {inline(item.tool)}",
+        content,
+        {"server": item.server, "tool": item.tool, "arguments": plain(item.arguments)},
         kind="read" if item.read_only_hint else "other",
-        status=end.status,
-        content=[*content, *end.content],
-        raw_input={"server": item.server, "tool": item.tool, "arguments": plain(item.arguments)},
         raw_output=structured(structuredContent=result, durationMs=item.duration_ms),
         name=item.tool,
     )
 
 
 def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[CallContent]:
-    """The arguments of a call, for a client that shows no raw input; nothing if there are none.
-
-    At most ``limit`` characters of them.
-    """
+    """Show the arguments of a call, if it has some, at most ``limit`` characters of them."""
     return [json_content(arguments, "Arguments:", limit)] if arguments not in (None, {}) else []
 
 
-def dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
-    """A tool that the program itself registered with Codex."""
+def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
+    """Show a call of a tool that the program itself registered with Codex."""
     end = ending(item.status, phase)
     if end.status == "completed" and item.success is False:
         end = Ending("failed")
     content = arguments_content(item.arguments)
     content += [output_content(part) for part in item.content_items or ()]
-    return Call(
-        id=tool_call_id(item.id),
-        title=_tool_name(item.namespace, item.tool),
-        kind="other",
-        status=end.status,
-        content=[*content, *end.content],
-        raw_input={
-            "namespace": item.namespace,
-            "tool": item.tool,
-            "arguments": plain(item.arguments),
-        },
+    return _call(
+        item.id,
+        end,
+        _tool_name(item.namespace, item.tool),
+        content,
+        {"namespace": item.namespace, "tool": item.tool, "arguments": plain(item.arguments)},
         raw_output=structured(success=item.success, durationMs=item.duration_ms),
         name=item.tool,
     )
 
 
-def function_output_call(item: models.FunctionCallOutputThreadItem, phase: Phase) -> Call:
-    """Return the tool call of an output that Codex keeps without its call."""
-    end = ending(None, phase)
-    output = item.output
-    content: list[CallContent]
-    if isinstance(output, str):
-        content = [output_block(output)] if output else []
+def _function_output(item: models.FunctionCallOutputThreadItem, end: Ending) -> Call:
+    """Show an output that Codex keeps without its call."""
+    if isinstance(item.output, str):
+        content: list[CallContent] = [output_block(item.output)] if item.output else []
     else:
-        content = [output_content(part) for part in output]
-    return Call(
-        id=tool_call_id(item.id),
-        title=_tool_name(item.namespace, item.name),
-        kind="other",
-        status=end.status,
-        content=[*content, *end.content],
-        raw_input={"namespace": item.namespace, "name": item.name},
-        name=item.name,
-    )
+        content = [output_content(part) for part in item.output]
+    title = _tool_name(item.namespace, item.name)
+    raw_input = {"namespace": item.namespace, "name": item.name}
+    return _call(item.id, end, title, content, raw_input, name=item.name)
 
 
 def _tool_name(namespace: str | None, name: str) -> str:
     return inline(name) if namespace is None else f"{inline(namespace)}: {inline(name)}"
 
 
-# Searches, images, pauses, and what the schema does not know, as tool calls.
+# Searches of the web, and images, as tool calls.
 
 if TYPE_CHECKING:
     from codex_acp.mapping.events import CallKind
@@ -600,153 +549,93 @@ _SHOWN_OF_A_REFERENCE: Final = 200
 """Characters of an image's result that is no image data."""
 
 
-def web_search_call(item: models.WebSearchThreadItem, phase: Phase) -> Call:
-    """A search of the web, or a page of it: results as links."""
-    title, kind = _web_searched(item)
-    end = ending(None, phase)
-    results = item.results or []
-    return Call(
-        id=tool_call_id(item.id),
-        title=title,
+def _web_search(item: models.WebSearchThreadItem, end: Ending) -> Call:
+    """Show a search of the web, or a page of it: results as links."""
+    action = item.action
+    kind: CallKind = "fetch"
+    match action:
+        case models.OpenPageWebSearchAction():
+            title = f"Open {inline(action.url or item.query or 'a page')}"
+        case models.FindInPageWebSearchAction():
+            page = inline(action.url or "the page")
+            title = f"Find {f'{inline(action.pattern)} ' if action.pattern else ''}in {page}"
+        case (
+            models.SearchWebSearchAction() | models.OtherWebSearchAction() | UnknownVariant() | None
+        ):
+            query = item.query
+            if isinstance(action, models.SearchWebSearchAction):
+                query = ", ".join([action.query] if action.query else action.queries or [query])
+            title = f"Search the web: {inline(query)}" if query else "Search the web"
+            kind = "search"
+        case _:
+            assert_never(action)
+    results, content = item.results or [], []
+    for result in results:
+        url = text_at(result, "url")
+        content.append(
+            json_content(result)
+            if url is None
+            else link(text_at(result, "title") or url, url, text_at(result, "snippet"))
+        )
+    return _call(
+        item.id,
+        end,
+        title,
+        content,
+        {"query": item.query, "action": plain(item.action)},
         kind=kind,
-        status=end.status,
-        content=[*(_result(result) for result in results), *end.content],
-        raw_input={"query": item.query, "action": plain(item.action)},
         raw_output=structured(results=plain(results) if results else None),
     )
 
 
-def image_view_call(item: models.ImageViewThreadItem, phase: Phase) -> Call:
-    """The model looks at an image file."""
-    end = ending(None, phase)
-    return Call(
-        id=tool_call_id(item.id),
-        title=f"View image {inline(_base(item.path))}",
-        kind="read",
-        status=end.status,
-        content=[file_link(item.path), *end.content],
-        locations=[Location(item.path)],
-        raw_input={"path": item.path},
-    )
-
-
-def image_generation_call(item: _ImageGeneration, phase: Phase) -> Call:
-    """An image is made: itself, where it was saved, or why there is none."""
-    end = _image_ending(item, phase)
+def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
+    """Show an image that is made: itself, where it was saved, or why there is none."""
+    # Since Codex 0.169 the result may be the id of a file.
+    if isinstance(item, models.FileIdImageGenerationThreadItem):
+        result = item.file_id
+    else:
+        result = item.result
+    # Its status is any word (some models leave it at ``generating``): what came counts.
+    if phase == "running":
+        end = ending(None, phase)
+    elif item.failure is not None or item.status == "failed":
+        end = Ending("failed")
+    elif result or item.saved_path or item.status == "completed":
+        end = Ending("completed")
+    else:
+        end = ending(None, "cut_off")
     content: list[CallContent] = [file_link(item.saved_path)] if item.saved_path else []
-    result = _result_of(item)
     if result:
-        content.append(_image(result))
-    if item.failure is not None:
-        content.append(TextBlock(_failure(item.failure)))
-    return Call(
-        id=tool_call_id(item.id),
-        title="Generate image",
-        kind="other",
-        status=end.status,
-        content=[*content, *end.content],
-        locations=[Location(item.saved_path)] if item.saved_path else [],
-        raw_input={"revisedPrompt": item.revised_prompt},
+        types = (kind for beginning, kind in _IMAGE_TYPES.items() if result.startswith(beginning))
+        image_type = next(types, None)
+        content.append(
+            TextBlock(f"Image: {inline(result, _SHOWN_OF_A_REFERENCE)}")
+            if image_type is None
+            else block_content(ImageBlock(result, image_type))
+        )
+    match item.failure:
+        case models.UsageLimitExceededImageGenerationFailure(limit_id=limit_id):
+            why = f"No image: the usage limit {inline(limit_id)} is exceeded."
+            content.append(TextBlock(why))
+        case UnknownVariant() as failure:
+            content.append(TextBlock(f"No image: {inline(str(failure.wire().get('type')))}."))
+        case None:
+            pass
+        case _:
+            assert_never(item.failure)
+    return _call(
+        item.id,
+        end,
+        "Generate image",
+        content,
+        {"revisedPrompt": item.revised_prompt},
         raw_output=structured(status=item.status or None, savedPath=item.saved_path),
-    )
-
-
-def sleep_call(item: models.SleepThreadItem, phase: Phase) -> Call:
-    """The model waits."""
-    end = ending(None, phase)
-    return Call(
-        id=tool_call_id(item.id),
-        title=f"Wait {item.duration_ms / 1000:g} s",
-        kind="other",
-        status=end.status,
-        content=end.content,
-        raw_input={"durationMs": item.duration_ms},
-    )
-
-
-def unknown_call(item: UnknownVariant, phase: Phase) -> Call:
-    """An item of a newer Codex: whole, under the name of its type."""
-    whole = item.wire()
-    end = ending(text_at(whole, "status"), phase)
-    return Call(
-        id=tool_call_id(unknown_item_id(item)),
-        title=inline(str(whole.get("type"))),
-        kind="other",
-        status=end.status,
-        content=end.content,
-        raw_input=plain(whole),
+        locations=[Location(item.saved_path)] if item.saved_path else [],
     )
 
 
 def unknown_item_id(item: UnknownVariant) -> str:
-    """Its id; all of a type that has none are one."""
+    """Return the id of an unknown item; all of a type that has none are one."""
     whole = item.wire()
     item_id = text_at(whole, "id")
     return f"item {whole.get('type')}" if item_id is None else item_id
-
-
-def _web_searched(item: models.WebSearchThreadItem) -> tuple[str, CallKind]:
-    action = item.action
-    match action:
-        case models.OpenPageWebSearchAction():
-            return f"Open {inline(action.url or item.query or 'a page')}", "fetch"
-        case models.FindInPageWebSearchAction():
-            page = inline(action.url or "the page")
-            what = f"{inline(action.pattern)} in " if action.pattern else "in "
-            return f"Find {what}{page}", "fetch"
-        case models.SearchWebSearchAction():
-            asked = [action.query] if action.query else (action.queries or [item.query])
-            return _search_title(", ".join(asked)), "search"
-        case models.OtherWebSearchAction() | UnknownVariant() | None:
-            return _search_title(item.query), "search"
-        case _:
-            assert_never(action)
-
-
-def _search_title(query: str) -> str:
-    return f"Search the web: {inline(query)}" if query else "Search the web"
-
-
-def _result(result: object) -> CallContent:
-    """A result as a link, if it has an address; else as JSON."""
-    url = text_at(result, "url")
-    if url is None:
-        return json_content(result)
-    return link(text_at(result, "title") or url, url, text_at(result, "snippet"))
-
-
-def _result_of(item: _ImageGeneration) -> str:
-    """The image itself, or where it is; since Codex 0.169 that may be the id of a file."""
-    return item.file_id if isinstance(item, models.FileIdImageGenerationThreadItem) else item.result
-
-
-def _image_ending(item: _ImageGeneration, phase: Phase) -> Ending:
-    """Its status is any word (some models leave it at ``generating``): what came counts."""
-    if phase == "running":
-        return ending(None, phase)
-    if item.failure is not None or item.status == "failed":
-        return Ending("failed")
-    if _result_of(item) or item.saved_path or item.status == "completed":
-        return Ending("completed")
-    return ending(None, "cut_off")
-
-
-def _image(result: str) -> CallContent:
-    for beginning, mime_type in _IMAGE_TYPES.items():
-        if result.startswith(beginning):
-            return block_content(ImageBlock(result, mime_type))
-    return TextBlock(f"Image: {inline(result, _SHOWN_OF_A_REFERENCE)}")
-
-
-def _failure(failure: models.ImageGenerationFailure) -> str:
-    match failure:
-        case models.UsageLimitExceededImageGenerationFailure():
-            return f"No image: the usage limit {inline(failure.limit_id)} is exceeded."
-        case UnknownVariant():
-            return f"No image: {inline(str(failure.wire().get('type')))}."
-        case _:
-            assert_never(failure)
-
-
-def _base(path: str) -> str:
-    return path.rstrip("/").rsplit("/", 1)[-1] or path
