@@ -105,35 +105,23 @@ def choices(
     rejection is the first, for clients that take the first one whose kind rejects. An action that
     is not shown whole cannot be allowed.
     """
-    whole = _is_shown_whole(approval)
-    grants = [
-        PermissionChoice(_option(f"{token}:{number}", grant, approval), grant)
-        for number, grant in enumerate(offered.grants)
-        if whole or not allows(grant)
-    ]
-    reject = PermissionOption(
-        option_id=f"{token}:reject", name="Reject and go on", kind="reject_once"
-    )
-    allowing = [choice for choice in grants if choice.grant is not None and allows(choice.grant)]
-    lasting = [choice for choice in grants if choice not in allowing]
-    return (*allowing, PermissionChoice(reject, None), *lasting)
-
-
-def _is_shown_whole(approval: kinds.ApprovalRequest) -> bool:
     parts = [part.text for part in _action(approval)]
     if isinstance(approval, kinds.FileChangeApproval):
         parts = [change.diff for change in approval.item.changes]
-    return all(len(visible(part, multiline=True)) <= CONTENT_LIMIT for part in parts)
-
-
-def _option(option_id: str, grant: Grant, approval: kinds.ApprovalRequest) -> PermissionOption:
-    return PermissionOption(option_id=option_id, name=_name(grant, approval), kind=_kind(grant))
-
-
-def _kind(grant: Grant) -> OptionKind:
-    if isinstance(grant, Once):
-        return "allow_once"
-    return "allow_always" if allows(grant) else "reject_always"
+    whole = all(len(visible(part, multiline=True)) <= CONTENT_LIMIT for part in parts)
+    allowing: list[PermissionChoice] = []
+    reject = PermissionOption(f"{token}:reject", "Reject and go on", "reject_once")
+    rejecting = [PermissionChoice(reject, None)]
+    for number, grant in enumerate(offered.grants):
+        kind: OptionKind = "reject_always"
+        if allows(grant):
+            kind = "allow_once" if isinstance(grant, Once) else "allow_always"
+        option = PermissionOption(f"{token}:{number}", _name(grant, approval), kind)
+        if not allows(grant):
+            rejecting.append(PermissionChoice(option, grant))
+        elif whole:
+            allowing.append(PermissionChoice(option, grant))
+    return (*allowing, *rejecting)
 
 
 def _name(grant: Grant, approval: kinds.ApprovalRequest) -> str:

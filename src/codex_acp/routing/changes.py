@@ -46,11 +46,6 @@ WHOLE_TEXT_LIMIT: Final = 1_000_000
 _TOO_LARGE: Final = "it is too large"
 
 
-class _Texts(NamedTuple):
-    before: str
-    after: str
-
-
 class Change:
     """One file's change, with what a look found of its paths.
 
@@ -74,7 +69,12 @@ class Change:
         if look is None or not look.exists:
             return None
         if isinstance(self._change.kind, AddPatchChangeKind):
-            return None if self._may_be_written(look) else look
+            if self._waiting:
+                return look
+            # It may have been made before the look: then the file has what it adds.
+            new = self._change.diff
+            done = look.text == new if look.text is not None else look.size == len(new.encode())
+            return None if done else look
         source = self._looks.get(self._change.path)
         is_done = not self._waiting and (source is None or not source.exists)
         return look if self.target not in (None, self._change.path) and not is_done else None
@@ -148,8 +148,14 @@ class Change:
                 return [_written_out(change, change.diff, "diff"), *self._said()]
             case _:
                 assert_never(kind)
-        written_out = any(isinstance(part, FileDiff) and part.text for part in diffs)
-        return [*diffs, *([] if written_out else _unseen(change)), *self._said()]
+        if not any(isinstance(part, FileDiff) and part.text for part in diffs):
+            text = change.diff
+            if "\r" in text:  # which takes a tenth of the time to find out
+                text = text.replace("\r\n", "\n")
+            if not (is_plain(change.path) and is_plain(text, multiline=True)):
+                heading = "With its invisible characters written out:"
+                diffs.append(_written_out(change, text, "", heading))
+        return [*diffs, *self._said()]
 
     def locations(self) -> list[Location]:
         """The places of the file, as named and where they really are."""
@@ -160,7 +166,13 @@ class Change:
             for path in paths
             if (real := leads_to(self._looks, path, removed=path in removed)) is not None
         ]
-        line = self._first_line()
+        line = None
+        match self._change.kind:
+            case AddPatchChangeKind():
+                line = 1
+            case UpdatePatchChangeKind():
+                hunks = parse_hunks(patch_of(self._change))
+                line = None if hunks is None else first_changed_line(hunks)
         return [Location(path) if line is None else Location(path, line) for path in paths]
 
     def summary(self) -> dict[str, object]:
@@ -176,29 +188,13 @@ class Change:
             found["replaces"] = self.target or self._change.path
         return found
 
-    def _first_line(self) -> int | None:
-        match self._change.kind:
-            case AddPatchChangeKind():
-                return 1
-            case UpdatePatchChangeKind():
-                hunks = parse_hunks(patch_of(self._change))
-                return None if hunks is None else first_changed_line(hunks)
-        return None
-
-    def _may_be_written(self, look: PathLook) -> bool:
-        """Whether the addition may have been made before the look: the file has what it adds."""
-        if self._waiting:
-            return False
-        new = self._change.diff
-        return look.text == new if look.text is not None else look.size == len(new.encode())
-
     def _edited(self) -> list[CallContent]:
         change, old = self._change, self.replaced
         texts = self._texts()
         if old is not None and texts is not None and self.target is not None:
             return [
-                FileDiff(self.target, "modify", _shown(old), texts.after),
-                FileDiff(change.path, "delete", texts.before),
+                FileDiff(self.target, "modify", _shown(old), texts[1]),
+                FileDiff(change.path, "delete", texts[0]),
             ]
         before, after = (None, None) if texts is None else texts
         text = None
@@ -215,14 +211,14 @@ class Change:
         heading = f"{shown_path(self.target)} is replaced. Its old text:"
         return [moved, code_content(lost, heading=heading)]
 
-    def _texts(self) -> _Texts | None:
+    def _texts(self) -> tuple[str, str] | None:
         """The edited file before and after; None if that is not certain."""
         old = self._looks.get(self._change.path, PathLook()).text
         new = old if self.target is None else self._looks.get(self.target, PathLook()).text
         patch = patch_of(self._change)
         if not patch:  # a move and nothing else
             text = new if old is None else old
-            return None if text is None or len(text) > WHOLE_TEXT_LIMIT else _Texts(text, text)
+            return None if text is None or len(text) > WHOLE_TEXT_LIMIT else (text, text)
         hunks = parse_hunks(patch)
         if hunks is None:
             return None
@@ -230,9 +226,9 @@ class Change:
         before = None if new is None else applied(reversed_hunks(hunks), new)
         found = []
         if old is not None and after is not None:
-            found.append(_Texts(old, after))
+            found.append((old, after))
         if new is not None and before is not None:
-            found.append(_Texts(before, new))
+            found.append((before, new))
         if not found:
             return None
         texts = found[0 if self._undone else -1]
@@ -350,16 +346,6 @@ def _shown(old: PathLook) -> str | None:
     return old.text if old.text is not None and len(old.text) <= WHOLE_TEXT_LIMIT else None
 
 
-def _unseen(change: FileUpdateChange) -> list[CallContent]:
-    """The change with what is invisible in it written out; nothing if all can be seen."""
-    text = change.diff
-    if "\r" in text:  # which takes a tenth of the time to find out
-        text = text.replace("\r\n", "\n")
-    if is_plain(change.path) and is_plain(text, multiline=True):
-        return []
-    return [_written_out(change, text, "", "With its invisible characters written out:")]
-
-
 def _written_out(change: FileUpdateChange, text: str, language: str, *heading: str) -> TextBlock:
     lines = [*heading, inline(change.path)]
     target = move_target(change)
@@ -459,43 +445,33 @@ def _lines(text: str) -> list[str]:
 
 
 def _hunk(header: re.Match[str], lines: list[str], at: int) -> tuple[Hunk, int] | None:
-    """The hunk whose lines begin at ``at``, and where the next one begins."""
+    """Read the hunk whose lines begin at ``at``; return it, and where the next one begins."""
     old_start, old_count, new_start, new_count = (
         1 if part is None else int(part) for part in header.groups()
     )
     old: list[str] = []
     new: list[str] = []
-    while len(old) < old_count or len(new) < new_count or _is_note(lines, at):
+    sides = {" ": (old, new), "-": (old,), "+": (new,)}
+    while (
+        len(old) < old_count
+        or len(new) < new_count
+        or (at < len(lines) and lines[at].startswith(_NO_NEWLINE))
+    ):
         if at >= len(lines):
             return None
         sign, line = lines[at][:1], lines[at][1:]
-        if sign == _NO_NEWLINE:
-            if not _strip_end(lines[at - 1][:1], old, new):
+        if sign == _NO_NEWLINE:  # of the line that was read last
+            sign = lines[at - 1][:1]
+            if sign not in sides:
                 return None
-        elif not line.endswith("\n"):
+            for side in sides[sign]:
+                side[-1] = side[-1].removesuffix("\n")
+        elif not line.endswith("\n") or sign not in sides:
             return None
-        elif sign == " ":
-            old.append(line)
-            new.append(line)
-        elif sign == "-":
-            old.append(line)
-        elif sign == "+":
-            new.append(line)
         else:
-            return None
+            for side in sides[sign]:
+                side.append(line)
         at += 1
     if (len(old), len(new)) != (old_count, new_count):
         return None
     return Hunk(old_start, tuple(old), new_start, tuple(new)), at
-
-
-def _is_note(lines: list[str], at: int) -> bool:
-    return at < len(lines) and lines[at].startswith(_NO_NEWLINE)
-
-
-def _strip_end(sign: str, old: list[str], new: list[str]) -> bool:
-    """Take the newline from the line that was read last; False if there is none to take from."""
-    sides = {" ": (old, new), "-": (old,), "+": (new,)}.get(sign, ())
-    for side in sides:
-        side[-1] = side[-1].removesuffix("\n")
-    return bool(sides)

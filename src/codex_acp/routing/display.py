@@ -104,8 +104,9 @@ def inline(text: str, limit: int | None = TITLE_LIMIT) -> str:
 
 
 def as_code(shown: str) -> str:
-    """Wrap visible text as code unless Markdown shows it as it is; see `inline`."""
-    return shown if _is_inert(shown) else code_span(shown)
+    """Wrap visible text as code unless every Markdown shows it unchanged; see `inline`."""
+    inert = not shown or (_INERT.fullmatch(shown) is not None and _MEANT.search(shown) is None)
+    return shown if inert else code_span(shown)
 
 
 def code_span(text: str) -> str:
@@ -156,12 +157,6 @@ def quotation(text: str) -> str:
     """Return visible ``text`` in a code block, each line marked as a quotation."""
     lines = visible(text, multiline=True).split("\n")
     return fenced("\n".join(f"> {line}" for line in lines))
-
-
-def _is_inert(text: str) -> bool:
-    """Return whether every Markdown shows ``text`` unchanged: it has no sign that means
-    something."""
-    return not text or (_INERT.fullmatch(text) is not None and _MEANT.search(text) is None)
 
 
 def _written_out(code: int) -> str:

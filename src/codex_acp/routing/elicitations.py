@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.acp.form_answers import Field, Form
+    from codex_acp.acp.form_answers import Field, Form, ValidContent
 
 
 _OTHER: Final = "_other"
@@ -107,11 +107,14 @@ def user_input_form(params: models.ToolRequestUserInputParams) -> UserInputForm 
     fields: dict[str, Field] = {}
     places: list[QuestionFields] = []
     for question in questions:
-        options = _choices(question)
-        if options is None:
+        choices = distinct(
+            FormChoice(option.label, option.label, option.description or None)
+            for option in question.options or ()
+        )
+        if choices is None:
             label = field_label(question.id)
             return Unrepresentable(f"its question {label} offers one label with two meanings")
-        places.append(_add(question, options, fields, {*ids, *fields}))
+        places.append(_add(question, choices, fields, {*ids, *fields}))
     required = [place.id for place in places if place.text is None]
     schema: Form = {"type": "object", "properties": fields}
     if required:
@@ -134,25 +137,13 @@ def user_input_answers(
     checked = validate(form.schema, content)
     if isinstance(checked, InvalidContent):
         return checked
-    return models.ToolRequestUserInputResponse(
-        answers={
-            place.id: models.ToolRequestUserInputAnswer(answers=_said(place, checked.value))
-            for place in form.questions
-        }
-    )
-
-
-def _said(place: QuestionFields, value: Mapping[str, object]) -> list[str]:
-    """Return the chosen label and the person's own words, those that were given."""
-    choice = value.get(place.choice) if place.choice is not None else None
-    text = value.get(place.text) if place.text is not None else None
-    return [said for said in (choice, text or None) if isinstance(said, str)]
-
-
-def _choices(question: models.ToolRequestUserInputQuestion) -> tuple[FormChoice, ...] | None:
-    """Return the labels to choose from, none for free words; None: a label has two meanings."""
-    options = question.options or ()
-    return distinct(FormChoice(o.label, o.label, o.description or None) for o in options)
+    answers = {}
+    for place in form.questions:
+        label = checked.value.get(place.choice) if place.choice is not None else None
+        text = checked.value.get(place.text) if place.text is not None else None
+        typed = [said for said in (label, text or None) if isinstance(said, str)]
+        answers[place.id] = models.ToolRequestUserInputAnswer(answers=typed)
+    return models.ToolRequestUserInputResponse(answers=answers)
 
 
 def _add(
@@ -165,10 +156,9 @@ def _add(
     name, title = question.id, visible(question.header or question.id)
     words = visible(question.question, multiline=True)
     fields[name] = {"type": "string", "title": title, "description": words}
-    if choices:
-        fields[name]["oneOf"] = enum_options(choices)
     if not choices:
         return QuestionFields(name, None, name)
+    fields[name]["oneOf"] = enum_options(choices)
     if not question.is_other:
         return QuestionFields(name, name, None)
     other = name + _OTHER
@@ -279,8 +269,7 @@ def user_input_elicitation(
     form = user_input_form(params)
     if isinstance(form, Unrepresentable):
         return form
-    message = "\n".join(form.words)
-    return FormElicitation(form, None, message, waits)
+    return FormElicitation(form, None, "\n".join(form.words), waits)
 
 
 def _claims_approval(meta: object) -> bool:
@@ -376,44 +365,35 @@ def _accepted(
 ) -> ElicitationReply:
     if isinstance(elicitation, UrlElicitation):
         # A page has no content: what a client adds is not what anybody asked for.
-        return _made(_mcp("accept", None), "accepted")
+        return ElicitationReply(_mcp("accept", None), "accepted", None, _SEAL)
     form = elicitation.form
+    checked: models.ToolRequestUserInputResponse | InvalidContent | ValidContent
     if isinstance(form, UserInputForm):
-        answers = user_input_answers(form, content)
-        if isinstance(answers, InvalidContent):
-            return _misfit(elicitation, answers)
-        return _made(answers, "accepted")
-    checked = validate(form.schema, content)
+        checked = user_input_answers(form, content)
+    else:
+        checked = validate(form.schema, content)
     if isinstance(checked, InvalidContent):
-        return _misfit(elicitation, checked)
-    return _made(_mcp("accept", checked.value), "accepted")
-
-
-def _misfit(elicitation: AskedElicitation, content: InvalidContent) -> ElicitationReply:
-    why = "; ".join(content.sentences(field_label))
-    return declined(elicitation, f"the answer does not fit the form: {why}")
+        why = "; ".join(checked.sentences(field_label))
+        return declined(elicitation, f"the answer does not fit the form: {why}")
+    if isinstance(checked, models.ToolRequestUserInputResponse):
+        return ElicitationReply(checked, "accepted", None, _SEAL)
+    return ElicitationReply(_mcp("accept", checked.value), "accepted", None, _SEAL)
 
 
 def _negative(
     elicitation: AskedElicitation, how: Literal["declined", "cancelled"], problem: str | None
 ) -> ElicitationReply:
     if isinstance(elicitation, FormElicitation) and isinstance(elicitation.form, UserInputForm):
-        return _made(models.ToolRequestUserInputResponse(answers={}), how, problem)
-    return _made(_mcp("decline" if how == "declined" else "cancel", None), how, problem)
+        empty = models.ToolRequestUserInputResponse(answers={})
+        return ElicitationReply(empty, how, problem, _SEAL)
+    reply = _mcp("decline" if how == "declined" else "cancel", None)
+    return ElicitationReply(reply, how, problem, _SEAL)
 
 
 def _mcp(
     action: Literal["accept", "decline", "cancel"], content: dict[str, object] | None
 ) -> models.McpServerElicitationRequestResponse:
     return models.McpServerElicitationRequestResponse(action=action, content=content, meta=None)
-
-
-def _made(
-    result: models.McpServerElicitationRequestResponse | models.ToolRequestUserInputResponse,
-    how: How,
-    problem: str | None = None,
-) -> ElicitationReply:
-    return ElicitationReply(result, how, problem, _SEAL)
 
 
 _WORDS = 300
@@ -483,33 +463,29 @@ def async_questions(completed: models.ItemCompletedNotification) -> AsyncQuestio
     item = completed.item
     if not isinstance(item, models.AgentMessageThreadItem) or item.delivery != "async":
         return None
-    titles = [question.title for question in item.questions or ()]
-    if not titles:
+    questions: list[models.ToolRequestUserInputQuestion] = []
+    for number, asked in enumerate(item.questions or (), start=1):
+        options = [
+            models.ToolRequestUserInputOption(label=label, description="")
+            for label in asked.options or ()
+            if label
+        ]
+        questions.append(
+            models.ToolRequestUserInputQuestion(
+                id=f"question_{number}",
+                header=f"Question {number}" if len(item.questions or ()) > 1 else "Question",
+                question=asked.title,
+                is_other=bool(options),  # words of one's own are always an answer, as in Codex
+                options=options,
+            )
+        )
+    if not questions:
         return None
     params = models.ToolRequestUserInputParams(
         thread_id=completed.thread_id,
         turn_id=completed.turn_id,
         item_id=item.id,
         is_blocking=False,
-        questions=[
-            _question(number, question, alone=len(titles) == 1)
-            for number, question in enumerate(item.questions or (), start=1)
-        ],
+        questions=questions,
     )
     return AsyncQuestions(item.id, params)
-
-
-def _question(
-    number: int, question: models.AsyncUserInputQuestion, *, alone: bool
-) -> models.ToolRequestUserInputQuestion:
-    """Words of one's own are always an answer, as in Codex."""
-    labels = [label for label in question.options or () if label]
-    return models.ToolRequestUserInputQuestion(
-        id=f"question_{number}",
-        header="Question" if alone else f"Question {number}",
-        question=question.title,
-        is_other=bool(labels),
-        options=[
-            models.ToolRequestUserInputOption(label=label, description="") for label in labels
-        ],
-    )

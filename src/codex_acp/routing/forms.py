@@ -58,12 +58,6 @@ class FormChoice:
     title: str
     description: str | None = None
 
-    @property
-    def needs_words(self) -> bool:
-        """Whether the bare value would not show a person what it is."""
-        plain = self.title == self.const and is_plain(self.const)
-        return not plain or self.description is not None
-
 
 def choices_of(asked: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
     """The choices in their order. A value without a name of its own is its own name."""
@@ -96,20 +90,18 @@ def distinct(choices: Iterable[FormChoice]) -> tuple[FormChoice, ...] | None:
 
 
 def enum_options(choices: Iterable[FormChoice]) -> list[Choice]:
-    """Choices as ACP writes them: words made visible, values unchanged."""
-    return [_option(choice) for choice in choices]
+    """Write choices as ACP does: words made visible, values unchanged."""
+    options: list[Choice] = []
+    for choice in choices:
+        options.append({"const": choice.const, "title": visible(choice.title)})
+        if choice.description is not None:
+            options[-1]["description"] = visible(choice.description, multiline=True)
+    return options
 
 
 def _titled(option: models.McpElicitationConstOption) -> FormChoice:
     description = (option.model_extra or {}).get("description")
     return FormChoice(option.const, option.title, description)
-
-
-def _option(choice: FormChoice) -> Choice:
-    option: Choice = {"const": choice.const, "title": visible(choice.title)}
-    if choice.description is not None:
-        option["description"] = visible(choice.description, multiline=True)
-    return option
 
 
 _KEYWORDS: Final = frozenset(
@@ -328,7 +320,7 @@ def _string(at: str, asked: models.McpElicitationStringSchema) -> Field:
             assert_never(asked.format)
     # With an invisible character in the default, a person would send what they cannot see.
     default = asked.default
-    if default is not None and _fits(made, default) and is_plain(default, multiline=True):
+    if default is not None and misfit(made, default) is None and is_plain(default, multiline=True):
         made["default"] = default
     return made
 
@@ -341,7 +333,7 @@ def _number(at: str, asked: models.McpElicitationNumberSchema) -> Field:
         made["minimum"] = asked.minimum
     if asked.maximum is not None:
         made["maximum"] = asked.maximum
-    if asked.default is not None and _fits(made, asked.default):
+    if asked.default is not None and misfit(made, asked.default) is None:
         made["default"] = asked.default
     return made
 
@@ -357,14 +349,9 @@ def _integer(at: str, asked: models.McpElicitationNumberSchema) -> Field:
         made["minimum"] = low
     if high != MAX_INTEGER:
         made["maximum"] = high
-    if asked.default is not None and _fits(made, asked.default):
+    if asked.default is not None and misfit(made, asked.default) is None:
         made["default"] = int(asked.default)
     return made
-
-
-def _fits(made: Field, default: object) -> bool:
-    """Return whether a default fits its field; one that does not is left out."""
-    return misfit(made, default) is None
 
 
 def _finite(at: str, asked: models.McpElicitationNumberSchema) -> None:
@@ -388,7 +375,7 @@ def _single_choice(at: str, asked: SingleSelect) -> Field:
         made["oneOf"] = enum_options(choices)
     else:
         made["enum"] = [choice.const for choice in choices]
-    if asked.default is not None and _fits(made, asked.default):
+    if asked.default is not None and misfit(made, asked.default) is None:
         made["default"] = asked.default
     return made
 
@@ -406,7 +393,7 @@ def _several_choices(at: str, asked: MultiSelect) -> Field:
         made["minItems"] = asked.min_items
     if asked.max_items is not None:
         made["maxItems"] = asked.max_items
-    if asked.default is not None and _fits(made, asked.default):
+    if asked.default is not None and misfit(made, asked.default) is None:
         made["default"] = asked.default
     return made
 
@@ -429,4 +416,6 @@ def _need_titles(asked: SingleSelect | MultiSelect, choices: tuple[FormChoice, .
         models.McpElicitationUntitledSingleSelectEnumSchema
         | models.McpElicitationUntitledMultiSelectEnumSchema,
     )
-    return not bare or any(choice.needs_words for choice in choices)
+    return not bare or any(
+        c.title != c.const or not is_plain(c.const) or c.description is not None for c in choices
+    )

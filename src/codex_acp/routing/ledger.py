@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codex_acp.codex.approvals.actions import SHARED_ID, ActionIds, Collision, known_again
-from codex_acp.codex.approvals.grants import Grant, NotGranted, accepting_reply, allows
+from codex_acp.codex.approvals.grants import NotGranted, accepting_reply, allows
 from codex_acp.codex.approvals.refusals import cancelled, refusal
 from codex_acp.routing.approvals import PermissionChoice, choices
 
@@ -130,8 +130,8 @@ class Ledger:
         self, key: Key, route: Approval, acp_request_id: RequestId | None = None
     ) -> LedgerEntry | FailedClosed | None:
         """Enter a new approval, asked by ``acp_request_id``; None if its key is pending already.
-        If Codex could take it for another it is not entered, and fails closed
-        with them.
+
+        If Codex could take it for another it is not entered, and fails closed with them.
         """
         if key in self._pending:
             return None
@@ -174,20 +174,23 @@ class Ledger:
         if entry is None or entry.token != token:
             return None
         if isinstance(answer, Failed):
-            return self._fail(entry, "no_outcome", answer.reason)
+            return self._refuse(entry, "no_outcome", answer.reason)
         if isinstance(answer, OutcomeCancelled):
             return self._decline(entry, "rejected", "client", "the client dismissed the question")
         choice = next((c for c in entry.choices if c.option.option_id == answer.option_id), None)
         if choice is None:
-            return self._fail(entry, "unknown_option", "the client chose what was not offered")
+            return self._refuse(entry, "unknown_option", "the client chose what was not offered")
         if choice.grant is None:
             return self._decline(entry, "rejected", "client", "the client rejected it", choice)
         offered, digest = entry.route.offered.grants, entry.route.digest
         again = known_again(entry.route.looks, looks or {})
         made = accepting_reply(choice.grant, offered, digest, now, again, running=running)
         if isinstance(made, NotGranted):
-            return self._fail(entry, made.check, made.reason)
-        return self._grant(entry, choice, choice.grant, made)
+            return self._refuse(entry, made.check, made.reason)
+        outcome: ApprovalOutcome = "accepted" if allows(choice.grant) else "rejected"
+        why = f"the client {'allowed it' if outcome == 'accepted' else 'rejected it for good'}"
+        reply = ApprovalReply(made)
+        return self._settle(Settlement(entry, outcome, "client", why, reply, choice=choice))
 
     def reported(self, event: ServerNotification) -> FailedClosed | None:
         """Codex reported something: what runs must be what was shown, also when it was accepted."""
@@ -198,9 +201,14 @@ class Ledger:
 
     def turn_cancelled(self, thread_ids: frozenset[str]) -> list[Settlement]:
         """The client cancelled the prompt: all of its threads' approvals are cancelled with it."""
-        return [
-            self._cancel(entry) for entry in self.pending if entry.route.thread_id in thread_ids
-        ]
+        reason, settled = "the prompt was cancelled", []
+        for entry in self.pending:
+            if entry.route.thread_id in thread_ids:
+                request = entry.route.approval.request
+                reply = ApprovalReply(cancelled(request.method, request.params, reason))
+                end = Settlement(entry, "cancelled", "turn_cancelled", reason, reply, withdraw=True)
+                settled.append(self._settle(end))
+        return settled
 
     def turn_ended(self, thread_id: str, turn_id: str) -> list[Settlement]:
         """A turn is over: nothing of it can be approved any more."""
@@ -244,15 +252,6 @@ class Ledger:
 
     # How an entry ends.
 
-    def _grant(
-        self, entry: LedgerEntry, choice: PermissionChoice, grant: Grant, made: WireModel
-    ) -> Settlement:
-        reply = ApprovalReply(made)
-        outcome: ApprovalOutcome = "accepted" if allows(grant) else "rejected"
-        verb = "allowed it" if outcome == "accepted" else "rejected it for good"
-        why = f"the client {verb}"
-        return self._settle(Settlement(entry, outcome, "client", why, reply, choice=choice))
-
     def _decline(
         self,
         entry: LedgerEntry,
@@ -262,37 +261,30 @@ class Ledger:
         choice: PermissionChoice | None = None,
         *,
         withdraw: bool = False,
+        failed_check: str | None = None,
     ) -> Settlement:
-        reply = _declining(entry, reason)
-        return self._settle(Settlement(entry, outcome, by, reason, reply, withdraw, choice))
+        request = entry.route.approval.request
+        reply = ApprovalReply(refusal(request.method, request.params, reason))
+        return self._settle(
+            Settlement(entry, outcome, by, reason, reply, withdraw, choice, failed_check)
+        )
+
+    def _refuse(self, entry: LedgerEntry, check: str, reason: str) -> Settlement:
+        """Decline an entry because an answer to it failed a check."""
+        return self._decline(entry, "rejected", "invalid_answer", reason, failed_check=check)
 
     def _fail_closed(self, collision: Collision[Key]) -> FailedClosed:
-        settled = [self._decline_shared(self._pending[key]) for key in collision.pending]
-        return FailedClosed(settled, [self._accepted.pop(key) for key in collision.allowed])
-
-    def _decline_shared(self, entry: LedgerEntry) -> Settlement:
-        reply = _declining(entry, SHARED_ID)
-        return self._settle(
-            Settlement(
-                entry, "rejected", "superseded", SHARED_ID, reply, True, failed_check="shared_id"
+        settled = [
+            self._decline(
+                self._pending[key], "rejected", "superseded", SHARED_ID,
+                withdraw=True, failed_check="shared_id",
             )
-        )
+            for key in collision.pending
+        ]  # fmt: skip
+        return FailedClosed(settled, [self._accepted.pop(key) for key in collision.allowed])
 
     def _forget_ended(self) -> None:
         self._accepted = {key: e for key, e in self._accepted.items() if self._ids.holds(key)}
-
-    def _fail(self, entry: LedgerEntry, check: str, reason: str) -> Settlement:
-        reply = _declining(entry, reason)
-        return self._settle(
-            Settlement(entry, "rejected", "invalid_answer", reason, reply, failed_check=check)
-        )
-
-    def _cancel(self, entry: LedgerEntry) -> Settlement:
-        request, reason = entry.route.approval.request, "the prompt was cancelled"
-        reply = ApprovalReply(cancelled(request.method, request.params, reason))
-        return self._settle(
-            Settlement(entry, "cancelled", "turn_cancelled", reason, reply, withdraw=True)
-        )
 
     def _settle(self, settlement: Settlement) -> Settlement:
         entry = settlement.entry
@@ -303,8 +295,3 @@ class Ledger:
         else:
             self._ids.forget(entry.key)
         return settlement
-
-
-def _declining(entry: LedgerEntry, reason: str) -> ApprovalReply:
-    request = entry.route.approval.request
-    return ApprovalReply(refusal(request.method, request.params, reason))

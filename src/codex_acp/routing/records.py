@@ -6,7 +6,7 @@ import json
 import shlex
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from codex_acp._json import text_at
 from codex_acp.codex.approvals import classify as kinds
@@ -21,7 +21,6 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codex_acp.codex._generated.models import FileUpdateChange
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.routing.approvals import PermissionChoice
@@ -39,60 +38,57 @@ _MAX_FILES: Final = 100
 
 
 def approval_requested(entry: LedgerEntry) -> transcript.ApprovalRequested:
-    """The permission request that is about to be sent."""
-    return transcript.ApprovalRequested(
-        ref=_approval_ref(entry),
-        tool=entry.route.tool,
-        arguments_sha256=entry.route.digest,
-        subject=_subject(entry.route.approval),
-        options=tuple(_option(choice) for choice in entry.choices),
-    )
+    """Record the permission request that is about to be sent."""
+    options = tuple(_option(choice) for choice in entry.choices)
+    return transcript.ApprovalRequested(**_action(entry), options=options)
 
 
 def approval_settled(
     settlement: Settlement,
 ) -> list[transcript.ApprovalRefused | transcript.ApprovalDecided]:
-    """The failed check of an answer, if one failed; and how the approval was settled."""
-    entry = settlement.entry
-    ref, tool, digest = _approval_ref(entry), entry.route.tool, entry.route.digest
-    subject = _subject(entry.route.approval)
-    events: list[transcript.ApprovalRefused | transcript.ApprovalDecided] = []
-    if settlement.failed_check is not None:
-        events.append(
-            transcript.ApprovalRefused(
-                ref=ref,
-                tool=tool,
-                arguments_sha256=digest,
-                subject=subject,
-                code=settlement.failed_check,
-                reason=settlement.reason,
-            )
-        )
-    events.append(
-        transcript.ApprovalDecided(
-            ref=ref,
-            tool=tool,
-            arguments_sha256=digest,
-            subject=subject,
-            outcome=settlement.outcome,
-            by=settlement.by,
-            option=None if settlement.choice is None else _option(settlement.choice),
-            decision=_decision(settlement),
-        )
+    """Record the failed check of an answer, if one failed; and how the approval was settled."""
+    action, choice = _action(settlement.entry), settlement.choice
+    grant = None if choice is None else choice.grant
+    if settlement.reply is None:
+        decision = "none: Codex is gone"
+    elif grant is None:
+        decision = "cancel" if settlement.by == "turn_cancelled" else "decline"
+    elif isinstance(grant, RememberHost):
+        decision = f"RememberHost {grant.action}"
+    else:
+        decision = type(grant).__name__
+    decided = transcript.ApprovalDecided(
+        **action,
+        outcome=settlement.outcome,
+        by=settlement.by,
+        option=None if choice is None else _option(choice),
+        decision=decision,
     )
-    return events
+    check = settlement.failed_check
+    if check is None:
+        return [decided]
+    return [
+        transcript.ApprovalRefused(**action, code=check, reason=settlement.reason),
+        decided,
+    ]
 
 
 def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> transcript.ApprovalRefused:
-    """An approval was accepted, and another action may run in its place."""
-    return transcript.ApprovalRefused(
-        ref=_approval_ref(entry),
-        tool=entry.route.tool,
-        arguments_sha256=entry.route.digest,
-        subject=_subject(entry.route.approval),
-        code="shared_id",
-        reason=reason,
-    )
+    """Record that an approval was accepted, and another action may run in its place."""
+    return transcript.ApprovalRefused(**_action(entry), code="shared_id", reason=reason)
+
+
+def _action(entry: LedgerEntry) -> dict[str, Any]:
+    """Return what every event of an approval tells of it."""
+    routed = entry.route
+    ref = _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
+    return {
+        # The protocol's first version does not name the turn.
+        "ref": replace(ref, turn_id=routed.turn_id, acp_request_id=entry.acp_request_id),
+        "tool": routed.tool,
+        "arguments_sha256": routed.digest,
+        "subject": _subject(routed.approval),
+    }
 
 
 def _subject(approval: kinds.ApprovalRequest) -> tuple[str, ...]:
@@ -106,10 +102,12 @@ def _subject(approval: kinds.ApprovalRequest) -> tuple[str, ...]:
         case kinds.LegacyCommandApproval(request=legacy):
             return (shlex.join(legacy.params.command),)
         case kinds.FileChangeApproval(item=item):
-            return _files(map(_file_changed, item.changes), len(item.changes))
+            paths = [(f"{c.kind.type} {c.path}", move_target(c)) for c in item.changes[:_MAX_FILES]]
+            named = [path if target is None else f"{path} -> {target}" for path, target in paths]
+            return _bounded(named, len(item.changes))
         case kinds.LegacyPatchApproval(request=patch):
             changes = patch.params.file_changes
-            return _files((f"{c.type} {path}" for path, c in changes.items()), len(changes))
+            return _bounded((f"{c.type} {path}" for path, c in changes.items()), len(changes))
         case kinds.PermissionsApproval(request=asked):
             return (json.dumps(plain(asked.params.permissions), ensure_ascii=False),)
         case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
@@ -118,36 +116,17 @@ def _subject(approval: kinds.ApprovalRequest) -> tuple[str, ...]:
             assert_never(approval)
 
 
-def _files(changes: Iterable[str], count: int) -> tuple[str, ...]:
+def _bounded(changes: Iterable[str], count: int) -> tuple[str, ...]:
     more = (f"and {count - _MAX_FILES:,} more",) if count > _MAX_FILES else ()
     return (*islice(changes, _MAX_FILES), *more)
-
-
-def _file_changed(change: FileUpdateChange) -> str:
-    target = move_target(change)
-    moved = "" if target is None else f" -> {target}"
-    return f"{change.kind.type} {change.path}{moved}"
-
-
-def _decision(settlement: Settlement) -> str:
-    if settlement.reply is None:
-        return "none: Codex is gone"
-    grant = None if settlement.choice is None else settlement.choice.grant
-    if grant is None:
-        return "cancel" if settlement.by == "turn_cancelled" else "decline"
-    if isinstance(grant, RememberHost):
-        return f"RememberHost {grant.action}"
-    return type(grant).__name__
 
 
 def elicitation_requested(
     routed: Elicitation, generation: int, acp_request_id: RequestId | None = None
 ) -> transcript.ElicitationRequested:
-    """The elicitation that is about to be sent, as ``acp_request_id``."""
+    """Record the elicitation that is about to be sent, as ``acp_request_id``."""
     return transcript.ElicitationRequested(
-        ref=_elicitation_ref(routed, generation, acp_request_id),
-        mode=_mode(routed),
-        server=routed.asked.server,
+        **_question(routed, generation, acp_request_id),
         fields=_fields(routed),
         url=None if isinstance(routed.asked, FormElicitation) else routed.asked.url.url,
     )
@@ -160,12 +139,10 @@ def elicitation_answered(
     by: transcript.ElicitationSettler,
     acp_request_id: RequestId | None = None,
 ) -> transcript.ElicitationAnswered:
-    """How it was settled; names of fields, never what was typed."""
+    """Record how it was settled; names of fields, never what was typed."""
     accepted = reply.how == "accepted"
     return transcript.ElicitationAnswered(
-        ref=_elicitation_ref(routed, generation, acp_request_id),
-        mode=_mode(routed),
-        server=routed.asked.server,
+        **_question(routed, generation, acp_request_id),
         action="accept" if accepted else "decline" if reply.how == "declined" else "cancel",
         by=by,
         fields=_fields(routed) if accepted else (),
@@ -173,8 +150,20 @@ def elicitation_answered(
     )
 
 
+def _question(
+    routed: Elicitation, generation: int, acp_request_id: RequestId | None
+) -> dict[str, Any]:
+    """Return what every event of an elicitation tells of it."""
+    ref = _ref(routed.request, routed.session_id, generation)
+    return {
+        "ref": replace(ref, acp_request_id=acp_request_id),
+        "mode": "form" if isinstance(routed.asked, FormElicitation) else "url",
+        "server": routed.asked.server,
+    }
+
+
 def request_declined(routed: Decline, generation: int) -> transcript.RequestDeclined:
-    """A request that nobody was asked about."""
+    """Record a request that nobody was asked about."""
     return transcript.RequestDeclined(
         ref=_ref(routed.request, routed.session_id, generation),
         route="decline",
@@ -192,7 +181,7 @@ def request_refused(
     session_id: str | None,
     generation: int,
 ) -> transcript.RequestDeclined:
-    """A request that was refused before it had a route; its params need not fit anything."""
+    """Record a request that was refused before it had a route; its params need not fit anything."""
     return transcript.RequestDeclined(
         ref=transcript.RequestRef(
             session_id=session_id,
@@ -211,7 +200,7 @@ def request_refused(
 
 
 def thread_named(params: JsonValue) -> str | None:
-    """The thread that plain params name, in either version of the protocol."""
+    """Return the thread that plain params name, in either version of the protocol."""
     return text_at(params, "threadId") or text_at(params, "conversationId")
 
 
@@ -233,24 +222,6 @@ def _ref(
     )
 
 
-def _approval_ref(entry: LedgerEntry) -> transcript.RequestRef:
-    routed = entry.route
-    ref = _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
-    # The protocol's first version does not name the turn.
-    return replace(ref, turn_id=routed.turn_id, acp_request_id=entry.acp_request_id)
-
-
-def _elicitation_ref(
-    routed: Elicitation, generation: int, acp_request_id: RequestId | None
-) -> transcript.RequestRef:
-    ref = _ref(routed.request, routed.session_id, generation)
-    return replace(ref, acp_request_id=acp_request_id)
-
-
-def _mode(routed: Elicitation) -> transcript.ElicitationMode:
-    return "form" if isinstance(routed.asked, FormElicitation) else "url"
-
-
 def _fields(routed: Elicitation) -> tuple[str, ...]:
     if not isinstance(routed.asked, FormElicitation):
         return ()
@@ -258,8 +229,7 @@ def _fields(routed: Elicitation) -> tuple[str, ...]:
 
 
 def _discriminator(request: ServerRequest) -> str | None:
-    """Return the value that made it this case inside its method: a claimed approval kind, the mode,
-    the kind."""
+    """Return what made it this case of its method: a claimed approval kind, the mode, the kind."""
     params = request.params
     if isinstance(params, UnknownVariant):
         mode = params.wire().get("mode")
