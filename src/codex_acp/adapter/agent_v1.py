@@ -122,11 +122,13 @@ class AgentInV1(CommonMethods):
 
     async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> Any:
         """Set an option of a session, as `Config.set_config_option` does."""
-        from codex_acp.mapping.options import written
+        from codex_acp.mapping.options import option_json
 
         session_id, config_id = request.session_id, request.config_id
         options = await self._agent.set_config_option(session_id, config_id, request.value)
-        return self._answer("SetSessionConfigOption", {"configOptions": [*map(written, options)]})
+        return self._answer(
+            "SetSessionConfigOption", {"configOptions": [*map(option_json, options)]}
+        )
 
     # Prompts.
 

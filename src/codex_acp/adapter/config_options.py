@@ -44,8 +44,8 @@ from codex_acp.mapping.options import (
     described,
     mode_of,
     mode_state,
+    option_json,
     options_of,
-    written,
 )
 from codex_acp.mapping.settings import (
     Access,
@@ -201,7 +201,7 @@ class Config:
         if session is None:
             return {}
         options = session.told(options_of(self._view(session)))
-        return {"modes": mode_state(options[0]), "configOptions": [*map(written, options)]}
+        return {"modes": mode_state(options[0]), "configOptions": [*map(option_json, options)]}
 
     def unrestored(self, session_id: str) -> str | None:
         """Return why a session does not have the configured sandbox; None: it has."""

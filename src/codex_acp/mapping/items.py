@@ -35,8 +35,6 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from codex_acp.mapping.content import CallContent
     from codex_acp.mapping.events import CallStatus, SessionEvent, SessionEvents
     from codex_acp.mapping.state import SessionState
@@ -53,7 +51,7 @@ def item_completed(state: SessionState, params: models.ItemCompletedNotification
 
 
 def started(state: SessionState, item: models.ThreadItem) -> SessionEvents:
-    """An item that may still change."""
+    """Show an item that may still change."""
     match item:
         case models.ContextCompactionThreadItem():
             return compaction_started(state, item)
@@ -71,7 +69,7 @@ def started(state: SessionState, item: models.ThreadItem) -> SessionEvents:
 
 
 def finished(state: SessionState, item: models.ThreadItem, *, live: bool) -> SessionEvents:
-    """An item as it ended; ``live`` unless it is told of a past turn."""
+    """Show an item as it ended; ``live`` unless it is told of a past turn."""
     match item:
         case models.ContextCompactionThreadItem():
             return compaction_completed(state, item)
@@ -86,31 +84,29 @@ def finished(state: SessionState, item: models.ThreadItem, *, live: bool) -> Ses
         case models.HookPromptThreadItem():
             return hook_prompt(state, item)
         case models.EnteredReviewModeThreadItem() | models.ExitedReviewModeThreadItem():
-            return review_mode(state, item)
+            return _review_mode(state, item)
     return call_completed(state, item) if live else whole_call(state, item)
 
 
 def whole_item(
     state: SessionState, item: models.ThreadItem, *, turn_running: bool
 ) -> SessionEvents:
-    """An item of a thread's history: a tool call is final in its one ``tool_call``.
+    """Show an item of a thread's history: a tool call is final in its one ``tool_call``.
 
     One that is in progress stays open if its turn runs; else it was cut off, and has failed.
+    Before the first piece of each message, that it begins anew.
     """
     if turn_running and status_of(item) == "inProgress":
         return started(state, item)
-    return [*_anew(finished(state, item, live=False))]
-
-
-def _anew(events: SessionEvents) -> Iterator[SessionEvent]:
-    """The events, and before the first piece of each message that it begins anew."""
+    events: list[SessionEvent] = []
     begun: set[str] = set()
-    for event in events:
+    for event in finished(state, item, live=False):
         if isinstance(event, TextChunk | ThoughtChunk | ThoughtLine):
             if event.message_id not in begun:
-                yield MessageAnew(event.message_id, not isinstance(event, TextChunk))
+                events.append(MessageAnew(event.message_id, not isinstance(event, TextChunk)))
             begun.add(event.message_id)
-        yield event
+        events.append(event)
+    return events
 
 
 if TYPE_CHECKING:
@@ -120,62 +116,53 @@ if TYPE_CHECKING:
     )
 
 
-_ENDED_WELL = ("approved",)
-
-
 def approval_review_started(
     state: SessionState, params: models.ItemGuardianApprovalReviewStartedNotification
 ) -> SessionEvents:
     """``item/autoApprovalReview/started`` → a tool call in progress."""
-    return announce(state, _call(params, "in_progress"))
+    return announce(state, _review_call(params, "in_progress"))
 
 
 def approval_review_completed(
     state: SessionState, params: models.ItemGuardianApprovalReviewCompletedNotification
 ) -> SessionEvents:
     """``item/autoApprovalReview/completed`` → its end: an approval completes, all else fails."""
-    status: CallStatus = "completed" if params.review.status in _ENDED_WELL else "failed"
+    status: CallStatus = "completed" if params.review.status == "approved" else "failed"
     state.open_calls.pop(params.review_id, None)
     if params.review_id not in state.announced:
         state.announced[params.review_id] = None
-        return (_call(params, status),)
-    return (
-        ToolCallChanged(
-            id=params.review_id,
-            status=status,
-            content=_content(params),
-            raw_output=plain(params.review),
-        ),
-    )
+        return (_review_call(params, status),)
+    changed = ToolCallChanged(id=params.review_id, status=status, content=_review_content(params))
+    changed.raw_output = plain(params.review)
+    return (changed,)
 
 
-def review_mode(
+def _review_mode(
     state: SessionState,
     item: models.EnteredReviewModeThreadItem | models.ExitedReviewModeThreadItem,
 ) -> SessionEvents:
-    """``enteredReviewMode``, ``exitedReviewMode`` → what is reviewed, and the review; each once.
+    """Show what is reviewed, and the review; each once.
 
     Codex also sends the review as a message of the agent: the one that comes second is left out
     (`messages.agent_message_completed`).
     """
     if isinstance(item, models.EnteredReviewModeThreadItem):
         # Older servers give both items the turn's id.
-        return text_completed(
-            state, f"{item.id}:entered", f"Review started: {inline(item.review)}\n\n"
-        )
+        text = f"Review started: {inline(item.review)}\n\n"
+        return text_completed(state, f"{item.id}:entered", text)
     if any("".join(pieces) == item.review for pieces in state.sent_text.values()):
         return ()
     state.review_text = item.review
     return text_completed(state, item.id, item.review)
 
 
-def _call(params: _Review, status: CallStatus) -> ToolCallAnnounced:
+def _review_call(params: _Review, status: CallStatus) -> ToolCallAnnounced:
     call = ToolCallAnnounced(
         id=params.review_id,
         title=f"Review: {action_words(params.action)}",
         kind="think",
         status=status,
-        content=_content(params),
+        content=_review_content(params),
         raw_input={"targetItemId": params.target_item_id, "action": plain(params.action)},
     )
     if status != "in_progress":
@@ -183,48 +170,39 @@ def _call(params: _Review, status: CallStatus) -> ToolCallAnnounced:
     return call
 
 
-def _content(params: _Review) -> list[CallContent]:
+def _review_content(params: _Review) -> list[CallContent]:
+    review = params.review
     lines = [f"Codex reviews by itself whether it may {action_words(params.action, None)}"]
     if params.target_item_id is not None:
         lines.append(f"Tool call: {inline(params.target_item_id)}")
-    lines += _verdict(params.review)
-    return [TextBlock("\n".join(lines))]
-
-
-def _verdict(review: models.GuardianApprovalReview) -> list[str]:
-    lines = [word] if (word := _outcome(review)) else []
+    match review.status:
+        case "inProgress":
+            pass
+        case "approved":
+            lines.append("Approved.")
+        case "denied":
+            lines.append("Denied.")
+        case "timedOut":
+            lines.append("Not approved: the review took too long.")
+        case "aborted":
+            lines.append("Not approved: the review was aborted.")
+        case UnknownValue():
+            lines.append(f"Not approved: {inline(review.status)}.")
+        case _:
+            assert_never(review.status)
     if review.risk_level is not None:
         lines.append(f"Risk: {inline(review.risk_level)}")
     if review.user_authorization is not None:
         lines.append(f"Authorization by the user: {inline(review.user_authorization)}")
     if review.rationale:
         lines.append(block(review.rationale))
-    return lines
-
-
-def _outcome(review: models.GuardianApprovalReview) -> str | None:
-    status = review.status
-    match status:
-        case "inProgress":
-            return None
-        case "approved":
-            return "Approved."
-        case "denied":
-            return "Denied."
-        case "timedOut":
-            return "Not approved: the review took too long."
-        case "aborted":
-            return "Not approved: the review was aborted."
-        case UnknownValue():
-            return f"Not approved: {inline(status)}."
-        case _:
-            assert_never(status)
+    return [TextBlock("\n".join(lines))]
 
 
 def action_words(
     action: models.GuardianApprovalReviewAction, limit: int | None = TITLE_LIMIT
 ) -> str:
-    """For example ``run: touch made``; at most ``limit`` characters of each thing, None: all."""
+    """Return words such as ``run: touch made``, at most ``limit`` characters of each; None: all."""
 
     def code(text: str) -> str:
         return inline(text, limit)

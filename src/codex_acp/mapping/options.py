@@ -36,6 +36,8 @@ from codex_acp.mapping.settings import (
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.mapping.settings import Model, Settings
 
     JsonObject = dict[str, JsonValue]
@@ -140,7 +142,7 @@ def profile_modes(catalogue: Catalogue) -> list[Mode]:
 
 
 def mode_patch(mode_id: str, catalogue: Catalogue) -> JsonObject:
-    """The patch for one of these modes; by its sandbox if Codex has told no profiles."""
+    """Return the patch for a mode; by its sandbox if Codex has told no profiles."""
     modes = (*known_modes(catalogue), *profile_modes(catalogue))
     (access,) = (mode.access for mode in modes if mode.id == mode_id)
     return access_patch(access if catalogue.profiles else access._replace(profile=None))
@@ -192,7 +194,9 @@ def configured_access(
     additional directories. Where the configuration is silent Codex goes by the project's trust;
     a trust that is not found counts as none, which allows the least.
     """
-    trust = _trust(config, cwd, project)
+    projects = object_at(config, "projects")
+    levels = (text_of(object_at(projects, path), "trust_level") for path in (cwd, project) if path)
+    trust = next(filter(None, levels), None)
     policy = config.get("approval_policy") or (
         "untrusted" if trust == "untrusted" else "on-request"
     )
@@ -205,15 +209,6 @@ def configured_access(
         return Access(policy, reviewer, builtin.get(profile, {}), profile)
     table = object_at(config, "sandbox_workspace_write")
     return Access(policy, reviewer, sandbox_of(sandbox_policy(str(mode), table, [*roots])))
-
-
-def _trust(config: JsonObject, cwd: str, project: str | None) -> str | None:
-    projects = object_at(config, "projects")
-    for path in (cwd, project):
-        trust = text_of(object_at(projects, path), "trust_level") if path else None
-        if trust is not None:
-            return trust
-    return None
 
 
 MODE: Final = "mode"
@@ -286,14 +281,21 @@ class Option(NamedTuple):
 
 
 def options_of(view: ConfigView) -> list[Option]:
-    """All of them, that of the mode first; what has one choice only is no option."""
+    """Return all options, that of the mode first; what has one choice only is no option."""
     options = [_mode(view), _model(view), _effort(view), _tier(view), _collaboration(view)]
     options = [option for option in options if option.id in (MODE, MODEL) or len(option.values) > 1]
-    return (
-        options
-        if view.untrusted is None
-        else [*options, _trust_option(view.untrusted, trusted=view.trusted, switch=view.booleans)]
-    )
+    if view.untrusted is not None:
+        about = (
+            "Lets Codex use the configuration, hooks and MCP servers of "
+            f"{visible(view.untrusted)}, now and in later sessions. Kept in your Codex "
+            "configuration."
+        )
+        no, yes = Choice(UNDECIDED, "Not trusted"), Choice(TRUSTED, "Trusted")
+        # Once it is trusted that is the one value: Codex's configuration is where to take it back.
+        choices = (yes,) if view.trusted and not view.booleans else (no, yes)
+        current, name = (yes if view.trusted else no).value, "Trust this directory"
+        options.append(Option(TRUST, name, about, "_trust", current, choices, switch=view.booleans))
+    return options
 
 
 def mode_state(option: Option) -> JsonObject:
@@ -345,8 +347,8 @@ def _effort(view: ConfigView) -> Option:
         efforts = list(model.efforts)
     if current is None:
         current = MODEL_DEFAULT if model is None else model.default_effort
-    choices = [Choice(e.value, _name(e.value), e.description) for e in efforts]
-    choices = _with(choices, current, _name(current))
+    choices = [Choice(e.value, _capitalized(e.value), e.description) for e in efforts]
+    choices = _with(choices, current, _capitalized(current))
     about = "How much the model thinks before it answers."
     return Option(EFFORT, "Reasoning effort", about, "thought_level", current, tuple(choices))
 
@@ -357,7 +359,7 @@ def _tier(view: ConfigView) -> Option:
         current = (model and model.default_tier) or STANDARD_TIER
     tiers = model.tiers if model is not None else ()
     choices = [Choice(STANDARD_TIER, "Standard", "The usual speed and usage."), *tiers]
-    choices = _with(choices, current, _name(current))
+    choices = _with(choices, current, _capitalized(current))
     if view.booleans and len(choices) == 2:
         fast = choices[1]
         name, about = f"{fast.name} mode", fast.description or "A faster service tier."
@@ -369,22 +371,10 @@ def _tier(view: ConfigView) -> Option:
 def _collaboration(view: ConfigView) -> Option:
     current = view.settings.collaboration
     choices = [Choice(c.mode, c.name) for c in view.catalogue.collaborations or ()]
-    choices = _with(choices, current, _name(current))
+    choices = _with(choices, current, _capitalized(current))
     about = "Whether Codex does the work, or plans it with you first."
     category = "_collaboration_mode"
     return Option(COLLABORATION, "Collaboration mode", about, category, current, tuple(choices))
-
-
-def _trust_option(directory: str, *, trusted: bool, switch: bool) -> Option:
-    """Once it is trusted that is the one value: it is taken back in Codex's configuration."""
-    about = (
-        f"Lets Codex use the configuration, hooks and MCP servers of {visible(directory)}, now and "
-        "in later sessions. Kept in your Codex configuration."
-    )
-    no, yes = Choice(UNDECIDED, "Not trusted"), Choice(TRUSTED, "Trusted")
-    choices = (yes,) if trusted and not switch else (no, yes)
-    current, name = (yes if trusted else no).value, "Trust this directory"
-    return Option(TRUST, name, about, "_trust", current, choices, switch=switch)
 
 
 def _with(choices: list[Choice], value: str, name: str) -> list[Choice]:
@@ -394,14 +384,14 @@ def _with(choices: list[Choice], value: str, name: str) -> list[Choice]:
     return [*choices, Choice(value, name)]
 
 
-def _name(value: str) -> str:
+def _capitalized(value: str) -> str:
     return _NAMES.get(value) or value[:1].upper() + value[1:]
 
 
 # Writing.
 
 
-def written(option: Option, id_key: str = "id", group_key: str = "group") -> JsonObject:
+def option_json(option: Option, id_key: str = "id", group_key: str = "group") -> JsonObject:
     """``SessionConfigOption`` of v1; v2 has other keys for the option's id and a group's."""
     written: JsonObject = {
         id_key: option.id,
@@ -440,19 +430,17 @@ def checked_value(view: ConfigView, option_id: str, value: str | bool) -> str:
         return option.values[value]
     if isinstance(value, bool):
         raise _refused("value", value, f"{option_id} takes the id of a value, not", option.values)
-    return _offered(option, value, "value", f"{option_id} has no value")
+    if value not in option.values:
+        raise _refused("value", value, f"{option_id} has no value", option.values)
+    return value
 
 
 def checked_mode(view: ConfigView, mode_id: str) -> str:
     """The mode of a ``session/set_mode``. Raises RpcError -32602 naming those there are."""
     (mode,) = (option for option in options_of(view) if option.id == MODE)
-    return _offered(mode, mode_id, "modeId", "there is no mode")
-
-
-def _offered(option: Option, value: str, field: str, problem: str) -> str:
-    if value not in option.values:
-        raise _refused(field, value, problem, option.values)
-    return value
+    if mode_id not in mode.values:
+        raise _refused("modeId", mode_id, "there is no mode", mode.values)
+    return mode_id
 
 
 def _refused(
@@ -504,10 +492,6 @@ def _effort_patch(view: ConfigView, value: str) -> JsonObject:
     return collaboration_patch(settings.model, settings.collaboration, None, instructions)
 
 
-def _tier_patch(_: ConfigView, value: str) -> JsonObject:
-    return {"serviceTier": None if value == STANDARD_TIER else value}
-
-
 def _collaboration_patch(view: ConfigView, value: str) -> JsonObject:
     """The mode with its built-in instructions; its own effort only where none was chosen."""
     settings = view.settings
@@ -517,10 +501,10 @@ def _collaboration_patch(view: ConfigView, value: str) -> JsonObject:
     return collaboration_patch(settings.model, value, effort or wanted, None)
 
 
-_PATCHES: Final = {
+_PATCHES: Final[dict[str, Callable[[ConfigView, str], JsonObject]]] = {
     MODE: _mode_patch,
     MODEL: _model_patch,
     EFFORT: _effort_patch,
-    TIER: _tier_patch,
+    TIER: lambda _, value: {"serviceTier": None if value == STANDARD_TIER else value},
     COLLABORATION: _collaboration_patch,
 }

@@ -12,11 +12,6 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._json import text_at
 from codex_acp._record import replace
 from codex_acp.codex._generated import models
-from codex_acp.codex._generated.models import (
-    CommandExecutionThreadItem,
-    FileChangeThreadItem,
-    McpToolCallThreadItem,
-)
 from codex_acp.mapping.call import (
     UNFINISHED,
     UPDATE_COST,
@@ -60,8 +55,6 @@ from codex_acp.routing.display import shortened, visible
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.call import Call, ToolItem
-    from codex_acp.mapping.content import CallContent
     from codex_acp.mapping.state import SessionState
 
 _REPEATED: Final = 1_000
@@ -118,7 +111,7 @@ def patch_updated(
 
 
 def due(state: SessionState) -> float | None:
-    """When (as ``state.now``) something that waits is to be sent by `flush_due`; None: nothing."""
+    """Return when (as ``state.now``) `flush_due` has something to send; None: nothing waits."""
     times = [_due_at(state, open_call) for open_call in state.open_calls.values()]
     return min((at for at in times if at is not None), default=None)
 
@@ -133,7 +126,7 @@ def flush_due(state: SessionState) -> SessionEvents:
 
 
 def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> SessionEvents:
-    """The diffs of a file change that wait, whatever the time."""
+    """Send the diffs of a file change that wait, whatever the time."""
     item = open_call.item
     if not open_call.changes_cost or not isinstance(item, models.FileChangeThreadItem):
         return ()
@@ -142,8 +135,8 @@ def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> Ses
     return (changes_update(call_id, item, open_call.content, looks_of(state, call_id)),)
 
 
-def begin_item(state: SessionState, item: ToolItem) -> Call:
-    """An item runs; return its tool call. What repeats it while it runs is a cut of it."""
+def _begin_item(state: SessionState, item: ToolItem) -> Call:
+    """Note that an item runs; return its tool call. A cut of it is repeated while it runs."""
     open_call = state.open_calls.setdefault(id_of(item), OpenCall())
     open_call.looks = {**looks_kept(item, state.looks), **open_call.looks}
     call = call_of(state, item, "running")
@@ -156,18 +149,10 @@ def begin_item(state: SessionState, item: ToolItem) -> Call:
     return call
 
 
-def content_now(state: SessionState, open_call: OpenCall) -> list[CallContent]:
-    """The content of a running command or MCP call, with the end of what came so far."""
-    if _in_terminal(state, open_call):
-        return list(open_call.content)
-    tail = open_call.output.last() if open_call.output.shown else ""
-    return [*open_call.above, *([output_block(tail)] if tail else [])]
-
-
 def more_output(
     state: SessionState, item_id: str, text: str, *, typed: bool = False
 ) -> SessionEvents:
-    """A running command has said ``text``, or it was ``typed`` into it."""
+    """Show ``text`` that a running command has written, or that was ``typed`` into it."""
     call_id = tool_call_id(item_id)
     open_call = _running(state, call_id)
     item = None if open_call is None else open_call.item
@@ -242,7 +227,7 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
     if _is_another(state, item):
         return ()
     is_open = id_of(item) in state.open_calls
-    call = begin_item(state, item)
+    call = _begin_item(state, item)
     announced = call.id in state.announced
     state.announced[call.id] = None
     terminal, stoppable = _terminal(state, item, begins=True), _stoppable(state, item, runs=True)
@@ -254,20 +239,33 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
 def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     """An item completed: all of its tool call, but for diffs that the client has already."""
     call_id = id_of(item)
-    if isinstance(item, CommandExecutionThreadItem) and call_id in state.background:
+    if isinstance(item, models.CommandExecutionThreadItem) and call_id in state.background:
         del state.background[call_id]
-        return _background_ended(state, item)
+        if not state.client.agent_terminals:  # its tool call belongs to an answered prompt
+            return say(*ended_in_background(item))
+        # The terminal is sent whole: its output behind the turn's end was not streamed.
+        terminal = terminal_state(item, ended=True)
+        ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
+        if item.aggregated_output is None:
+            return (ended,)
+        return (TerminalOutput(call_id, "", whole_text(item.aggregated_output)), ended)
     if _is_another(state, item):
         return ()
     open_call = state.open_calls.get(call_id)
-    streamed = open_call.output.whole() if open_call is not None and open_call.output.size else None
-    call = call_of(state, item, last_phase(item), streamed)
+    call = call_of(state, item, last_phase(item), _streamed(open_call))
     state.open_calls.pop(call_id, None)
     if call.id in state.cancelled_calls and call.status == "failed":
         call = replace(call, status="cancelled")  # it failed of that
     terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
     if call.id in state.announced:
-        news = open_call is None or not _has_diffs(open_call, call)
+        # The diffs may be megabytes: a client that has just these is not sent them again.
+        news = (
+            open_call is None
+            or not isinstance(open_call.item, models.FileChangeThreadItem)
+            or open_call.asked
+            or bool(open_call.changes_cost)
+            or list(open_call.content) != list(call.content)
+        )
         stoppable = _stoppable(state, item, runs=False)
         return (as_update(call, terminal, with_content=news, stoppable=stoppable),)
     state.announced[call.id] = None
@@ -288,8 +286,7 @@ def whole_call(state: SessionState, item: ToolItem) -> SessionEvents:
 def approval_settled(
     state: SessionState, tool_call_id: str, *, accepted: bool, cancelled: bool = False
 ) -> SessionEvents:
-    """An accepted action is in progress from now on; any other has failed, or is ``cancelled``
-    with its prompt.
+    """Show an accepted action in progress; any other failed, or ``cancelled`` with its prompt.
 
     What the permission request showed in place of a terminal or of output makes way for it again.
     """
@@ -303,10 +300,11 @@ def approval_settled(
         return (_status(tool_call_id, "cancelled" if cancelled else "failed"),)
     open_call.pending = False
     update = _status(tool_call_id, "in_progress")
-    if isinstance(open_call.item, CommandExecutionThreadItem) and (
-        open_call.output.shown or state.client.shows_terminals
-    ):
-        update.content = content_now(state, open_call)
+    if _in_terminal(state, open_call):
+        update.content = list(open_call.content)
+    elif open_call.output.shown and isinstance(open_call.item, models.CommandExecutionThreadItem):
+        tail = open_call.output.last()
+        update.content = [*open_call.above, *([output_block(tail)] if tail else [])]
     return (update,)
 
 
@@ -336,7 +334,7 @@ def close_open_calls(state: SessionState, *, goes_on: bool = False) -> SessionEv
     return told
 
 
-def still_runs(state: SessionState, item: CommandExecutionThreadItem) -> SessionEvents:
+def still_runs(state: SessionState, item: models.CommandExecutionThreadItem) -> SessionEvents:
     """A command of an earlier turn that runs in the background, for a client that opens anew."""
     return [*call_started(state, item), _in_background(state, state.open_calls.pop(id_of(item)))]
 
@@ -363,11 +361,11 @@ def _is_another(state: SessionState, item: ToolItem) -> bool:
 
 def _subject(item: ToolItem) -> tuple[object, ...]:
     """Return what an item that can be asked about does: the same from its start to its end."""
-    if isinstance(item, CommandExecutionThreadItem):
+    if isinstance(item, models.CommandExecutionThreadItem):
         return item.command, item.cwd
-    if isinstance(item, FileChangeThreadItem):
+    if isinstance(item, models.FileChangeThreadItem):
         return (plain(item.changes),)
-    if isinstance(item, McpToolCallThreadItem):
+    if isinstance(item, models.McpToolCallThreadItem):
         return item.server, item.tool, plain(item.arguments)
     return (type(item),)
 
@@ -378,52 +376,36 @@ def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
     A client that knows no terminals of the agent is told in words, and how to end it.
     """
     item = open_call.item
-    assert isinstance(item, CommandExecutionThreadItem), "nothing else lives on"
+    assert isinstance(item, models.CommandExecutionThreadItem), "nothing else lives on"
     state.background[id_of(item)] = item
     if state.client.agent_terminals:
         return ToolCallChanged(id=id_of(item), status="completed", stoppable=False)
-    streamed = open_call.output.whole() if open_call.output.size else None
-    call = call_of(state, item, "running", streamed)
-    line = TextBlock(runs_on(item))
-    call = replace(call, status="completed", content=[*call.content, line])
+    call = call_of(state, item, "running", _streamed(open_call))
+    content = [*call.content, TextBlock(runs_on(item))]
+    call = replace(call, status="completed", content=content)
     return as_update(call, _terminal(state, item, ended=True))
-
-
-def _background_ended(state: SessionState, item: CommandExecutionThreadItem) -> SessionEvents:
-    """Send the terminal whole: its output behind the turn's end was not streamed.
-
-    Who knows none gets a line: its tool call belongs to a prompt that is answered.
-    """
-    if not state.client.agent_terminals:
-        return say(*ended_in_background(item))
-    call_id, terminal = id_of(item), terminal_state(item, ended=True)
-    ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
-    if item.aggregated_output is None:
-        return (ended,)
-    return (TerminalOutput(call_id, "", whole_text(item.aggregated_output)), ended)
-
-
-def _has_diffs(open_call: OpenCall, call: Call) -> bool:
-    """Whether the client has just these diffs, which may be megabytes, from when they were made."""
-    was_sent = not open_call.asked and not open_call.changes_cost
-    is_change = isinstance(open_call.item, FileChangeThreadItem)
-    return is_change and was_sent and list(open_call.content) == list(call.content)
 
 
 def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> SessionEvent:
     item = open_call.item
     if item is None:
         return _status(tool_call_id, "failed")
-    streamed = open_call.output.whole() if open_call.output.size else None
-    call = call_of(state, item, "cut_off", streamed)
+    call = call_of(state, item, "cut_off", _streamed(open_call))
     update = as_update(
         call,
         _terminal(state, item, ended=not _lives_on(state, item)),
         stoppable=_stoppable(state, item, runs=False),
     )
-    if isinstance(item, FileChangeThreadItem):  # as last shown: nobody reads files for a turn's end
+    if isinstance(
+        item, models.FileChangeThreadItem
+    ):  # as last shown: nobody reads files for a turn's end
         update.content = [*open_call.content, TextBlock(UNFINISHED)]
     return update
+
+
+def _streamed(open_call: OpenCall | None) -> str | None:
+    """Return the output that was streamed, if there was any."""
+    return open_call.output.whole() if open_call is not None and open_call.output.size else None
 
 
 def _announced_whole(
@@ -436,12 +418,11 @@ def _announced_whole(
 
 
 def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
-    """Return the output that a terminal lacks: all of it, its end, or the part that was not
-    streamed.
+    """Return the output that a terminal lacks: all of it, its end, or what was not streamed.
 
     Codex does not stream what a command writes first; then the whole follows, marked as that.
     """
-    if not isinstance(item, CommandExecutionThreadItem) or item.aggregated_output is None:
+    if not isinstance(item, models.CommandExecutionThreadItem) or item.aggregated_output is None:
         return None
     whole = item.aggregated_output
     if open_call is None or not open_call.output.size:
@@ -462,7 +443,7 @@ def _terminal(
     output: str | None = None,
     ended: bool = False,
 ) -> TerminalState | None:
-    if not state.client.shows_terminals or not isinstance(item, CommandExecutionThreadItem):
+    if not state.client.shows_terminals or not isinstance(item, models.CommandExecutionThreadItem):
         return None
     return terminal_state(item, begins=begins, output=output, ended=ended)
 
@@ -479,7 +460,7 @@ def _lives_on(state: SessionState, item: ToolItem) -> bool:
 
 def _is_process(item: ToolItem) -> bool:
     """Whether it is a command that Codex can have run on behind its turn."""
-    return isinstance(item, CommandExecutionThreadItem) and item.process_id is not None
+    return isinstance(item, models.CommandExecutionThreadItem) and item.process_id is not None
 
 
 def _status(tool_call_id: str, status: CallStatus) -> ToolCallChanged:

@@ -101,7 +101,7 @@ class Catalogue(NamedTuple):
 
 
 def settings_of_thread(result: JsonValue) -> Settings:
-    """The settings in the result of ``thread/start``, ``thread/resume`` or ``thread/fork``."""
+    """Read the settings in the result of ``thread/start``, ``thread/resume`` or ``thread/fork``."""
     return _settings(object_at(result), effort="reasoningEffort", sandbox="sandbox")
 
 
@@ -159,30 +159,25 @@ def models_of(result: JsonValue) -> Iterator[Model]:
         slug = text_of(entry, "model") or text_of(entry, "id")
         if slug is None or entry.get("hidden") is True:
             continue
-        efforts = tuple(_efforts(entry))
+        efforts, tiers = [], []
+        for effort in _objects(entry.get("supportedReasoningEfforts")):
+            value = text_of(effort, "reasoningEffort")
+            if value is not None:
+                efforts.append(Choice(value, value, text_of(effort, "description")))
+        for tier in _objects(entry.get("serviceTiers")):
+            value = text_of(tier, "id")
+            if value is not None and value != STANDARD_TIER:
+                name = text_of(tier, "name") or value
+                tiers.append(Choice(value, name, text_of(tier, "description")))
         yield Model(
             slug=slug,
             name=text_of(entry, "displayName") or slug,
             description=text_of(entry, "description"),
-            efforts=efforts,
+            efforts=tuple(efforts),
             default_effort=text_of(entry, "defaultReasoningEffort") or "",
-            tiers=tuple(_tiers(entry)),
+            tiers=tuple(tiers),
             default_tier=text_of(entry, "defaultServiceTier"),
         )
-
-
-def _efforts(entry: JsonObject) -> Iterator[Choice]:
-    for effort in _objects(entry.get("supportedReasoningEfforts")):
-        value = text_of(effort, "reasoningEffort")
-        if value is not None:
-            yield Choice(value, value, text_of(effort, "description"))
-
-
-def _tiers(entry: JsonObject) -> Iterator[Choice]:
-    for tier in _objects(entry.get("serviceTiers")):
-        value = text_of(tier, "id")
-        if value is not None and value != STANDARD_TIER:
-            yield Choice(value, text_of(tier, "name") or value, text_of(tier, "description"))
 
 
 def collaborations_of(result: JsonValue) -> Iterator[Collaboration]:
@@ -220,32 +215,22 @@ def text_of(source: JsonObject, name: str) -> str | None:
 
 
 def meets(settings: Settings, patch: JsonObject) -> bool:
-    """Whether the settings are what ``patch`` asks for."""
-    return all(_meets(settings, name, value) for name, value in patch.items())
-
-
-def _meets(settings: Settings, name: str, value: JsonValue) -> bool:
-    access = settings.access
-    match name:
-        case "model":
-            return settings.model == value
-        case "effort":
-            return settings.effort == value
-        case "serviceTier":
-            return settings.tier == (STANDARD_TIER if value is None else value)
-        case "approvalPolicy":
-            return access.policy == value
-        case "approvalsReviewer":
-            return access.reviewer == value
-        case "permissions":
-            return access.profile == value
-        case "sandboxPolicy":
-            return access.profile is None and access.sandbox == sandbox_of(value)
-        case "collaborationMode":
-            mode = object_at(value)
-            effort = object_at(mode, "settings").get("reasoning_effort")
-            return settings.collaboration == mode.get("mode") and settings.effort == effort
-    return False
+    """Return whether the settings are what ``patch`` asks for; False for an unknown key."""
+    access, mode = settings.access, object_at(patch, "collaborationMode")
+    sandbox, tier = patch.get("sandboxPolicy"), patch.get("serviceTier")
+    effort = object_at(mode, "settings").get("reasoning_effort")
+    in_force = {
+        "model": settings.model == patch.get("model"),
+        "effort": settings.effort == patch.get("effort"),
+        "serviceTier": settings.tier == (STANDARD_TIER if tier is None else tier),
+        "approvalPolicy": access.policy == patch.get("approvalPolicy"),
+        "approvalsReviewer": access.reviewer == patch.get("approvalsReviewer"),
+        "permissions": access.profile == patch.get("permissions"),
+        "sandboxPolicy": access.profile is None and access.sandbox == sandbox_of(sandbox),
+        "collaborationMode": settings.collaboration == mode.get("mode")
+        and settings.effort == effort,
+    }
+    return all(in_force.get(name, False) for name in patch)
 
 
 def applied(settings: Settings, patch: JsonObject) -> Settings:

@@ -180,9 +180,9 @@ def _as_json(
                     commands[-1]["input"] = {"hint": command.hint}
             return {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         case events.OptionsChanged():
-            from codex_acp.mapping.options import written
+            from codex_acp.mapping.options import option_json
 
-            options = [written(option) for option in event.options]
+            options = [option_json(option) for option in event.options]
             return {"sessionUpdate": "config_option_update", "configOptions": options}
         case events.ModeChanged():
             return {"sessionUpdate": "current_mode_update", "currentModeId": event.mode_id}

@@ -18,7 +18,7 @@ from codex_acp.mapping.agent import (
     auth_methods,
     capabilities_of,
 )
-from codex_acp.mapping.options import Option, written
+from codex_acp.mapping.options import Option, option_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,4 +110,4 @@ def command(offered: Command) -> dict[str, JsonValue]:
 
 def option(offered: Option) -> dict[str, JsonValue]:
     """``SessionConfigOption``."""
-    return written(offered, "configId", "groupId")
+    return option_json(offered, "configId", "groupId")
