@@ -86,17 +86,26 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     """
     if not ways.offered:
         return []
-    pages, browser = _shows_pages(capabilities), ways.browser
-    by_type, by_meta = (
-        _has_terminal(capabilities),
-        _has_older_terminal(capabilities) and ways.command,
-    )
+    pages = isinstance(value_at(capabilities, "elicitation", "url"), dict)
+    browser = ways.browser
+    by_type = value_at(capabilities, "auth", "terminal") is True
+    # In the older way, from before the schema had terminal logins.
+    by_meta = value_at(capabilities, "_meta", TERMINAL_AUTH) is True and ways.command
     in_terminal = by_type or by_meta
 
     def run(args: tuple[str, ...]) -> dict[str, JsonValue]:
-        return (_terminal_members(args) if by_type else {}) | (
-            _older_terminal_meta(ways.command, args) if by_meta else {}
-        )
+        members: dict[str, JsonValue] = {}
+        if by_type:
+            members |= {"args": list(args), "type": "terminal"}
+        if by_meta:
+            program, *before = ways.command
+            command: JsonValue = {
+                "label": "Codex login",
+                "command": program,
+                "args": [*before, *args],
+            }
+            members["_meta"] = {TERMINAL_AUTH: command}
+        return members
 
     methods: list[JsonValue] = []
     if not ways.no_browser and (pages or browser or in_terminal):
@@ -137,34 +146,6 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
         }
         methods.append(gateway)
     return methods
-
-
-def _terminal_members(args: tuple[str, ...]) -> dict[str, JsonValue]:
-    """Return the members of ``AuthMethodTerminal``, for clients that advertise
-    ``auth.terminal``."""
-    return {"args": list(args), "type": "terminal"}
-
-
-def _older_terminal_meta(command: tuple[str, ...], args: tuple[str, ...]) -> dict[str, JsonValue]:
-    """Return the ``_meta`` for older clients, from before the schema had terminal logins."""
-    program, *before = command
-    run: JsonValue = {"label": "Codex login", "command": program, "args": [*before, *args]}
-    return {"_meta": {TERMINAL_AUTH: run}}
-
-
-def _shows_pages(capabilities: JsonValue) -> bool:
-    """Return whether the client shows pages: ``elicitation.url`` is an object."""
-    return isinstance(value_at(capabilities, "elicitation", "url"), dict)
-
-
-def _has_terminal(capabilities: JsonValue) -> bool:
-    """Return whether the client has terminals for logins: ``auth.terminal`` is true."""
-    return value_at(capabilities, "auth", "terminal") is True
-
-
-def _has_older_terminal(capabilities: JsonValue) -> bool:
-    """Return whether the client has them in the older way: ``_meta["terminal-auth"]`` is true."""
-    return value_at(capabilities, "_meta", TERMINAL_AUTH) is True
 
 
 class AuthStatus(NamedTuple):
@@ -238,8 +219,7 @@ AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
     "providers": {},
 }
-"""Capabilities that ``mapping.prompt`` and ``mapping.session_setup`` can map, no
-more.
+"""Capabilities that ``mapping.prompt`` and ``mapping.session_setup`` can map, no more.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
 unstable schema. Text, resource links and stdio MCP servers are every agent's baseline and are not

@@ -198,7 +198,11 @@ class RollingOutput:
         self.budget.earn(size)
         self.waiting = True
         if self._kept > 2 * WHOLE_LIMIT or len(self._pieces) > _PIECES_KEPT:
-            self._join()
+            text = "".join(self._pieces)
+            if self._kept > 2 * WHOLE_LIMIT:
+                text = _last_part(text, WHOLE_LIMIT)
+            self._kept = size_of_text(text)
+            self._pieces = [text]
 
     def due_at(self, now: float, around: int = 0) -> float | None:
         """When the end of the output wants to be sent; None: not before more came.
@@ -212,7 +216,7 @@ class RollingOutput:
     def take(self, now: float, around: int = 0) -> str:
         """The end of the output, as long as may be sent now; it counts as sent."""
         limit = min(TAIL_LIMIT, self.budget.credit - UPDATE_COST - around)
-        text = self._end(limit)
+        text = self._end_of(limit)
         self.budget.spend(UPDATE_COST + around + size_of_text(text), now)
         self.waiting = False
         self.shown = True
@@ -220,13 +224,13 @@ class RollingOutput:
 
     def last(self) -> str:
         """The end of the output once more, outside of the budget: for one update only."""
-        return self._with_cut(self._end(TAIL_LIMIT))
+        return self._with_cut(self._end_of(TAIL_LIMIT))
 
     def whole(self) -> str:
         """All of it, or as much of its end as is shown at all, with a word about the cut."""
-        return self._with_cut(self._end(WHOLE_LIMIT))
+        return self._with_cut(self._end_of(WHOLE_LIMIT))
 
-    def _end(self, limit: int) -> str:
+    def _end_of(self, limit: int) -> str:
         found: list[str] = []
         size = 0
         for piece in reversed(self._pieces):
@@ -237,23 +241,16 @@ class RollingOutput:
         return _last_part("".join(reversed(found)), limit)
 
     def _with_cut(self, text: str) -> str:
-        return _noted(text, self._characters - len(text))
-
-    def _join(self) -> None:
-        text = "".join(self._pieces)
-        if self._kept > 2 * WHOLE_LIMIT:
-            text = _last_part(text, WHOLE_LIMIT)
-        self._kept = size_of_text(text)
-        self._pieces = [text]
+        return _with_note(text, self._characters - len(text))
 
 
 def whole_text(text: str) -> str:
     """Output that is known whole, cut to `WHOLE_LIMIT` as `RollingOutput.whole` does."""
     end = _last_part(text, WHOLE_LIMIT)
-    return _noted(end, len(text) - len(end))
+    return _with_note(end, len(text) - len(end))
 
 
-def _noted(text: str, cut: int) -> str:
+def _with_note(text: str, cut: int) -> str:
     return f"[… {cut:,} earlier characters not shown]\n{text}" if cut else text
 
 

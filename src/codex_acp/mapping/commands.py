@@ -111,6 +111,38 @@ def may_need_lists(text: str) -> bool:
     return text.lstrip().startswith("/") or _SKILL.search(text) is not None
 
 
+def simple_prompt(params: JsonValue) -> tuple[str, list[TextBlock]] | None:
+    """The session and the text of a ``session/prompt`` that can be neither command nor skill."""
+    if not isinstance(params, dict) or params.keys() != {"sessionId", "prompt"}:
+        return None
+    session_id, prompt = params["sessionId"], params["prompt"]
+    if not isinstance(session_id, str) or not isinstance(prompt, list) or not prompt:
+        return None
+    blocks: list[TextBlock] = []
+    for part in prompt:
+        if not isinstance(part, dict) or part.keys() != {"type", "text"} or part["type"] != "text":
+            return None
+        text = part["text"]
+        if not isinstance(text, str):
+            return None
+        blocks.append(TextBlock(text))
+    return None if may_need_lists(blocks[0].text) else (session_id, blocks)
+
+
+def simple_turn_params(
+    thread_id: str, message: Sequence[TextBlock], message_id: str
+) -> dict[str, JsonValue]:
+    """``turn/start`` for such a prompt."""
+    return {
+        "clientUserMessageId": message_id,
+        "input": [{"type": "text", "text": part.text} for part in message],
+        "threadId": thread_id,
+    }
+
+
+# The files of the user's own prompts.
+
+
 class UserPrompt(NamedTuple):
     """A prompt file: Markdown with places for arguments."""
 
@@ -163,6 +195,9 @@ def expanded(body: str, arguments: str) -> str:
     return _PLACE.sub(fill, body)
 
 
+# The list of commands that a client is offered.
+
+
 def skill_mentions(text: str, skills: Mapping[str, SkillMetadata]) -> list[SkillMetadata]:
     """The skills that a text names as ``$name``, each once, in order."""
     names = dict.fromkeys(_SKILL.findall(text))
@@ -179,7 +214,7 @@ def available_commands(
     offered = _SHARED if shared else BUILT_IN
     commands = [Command(*each) for each in offered]
     commands += [
-        Command(PROMPTS_PREFIX + p.name, _described(p.description), p.hint and visible(p.hint))
+        Command(PROMPTS_PREFIX + p.name, _one_line(p.description), p.hint and visible(p.hint))
         for p in prompts
         if _is_word(p.name)
     ]
@@ -188,7 +223,9 @@ def available_commands(
         name = skill.name
         if skill.enabled and name not in taken and not reserved(name) and _is_word(name):
             taken.add(name)
-            commands.append(Command(name, _about(skill), "what to do with it"))
+            described = skill.interface.short_description if skill.interface is not None else None
+            about = described or skill.short_description or skill.description
+            commands.append(Command(name, _one_line(about), "what to do with it"))
     return CommandsChanged(commands)
 
 
@@ -197,13 +234,7 @@ def _is_word(name: str) -> bool:
     return is_plain(name) and name.split() == [name]
 
 
-def _about(skill: SkillMetadata) -> str:
-    described = skill.interface.short_description if skill.interface is not None else None
-    text = described or skill.short_description or skill.description
-    return _described(text)
-
-
-def _described(text: str) -> str:
+def _one_line(text: str) -> str:
     line = " ".join(text.split())
     return inline(line if len(line) <= _SHORT else f"{line[:_SHORT]}…")
 
@@ -230,20 +261,21 @@ class Fact(NamedTuple):
 
 
 def status_report(facts: Sequence[Fact]) -> str:
-    """The session's settings, one a line."""
+    """Return the session's settings, one a line."""
     return "\n".join(f"- **{inline(name)}**: {inline(value)}" for name, value in facts)
 
 
 def setting_facts(options: Sequence[Option]) -> list[Fact]:
-    """The config options of a session as they are set."""
-    return [Fact(option.name, _set_to(option)) for option in options]
-
-
-def _set_to(option: Option) -> str:
-    if option.switch:
-        return "on" if option.current == option.values[1] else "off"
-    choices = (*option.choices, *option.grouped)
-    return next((c.name for c in choices if c.value == option.current), option.current)
+    """Return the config options of a session as they are set."""
+    facts = []
+    for option in options:
+        if option.switch:
+            value = "on" if option.current == option.values[1] else "off"
+        else:
+            names = {c.value: c.name for c in reversed((*option.choices, *option.grouped))}
+            value = names.get(option.current, option.current)
+        facts.append(Fact(option.name, value))
+    return facts
 
 
 def account_fact(account: models.GetAccountResponse) -> Fact:
@@ -260,15 +292,14 @@ def account_fact(account: models.GetAccountResponse) -> Fact:
 
 
 def limit_facts(limits: models.RateLimitSnapshot) -> list[Fact]:
-    """How much of the account's limits is used."""
-    windows = [w for w in (limits.primary, limits.secondary) if w is not None]
-    return [Fact("Limit", _window(window)) for window in windows]
-
-
-def _window(window: models.RateLimitWindow) -> str:
-    minutes = window.window_duration_mins
-    span = "" if minutes is None else f" of {span_words(minutes)}"
-    return f"{window.used_percent} % used{span}"
+    """Return how much of the account's limits is used."""
+    facts = []
+    for window in (limits.primary, limits.secondary):
+        if window is not None:
+            minutes = window.window_duration_mins
+            span = "" if minutes is None else f" of {span_words(minutes)}"
+            facts.append(Fact("Limit", f"{window.used_percent} % used{span}"))
+    return facts
 
 
 def span_words(minutes: int) -> str:
@@ -284,20 +315,19 @@ def mcp_report(servers: Sequence[models.McpServerStatus], starting: Collection[s
     """Each MCP server, how it stands, and its tools; ``starting`` are those that still start."""
     if not servers:
         return "No MCP servers are configured."
-    return "\n".join(_server(server, starting) for server in servers)
-
-
-def _server(server: models.McpServerStatus, starting: Collection[str]) -> str:
-    notes = []
-    if server.name in starting:
-        notes.append("still starting")
-    if server.auth_status == "notLoggedIn":
-        notes.append("not logged in")
-    if server.tools_error:
-        notes.append(f"its tools are unknown: {inline(server.tools_error)}")
-    tools = ", ".join(code_span(visible(name)) for name in sorted(server.tools))
-    notes.append(tools or "no tools")
-    return f"- **{inline(server.name)}**: {'; '.join(notes)}"
+    lines = []
+    for server in servers:
+        notes = []
+        if server.name in starting:
+            notes.append("still starting")
+        if server.auth_status == "notLoggedIn":
+            notes.append("not logged in")
+        if server.tools_error:
+            notes.append(f"its tools are unknown: {inline(server.tools_error)}")
+        tools = ", ".join(code_span(visible(name)) for name in sorted(server.tools))
+        notes.append(tools or "no tools")
+        lines.append(f"- **{inline(server.name)}**: {'; '.join(notes)}")
+    return "\n".join(lines)
 
 
 def background_report(terminals: Sequence[models.ThreadBackgroundTerminal]) -> str:
@@ -360,36 +390,3 @@ def diff_report(diff: str, new_files: Sequence[str]) -> str:
         listed = "\n".join(f"- {code_span(visible(name))}" for name in new_files)
         parts.append(f"New files that git does not follow yet:\n{listed}")
     return "\n\n".join(parts)
-
-
-_REQUEST: Final = frozenset({"sessionId", "prompt"})
-_TEXT: Final = frozenset({"type", "text"})
-
-
-def simple_prompt(params: JsonValue) -> tuple[str, list[TextBlock]] | None:
-    """The session and the text of a ``session/prompt`` that can be neither command nor skill."""
-    if not isinstance(params, dict) or params.keys() != _REQUEST:
-        return None
-    session_id, prompt = params["sessionId"], params["prompt"]
-    if not isinstance(session_id, str) or not isinstance(prompt, list) or not prompt:
-        return None
-    blocks: list[TextBlock] = []
-    for part in prompt:
-        if not isinstance(part, dict) or part.keys() != _TEXT or part["type"] != "text":
-            return None
-        text = part["text"]
-        if not isinstance(text, str):
-            return None
-        blocks.append(TextBlock(text))
-    return None if may_need_lists(blocks[0].text) else (session_id, blocks)
-
-
-def simple_turn_params(
-    thread_id: str, message: Sequence[TextBlock], message_id: str
-) -> dict[str, JsonValue]:
-    """``turn/start`` for such a prompt."""
-    return {
-        "clientUserMessageId": message_id,
-        "input": [{"type": "text", "text": part.text} for part in message],
-        "threadId": thread_id,
-    }

@@ -106,8 +106,14 @@ def _input(block: Block, where: str, files: Mapping[str, bytes], no_audio: str |
             return image_input(block.data, block.mime_type, path, files, where)
         case AudioBlock():
             if no_audio is not None:
-                raise RpcError(INVALID_PARAMS, f"{where}: {no_audio}")
-            return audio_input(block.data, block.mime_type, where)
+                raise _invalid(where, no_audio)
+            declared = block.mime_type.lower()
+            if not declared.startswith("audio/"):
+                raise _invalid(where, f"{block.mime_type!r} is not the type of a recording")
+            content = decoded(block.data, where)
+            if not content:
+                raise _invalid(where, "the recording is empty")
+            return models.AudioUserInput(url=_data_url(declared, content))
         case TextResource() | BlobResource():
             return _resource(block, where)
         case _:
@@ -116,7 +122,10 @@ def _input(block: Block, where: str, files: Mapping[str, bytes], no_audio: str |
 
 def _resource(resource: TextResource | BlobResource, where: str) -> UserInput:
     """A file's text below a link to it; an image as one; other bytes are only named."""
-    link = _link(_name_of(resource.uri), resource.uri)
+    uri = resource.uri
+    path = local_path(uri)
+    plain_path = uri.partition("#")[0].partition("?")[0] if path is None else path
+    link = _link(plain_path.rstrip("/").rpartition("/")[2] or uri, uri)
     if isinstance(resource, TextResource):
         return TextUserInput(text=f"{link}\n{fenced(resource.text)}")
     mime_type = (resource.mime_type or "").partition(";")[0].strip().lower()
@@ -142,19 +151,13 @@ def _link(name: str, uri: str) -> str:
     return f"[{label}]({target})"
 
 
-def _name_of(uri: str) -> str:
-    """The last part of a URI's path; the URI itself if that has none."""
-    path = local_path(uri)
-    plain = uri.partition("#")[0].partition("?")[0] if path is None else path
-    return plain.rstrip("/").rpartition("/")[2] or uri
-
-
 # Images and audio of a prompt: whether the bytes are what they are said to be.
 
 
 MAX_MEDIA_BYTES: Final = 20 * 1024 * 1024
 """Bytes of one image or recording: above any screenshot, below what model providers take at
 once."""
+_TOO_LARGE: Final = f"it is larger than {MAX_MEDIA_BYTES // 1024**2} MiB; send a smaller one"
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _RIFF_WEBP: Final = (b"RIFF", b"WEBP")
 _SAME_TYPE: Final = {
@@ -180,7 +183,15 @@ def image_input(
     content = decoded(data, where) if data or on_disk is None else on_disk
     if not content:
         raise _invalid(where, "the image is empty")
-    actual = _image_type(content)
+    actual = None
+    if content.startswith(_PNG):
+        actual = "image/png"
+    elif content.startswith(b"\xff\xd8\xff"):
+        actual = "image/jpeg"
+    elif content.startswith((b"GIF87a", b"GIF89a")):
+        actual = "image/gif"
+    elif (content[:4], content[8:12]) == _RIFF_WEBP:
+        actual = "image/webp"
     if actual is None:
         raise _invalid(where, "this is no PNG, JPEG, GIF or WebP image; Codex reads no others")
     if actual != declared:
@@ -190,50 +201,21 @@ def image_input(
     return models.UrlImageUserInput(url=_data_url(actual, content))
 
 
-def audio_input(data: str, mime_type: str, where: str) -> models.UserInput:
-    """A recording. Raises RpcError -32602 for what cannot be one."""
-    declared = mime_type.lower()
-    if not declared.startswith("audio/"):
-        raise _invalid(where, f"{mime_type!r} is not the type of a recording")
-    content = decoded(data, where)
-    if not content:
-        raise _invalid(where, "the recording is empty")
-    return models.AudioUserInput(url=_data_url(declared, content))
-
-
 def decoded(data: str, where: str) -> bytes:
     """The bytes of a base64 text, which may be broken into lines. Raises RpcError -32602."""
     if len(data) > MAX_MEDIA_BYTES * 3 // 2:
-        raise _too_large(where)
+        raise _invalid(where, _TOO_LARGE)
     try:
         content = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError) as error:
         raise _invalid(where, f"its data is not base64: {error}") from error
     if len(content) > MAX_MEDIA_BYTES:
-        raise _too_large(where)
+        raise _invalid(where, _TOO_LARGE)
     return content
-
-
-def _image_type(content: bytes) -> str | None:
-    """The type that the first bytes tell; only those that Codex can read."""
-    if content.startswith(_PNG):
-        return "image/png"
-    if content.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if content.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if (content[:4], content[8:12]) == _RIFF_WEBP:
-        return "image/webp"
-    return None
 
 
 def _data_url(mime_type: str, content: bytes) -> str:
     return f"data:{mime_type};base64,{base64.b64encode(content).decode('ascii')}"
-
-
-def _too_large(where: str) -> RpcError:
-    limit = MAX_MEDIA_BYTES // (1024 * 1024)
-    return _invalid(where, f"it is larger than {limit} MiB; send a smaller one")
 
 
 def _invalid(where: str, message: str) -> RpcError:
@@ -265,7 +247,7 @@ def content_block(part: models.UserInput) -> Block:
         case models.FileIdAudioUserInput():
             return TextBlock(f"[audio {part.file_id}]")
         case models.LocalImageUserInput() | models.LocalAudioUserInput():
-            return _file_block(_block_name(part.path), part.path)
+            return _file_block(re.split(r"[/\\]", part.path)[-1] or part.path, part.path)
         case models.SkillUserInput():
             return _file_block(f"${part.name}", part.path)
         case models.MentionUserInput():
@@ -298,10 +280,6 @@ def _media(url: str, block: type[ImageBlock | AudioBlock], name: str) -> Block:
 
 def _file_block(name: str, path: str) -> LinkBlock:
     return LinkBlock(visible(name), file_uri(path))
-
-
-def _block_name(path: str) -> str:
-    return re.split(r"[/\\]", path)[-1] or path
 
 
 # Pieces of a tool call's content: JSON, links, and blocks of MCP and of the Responses API.
@@ -422,19 +400,18 @@ def without_data(value: object, depth: int = 0) -> object:
 
 
 def size_of(content: Sequence[CallContent]) -> int:
-    """The bytes (UTF-8) of the texts and diffs in it."""
-    return sum(len(text.encode("utf-8", "replace")) for part in content for text in _texts(part))
-
-
-def _texts(part: CallContent) -> Sequence[str]:
-    if isinstance(part, TextBlock):
-        return (part.text,)
-    if not isinstance(part, FileDiff):
-        return ()
-    if part.text is not None:
-        return (part.text.text,)
-    known = part.before is not None or part.after is not None
-    return (part.path, part.before or "", part.after or "", "" if known else part.patch or "")
+    """Return the bytes (UTF-8) of the texts and diffs in it."""
+    texts: list[str] = []
+    for part in content:
+        if isinstance(part, TextBlock):
+            texts.append(part.text)
+        elif isinstance(part, FileDiff) and part.text is not None:
+            texts.append(part.text.text)
+        elif isinstance(part, FileDiff):
+            known = part.before is not None or part.after is not None
+            patch = "" if known else part.patch or ""
+            texts += [part.path, part.before or "", part.after or "", patch]
+    return sum(len(text.encode("utf-8", "replace")) for text in texts)
 
 
 def output_content(

@@ -15,7 +15,7 @@ from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
 _SERVERS: Final = "mcp_servers"
@@ -136,8 +136,10 @@ MODES: Final = {"append": APPENDED, "override": "baseInstructions"}
 
 
 def instructions(prompt: object) -> dict[str, JsonValue]:
-    """Return the params of a thread that carry a system prompt. ``prompt`` is plain JSON. Raises
-    RpcError -32602."""
+    """Return the params of a thread that carry a system prompt, which is plain JSON.
+
+    Raises RpcError -32602.
+    """
     if prompt is None:
         return {}
     mode, content = text_at(prompt, "mode"), list_at(prompt, "content")
@@ -188,16 +190,12 @@ def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, o
         if name in names:
             raise RpcError(INVALID_PARAMS, f"{where}: the name {name!r} is given twice")
         names.add(name)
-        config[_free_name(name, config)] = table
+        plain = _NOT_IN_A_NAME.sub("_", name) or "server"
+        free, more = plain, 2
+        while free in config:
+            free, more = f"{plain}_{more}", more + 1
+        config[free] = table
     return config
-
-
-def _free_name(name: str, taken: Container[str]) -> str:
-    plain = _NOT_IN_A_NAME.sub("_", name) or "server"
-    free, number = plain, 2
-    while free in taken:
-        free, number = f"{plain}_{number}", number + 1
-    return free
 
 
 def _table(server: Mapping[str, Any], where: str) -> dict[str, object]:
@@ -246,29 +244,37 @@ def gateway_of(
 ) -> Gateway:
     """Check a client's gateway. Raises RpcError -32602, which quotes no header's value."""
     if not isinstance(base_url, str) or not base_url or len(base_url) > MAX_URL:
-        raise _wrong_gateway(f"{where}baseUrl: has to be an address")
+        raise RpcError(INVALID_PARAMS, f"{where}baseUrl: has to be an address")
     try:
         parts = urlsplit(base_url)
         port = parts.port
     except ValueError:
-        raise _wrong_gateway(f"{where}baseUrl: is no address") from None
+        raise RpcError(INVALID_PARAMS, f"{where}baseUrl: is no address") from None
     del port
     if parts.scheme not in ("http", "https") or not _HOST.fullmatch(parts.netloc.split("@")[-1]):
-        raise _wrong_gateway(f"{where}baseUrl: has to be an http or https address")
+        raise RpcError(INVALID_PARAMS, f"{where}baseUrl: has to be an http or https address")
     if "@" in parts.netloc:
-        raise _wrong_gateway(f"{where}baseUrl: must not hold a user or a password; send a header")
+        raise RpcError(
+            INVALID_PARAMS, f"{where}baseUrl: must not hold a user or a password; send a header"
+        )
     if not base_url.isascii() or not base_url.isprintable() or " " in base_url:
-        raise _wrong_gateway(f"{where}baseUrl: holds what an address cannot hold")
+        raise RpcError(INVALID_PARAMS, f"{where}baseUrl: holds what an address cannot hold")
     given = {} if headers is None else headers
     if not isinstance(given, dict) or len(given) > MAX_HEADERS:
-        raise _wrong_gateway(f"{where}headers: has to be an object of at most {MAX_HEADERS} texts")
+        raise RpcError(
+            INVALID_PARAMS, f"{where}headers: has to be an object of at most {MAX_HEADERS} texts"
+        )
     for key, value in given.items():
         if not isinstance(key, str) or not _HEADER_NAME.fullmatch(key):
-            raise _wrong_gateway(f"{where}headers: one has a name that HTTP does not allow")
+            raise RpcError(
+                INVALID_PARAMS, f"{where}headers: one has a name that HTTP does not allow"
+            )
         if not isinstance(value, str) or len(value) > MAX_HEADER:
-            raise _wrong_gateway(f"{where}headers.{key}: has to be a text, and not that long")
+            raise RpcError(
+                INVALID_PARAMS, f"{where}headers.{key}: has to be a text, and not that long"
+            )
         if not _HEADER_VALUE.fullmatch(value):
-            raise _wrong_gateway(f"{where}headers.{key}: holds what a header cannot hold")
+            raise RpcError(INVALID_PARAMS, f"{where}headers.{key}: holds what a header cannot hold")
     return Gateway(base_url, dict(given), name)
 
 
@@ -323,7 +329,3 @@ def native_base_url(read: JsonValue) -> str:
     except ValueError:
         return OPENAI_URL
     return urlunsplit(parts._replace(netloc=parts.netloc.split("@")[-1]))
-
-
-def _wrong_gateway(message: str) -> RpcError:
-    return RpcError(INVALID_PARAMS, message)

@@ -76,11 +76,6 @@ def told_in_child(event: SessionEvent, agent: SubAgent) -> SessionEvent:
     return event
 
 
-def session_label(agent: SubAgent) -> str:
-    """Return a sub-agent's name for a line to a person."""
-    return agent.title or agent.thread_id
-
-
 def _text(value: JsonValue) -> str | None:
     return value if isinstance(value, str) and value else None
 
@@ -112,15 +107,18 @@ class SubAgentNotes:
         """An item of a sub-agent is over; whether that is worth a line."""
         added = False
         for event in whole_item(SessionState(client), item, turn_running=False):
-            line = _line(event)
-            if line is not None:
-                self.say(agent, line)
+            if isinstance(event, ToolCallAnnounced):
+                end = _ENDS.get(event.status)
+                self.say(agent, event.title if end is None else f"{event.title} ({end})")
+                added = True
+            elif isinstance(event, TextChunk) and event.text.strip():
+                self.say(agent, f"said {inline(event.text, WORDS_LIMIT)}")
                 added = True
         return added
 
     def say(self, agent: SubAgent, line: str) -> None:
         """One line about a sub-agent."""
-        self._lines.append(f"- {inline(session_label(agent))}: {line}")
+        self._lines.append(f"- {inline(agent.title or agent.thread_id)}: {line}")
         self._count += 1
 
     def shown(self) -> ToolCallChanged:
@@ -129,12 +127,3 @@ class SubAgentNotes:
         first = [f"({earlier:,} earlier lines are not shown)"] if earlier else []
         text = "\n".join(["What the sub-agent did:", *first, *self._lines])
         return ToolCallChanged(id=self._call_id, content=[*self._before, TextBlock(text)])
-
-
-def _line(event: SessionEvent) -> str | None:
-    if isinstance(event, ToolCallAnnounced):
-        end = _ENDS.get(event.status)
-        return event.title if end is None else f"{event.title} ({end})"
-    if isinstance(event, TextChunk) and event.text.strip():
-        return f"said {inline(event.text, WORDS_LIMIT)}"
-    return None
