@@ -45,15 +45,12 @@ if TYPE_CHECKING:
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.session.driver import PromptResult
     from codex_acp.adapter.session_client import (
-        DisableProvider,
         ForkSession,
         Json,
         ListSessions,
         NewSession,
         ResumeSession,
         SessionClient,
-        SetProvider,
-        SetTitle,
     )
     from codex_acp.adapter.sessions.archive import SessionArchive
     from codex_acp.adapter.sessions.methods import SessionMethods
@@ -436,6 +433,16 @@ class CommonMethods:
     def _answer(self, name: str, answer: Mapping[str, object] | None = None) -> Any:
         return self._models.decode(f"{name}Response", answer or {}, "the answer")
 
+    def _row(
+        self, name: str, run: Callable[[Any], Awaitable[Json | None]]
+    ) -> Callable[[Any], Awaitable[Any]]:
+        """Make the handler of a method: ``run`` it, and answer with the ``name`` of its answer."""
+
+        async def handler(request: Any) -> Any:
+            return self._answer(name, await run(request))
+
+        return handler
+
     def quick(self) -> Mapping[str, QuickHandler]:
         """Return the handlers of simple requests, which `Side` answers before any model loads."""
         return {
@@ -446,19 +453,29 @@ class CommonMethods:
 
     def unstable(self) -> Any:
         """Return the methods of the unstable schema; advertised where that schema has them."""
+        agent, whole, row = self._agent, self._whole, self._row
         rows: dict[str, Callable[[Any], Awaitable[Any]]] = {
-            "session/set_title": self.set_title,
-            "session/archive": self.archive,
-            "session/unarchive": self.unarchive,
+            "session/set_title": row(
+                "SetSessionTitle", lambda r: agent.set_title(r.session_id, r.title)
+            ),
+            "session/archive": row("ArchiveSession", lambda r: agent.archive.archive(r.session_id)),
+            "session/unarchive": row(
+                "UnarchiveSession", lambda r: agent.archive.unarchive(r.session_id)
+            ),
             "session/fork": self.fork_session,
             "session/status": self.session_status,
         }
-        if self._whole is not None:
+        if whole is not None:
             rows |= {
-                "auth/status": self.auth_status,
-                "providers/list": self.list_providers,
-                "providers/set": self.set_provider,
-                "providers/disable": self.disable_provider,
+                "auth/status": row("AuthStatus", lambda _: whole.logins.status()),
+                "providers/list": row("ListProviders", lambda _: whole.providers.list()),
+                "providers/set": row(
+                    "SetProvider",
+                    lambda r: whole.providers.set(r),  # noqa: PLW0108 - loads it
+                ),
+                "providers/disable": row(
+                    "DisableProvider", lambda r: whole.providers.disable(r.provider_id)
+                ),
             }
         return rows
 
@@ -512,15 +529,17 @@ class CommonMethods:
 
         return answer
 
-    async def log_in(self, response: str, request: Any) -> Any:
-        """Log in, as `Logins.authenticate` does, and answer with the named ``response``."""
-        await self._own.logins.authenticate(request.method_id, request.meta)
-        return self._answer(response)
+    def log_in(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
+        """Return the handler of the login, whose answer has this name, if it is offered here."""
+        whole = self._whole
+        if whole is None:
+            return None
+        return self._row(name, lambda r: whole.logins.authenticate(r.method_id, r.meta))
 
-    async def log_out(self, response: str, _request: object) -> Any:
-        """Log out, as `Logins.log_out` does, and answer with the named ``response``."""
-        await self._own.logins.log_out()
-        return self._answer(response)
+    def log_out(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
+        """Return the handler of the logout, whose answer has this name, if it is offered here."""
+        whole = self._whole
+        return None if whole is None else self._row(name, lambda _: whole.logins.log_out())
 
     # Sessions.
 
@@ -531,47 +550,3 @@ class CommonMethods:
     async def fork_session(self, request: ForkSession) -> Any:
         """Fork a session, as `SessionMethods.fork` does."""
         return self._answer("ForkSession", self._opened(await self._agent.fork_session(request)))
-
-    async def list_sessions(self, request: ListSessions) -> Any:
-        """List the sessions, as `SessionMethods.list` does."""
-        return self._answer("ListSessions", await self._agent.list_sessions(request))
-
-    async def delete_session(self, request: Any) -> Any:
-        """Delete a session, as `SessionMethods.delete` does."""
-        await self._agent.delete_session(request.session_id)
-        return self._answer("DeleteSession")
-
-    async def set_title(self, request: SetTitle) -> Any:
-        """Name a session, as `SessionMethods.set_title` does."""
-        answer = await self._agent.set_title(request.session_id, request.title)
-        return self._answer("SetSessionTitle", answer)
-
-    async def archive(self, request: Any) -> Any:
-        """Archive a session, as `SessionArchive.archive` does."""
-        await self._agent.archive.archive(request.session_id)
-        return self._answer("ArchiveSession")
-
-    async def unarchive(self, request: Any) -> Any:
-        """Take a session out of the archive, as `SessionArchive.unarchive` does."""
-        await self._agent.archive.unarchive(request.session_id)
-        return self._answer("UnarchiveSession")
-
-    # The login and the model's provider.
-
-    async def auth_status(self, _request: object) -> Any:
-        """Tell how the login stands, as `Logins.status` does."""
-        return self._answer("AuthStatus", await self._own.logins.status())
-
-    async def list_providers(self, _request: object) -> Any:
-        """List the providers, as `Providers.list` does."""
-        return self._answer("ListProviders", await self._own.providers.list())
-
-    async def set_provider(self, request: SetProvider) -> Any:
-        """Set a provider, as `Providers.set` does."""
-        await self._own.providers.set(request)
-        return self._answer("SetProvider")
-
-    async def disable_provider(self, request: DisableProvider) -> Any:
-        """Disable a provider, as `Providers.disable` does."""
-        await self._own.providers.disable(request.provider_id)
-        return self._answer("DisableProvider")

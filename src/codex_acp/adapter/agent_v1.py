@@ -6,7 +6,6 @@ answered, and the first prompt is begun, without a model.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.acp._generated.v1.methods import MODELS
@@ -49,18 +48,20 @@ class AgentInV1(CommonMethods):
 
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
-        log_in, log_out = partial(self.log_in, "Authenticate"), partial(self.log_out, "Logout")
+        agent, row = self._agent, self._row
         return {
             "initialize": self.initialize,
-            "authenticate": None if self._whole is None else log_in,
-            "logout": None if self._whole is None else log_out,
+            "authenticate": self.log_in("Authenticate"),
+            "logout": self.log_out("Logout"),
             "session/new": self.new_session,
-            "session/load": self.load_session,
-            "session/list": self.list_sessions,
-            "session/delete": self.delete_session,
-            "session/resume": self.resume_session,
-            "session/close": self.close_session,
-            "session/set_mode": self.set_mode,
+            "session/load": row("LoadSession", agent.load_session),
+            "session/list": row("ListSessions", agent.list_sessions),
+            "session/delete": row("DeleteSession", lambda r: agent.delete_session(r.session_id)),
+            "session/resume": row("ResumeSession", agent.resume_session),
+            "session/close": row("CloseSession", lambda r: agent.close_session(r.session_id)),
+            "session/set_mode": row(
+                "SetSessionMode", lambda r: agent.set_mode(r.session_id, r.mode_id)
+            ),
             "session/set_config_option": self.set_config_option,
             "session/prompt": self.prompt,
         }
@@ -97,28 +98,10 @@ class AgentInV1(CommonMethods):
 
         return answer
 
-    async def load_session(self, request: v1.LoadSessionRequest) -> Any:
-        """Load a session, as `SessionMethods.load` does."""
-        return self._answer("LoadSession", await self._agent.load_session(request))
-
-    async def resume_session(self, request: v1.ResumeSessionRequest) -> Any:
-        """Resume a session, as `SessionMethods.resume` does."""
-        return self._answer("ResumeSession", await self._agent.resume_session(request))
-
-    async def close_session(self, request: v1.CloseSessionRequest) -> Any:
-        """Close a session, as `SessionMethods.close` does."""
-        await self._agent.close_session(request.session_id)
-        return self._answer("CloseSession")
-
     async def session_status(self, request: v1.SessionStatusRequest) -> Any:
         """Tell its activity, as `SessionArchive.status` does; there is no state in v1."""
         state = await self._agent.archive.status(request.session_id)
         return self._answer("SessionStatus", {"status": "saved" if state is None else "open"})
-
-    async def set_mode(self, request: v1.SetSessionModeRequest) -> Any:
-        """Set the mode of a session, as `Config.set_mode` does."""
-        await self._agent.set_mode(request.session_id, request.mode_id)
-        return self._answer("SetSessionMode")
 
     async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> Any:
         """Set an option of a session, as `Config.set_config_option` does."""

@@ -71,20 +71,24 @@ class AgentInV2(CommonMethods):
 
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
-        log_in, log_out = partial(self.log_in, "LoginAuth"), partial(self.log_out, "LogoutAuth")
+        agent, row = self._agent, self._row
         return {
             "initialize": self.initialize,
-            "auth/login": None if self._whole is None else log_in,
-            "auth/logout": None if self._whole is None else log_out,
+            "auth/login": self.log_in("LoginAuth"),
+            "auth/logout": self.log_out("LogoutAuth"),
             "session/new": self.new_session,
-            "session/list": self.list_sessions,
-            "session/delete": self.delete_session,
+            "session/list": row("ListSessions", agent.list_sessions),
+            "session/delete": row("DeleteSession", lambda r: agent.delete_session(r.session_id)),
             "session/resume": self.resume_session,
             "session/close": self.close_session,
             "session/set_config_option": self.set_config_option,
             "session/prompt": self.prompt,
-            "tool_call/cancel": self.cancel_tool_call,
-            "terminal/cancel": self.cancel_terminal,
+            "tool_call/cancel": row(
+                "CancelToolCall", lambda r: self._stop(r.session_id, r.tool_call_id, "toolCallId")
+            ),
+            "terminal/cancel": row(
+                "CancelTerminal", lambda r: self._stop(r.session_id, r.terminal_id, "terminalId")
+            ),
         }
 
     def notifications(self) -> AgentNotificationHandlers:
@@ -251,17 +255,8 @@ class AgentInV2(CommonMethods):
 
     # One command.
 
-    async def cancel_tool_call(self, request: v2.CancelToolCallRequest) -> Any:
-        """End the command of a tool call. Raises RpcError -32602 if it cannot be."""
-        await self._stop(request.session_id, request.tool_call_id, "toolCallId")
-        return self._answer("CancelToolCall")
-
-    async def cancel_terminal(self, request: v2.CancelTerminalRequest) -> Any:
-        """End the command in a terminal. Raises RpcError -32602 if it cannot be."""
-        await self._stop(request.session_id, request.terminal_id, "terminalId")
-        return self._answer("CancelTerminal")
-
     async def _stop(self, session_id: str, call_id: str, where: str) -> None:
+        """End one command. Raises RpcError -32602 if it cannot be."""
         if not await self._session(session_id).stop_command(call_id):
             message = f"{where}: {call_id!r} is no command that runs and can be cancelled"
             raise RpcError(INVALID_PARAMS, message)

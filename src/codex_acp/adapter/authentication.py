@@ -220,7 +220,10 @@ class Logins:
                 raise _failed(f"the login failed: {why}")
         finally:
             if not end.done():
-                await self._cancel_login(codex, login_id)
+                params = models.CancelLoginAccountParams(login_id=login_id)
+                with suppress(CodexAcpError), anyio.CancelScope(shield=True):
+                    with anyio.move_on_after(CANCEL_SECONDS):
+                        await codex.account_login_cancel(params)
 
     async def _show_page(self, end: End, url: str, message: str) -> None:
         """Return when ``end`` is done. Raises RpcError if the person does not get to the page."""
@@ -241,11 +244,6 @@ class Logins:
         if refusal is not None:
             raise _failed(refusal)
 
-    async def _cancel_login(self, codex: AppServerConnection, login_id: str) -> None:
-        with suppress(CodexAcpError), anyio.CancelScope(shield=True):
-            with anyio.move_on_after(CANCEL_SECONDS):
-                await codex.account_login_cancel(models.CancelLoginAccountParams(login_id=login_id))
-
     # The state of the login.
 
     async def status(self) -> dict[str, JsonValue]:
@@ -254,7 +252,7 @@ class Logins:
         return self._sent_status.wire()
 
     async def _read_status(self) -> AuthStatus:
-        if self._providers.is_gateway:
+        if self._providers.opener.route.gateway is not None:
             return NOT_REQUIRED
         try:
             codex = await self._app_server.client()
@@ -305,13 +303,16 @@ class Providers:
     """The model providers of one agent and its sessions."""
 
     def __init__(self, opener: SessionOpener, sessions: Sessions) -> None:
-        self._opener = opener
+        self.opener = opener
         self._sessions = sessions
 
     async def list(self) -> Json:
         """Return the one provider that can be routed, and its address now; never its headers."""
-        gateway = self._opener.route.gateway
-        url = native_base_url(await self._configured()) if gateway is None else gateway.base_url
+        gateway = self.opener.route.gateway
+        if gateway is None:
+            url = native_base_url(await configuration(await self.opener.codex(), "/"))
+        else:
+            url = gateway.base_url
         provider: JsonValue = {
             "providerId": PROVIDER,
             "supported": [API_TYPE],
@@ -345,26 +346,18 @@ class Providers:
         url, headers = settings.get("baseUrl"), settings.get("headers")
         await self._route(gateway_of(url, headers, where=where, **more))
 
-    @property
-    def is_gateway(self) -> bool:
-        """Return whether the model calls go to a gateway of the client now."""
-        return self._opener.route.gateway is not None
-
     async def log_out(self) -> None:
         """Forget the gateway with the login."""
         await self._route(None)
 
     async def _route(self, gateway: Gateway | None) -> None:
-        if gateway == self._opener.route.gateway:
+        if gateway == self.opener.route.gateway:
             return
         if gateway is not None:
             remember_secrets(secrets_in({"url": gateway.base_url, "headers": gateway.headers}))
-            self._opener.route.had_gateway = True
+            self.opener.route.had_gateway = True
             logger.info("the model is asked by %s", gateway.base_url)
-        self._opener.route.gateway = gateway
+        self.opener.route.gateway = gateway
         self._sessions.reopen_all()
-        if self._opener.login.changed is not None:
-            self._opener.login.changed()
-
-    async def _configured(self) -> JsonValue:
-        return await configuration(await self._opener.codex(), "/")
+        if self.opener.login.changed is not None:
+            self.opener.login.changed()

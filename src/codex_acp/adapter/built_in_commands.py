@@ -23,11 +23,7 @@ from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping import commands
-from codex_acp.mapping.commands import (
-    RECONNECT,
-    Typed,
-    reserved,
-)
+from codex_acp.mapping.commands import RECONNECT, Typed, reserved
 from codex_acp.routing.display import block, inline
 from codex_acp.transcript.secrets import scrub
 
@@ -39,9 +35,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
-_PLAN_ON: Final = "Plan mode is on: Codex plans with you before it does the work."
-_PLAN_OFF: Final = "Plan mode is off: Codex does the work again."
 
 STOP_SECONDS: Final = 5.0
 """Seconds that Codex may take to pause a goal, and again to interrupt its turn."""
@@ -84,11 +77,13 @@ class CommandRuns:
             "review": self._review,
             "review-branch": self._review_branch,
             "review-commit": self._review_commit,
-            "compact": lambda _: self._compact(),
+            "compact": lambda _: StartsTurn(
+                "thread/compact/start", models.ThreadCompactStartParams(thread_id=self._session_id)
+            ),
             "plan": self._plan,
             "init": lambda _: self.turn([models.TextUserInput(text=commands.INIT_PROMPT)], ()),
             "goal": self._goal,
-            "diff": lambda _: Says(self._diff),
+            "diff": lambda _: Says(lambda: uncommitted(self._codex(), self._cwd)),
             "status": lambda _: Says(self._status),
             "mcp": self._mcp,
             "skills": lambda _: Says(self._list_skills),
@@ -131,10 +126,6 @@ class CommandRuns:
         params = models.ReviewStartParams(thread_id=self._session_id, target=target)
         return StartsTurn("review/start", params)
 
-    def _compact(self) -> StartsTurn:
-        params = models.ThreadCompactStartParams(thread_id=self._session_id)
-        return StartsTurn("thread/compact/start", params)
-
     def _goal(self, arguments: str) -> Says:
         thread_id = self._session_id
 
@@ -166,15 +157,13 @@ class CommandRuns:
             )
 
         async def toggle() -> str:
-            on = await self._access.plan_mode(None)
-            return _PLAN_ON if on else _PLAN_OFF
+            if await self._access.plan_mode(None):
+                return "Plan mode is on: Codex plans with you before it does the work."
+            return "Plan mode is off: Codex does the work again."
 
         return Says(toggle)
 
     # Texts.
-
-    async def _diff(self) -> str:
-        return await uncommitted(self._codex(), self._cwd)
 
     async def _status(self) -> str:
         codex = self._codex()
@@ -211,12 +200,12 @@ class CommandRuns:
         await self._codex().config_mcp_server_reload()
 
     async def _background(self) -> str:
-        terminals = await self._turn_calls.background_terminals()
-        return commands.background_report(terminals)
+        calls = TurnCalls(self._codex(), self._session_id)
+        return commands.background_report(await calls.background_terminals())
 
     def _stop(self, process: str) -> Says:
         async def stop() -> str:
-            calls = self._turn_calls
+            calls = TurnCalls(self._codex(), self._session_id)
             running = await calls.background_terminals()
             wanted = [t for t in running if process in ("", t.process_id)]
             if process and not wanted:
@@ -226,10 +215,6 @@ class CommandRuns:
             return commands.stopped_report(len(wanted) - len(left), left)
 
         return Says(stop)
-
-    @property
-    def _turn_calls(self) -> TurnCalls:
-        return TurnCalls(self._codex(), self._session_id)
 
     def _rename(self, name: str) -> Says:
         title = " ".join(name.split())
@@ -323,8 +308,15 @@ async def pursue(
             if pursuit.turn_id is None:  # nothing came meanwhile
                 pursuit.active = found is not None and found.status == "active"
     except asyncio.CancelledError:
+        params = models.ThreadGoalSetParams(thread_id=thread_id, status="paused")
+        turn_id = pursuit.turn_id
         with anyio.CancelScope(shield=True):
-            await _pause(codex, thread_id, pursuit.turn_id)
+            with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
+                await codex.thread_goal_set(params)
+            if turn_id is not None:
+                turn = models.TurnInterruptParams(thread_id=thread_id, turn_id=turn_id)
+                with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
+                    await codex.turn_interrupt(turn)
         raise
     finally:
         codex.unsubscribe(thread_id, pursuit)
@@ -335,18 +327,6 @@ async def pursue(
 
 async def _goal_of(codex: AppServerConnection, thread_id: str) -> models.ThreadGoal | None:
     return (await codex.thread_goal_get(models.ThreadGoalGetParams(thread_id=thread_id))).goal
-
-
-async def _pause(codex: AppServerConnection, thread_id: str, turn_id: str | None) -> None:
-    with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
-        await codex.thread_goal_set(
-            models.ThreadGoalSetParams(thread_id=thread_id, status="paused")
-        )
-    if turn_id is not None:
-        with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
-            await codex.turn_interrupt(
-                models.TurnInterruptParams(thread_id=thread_id, turn_id=turn_id)
-            )
 
 
 async def uncommitted(codex: AppServerConnection, cwd: str) -> str:

@@ -326,8 +326,8 @@ class Config:
             except CodexAcpError:
                 self._tell(session)  # Codex may have changed something else meanwhile
                 raise
-            if option_id == MODE:
-                session.mode_chosen(value, patch)
+            if option_id == MODE and meets(session.settings, patch):  # Codex made it what it is
+                session.chosen = (value, session.settings.access)
             return value
 
     async def _trust(self, session: ConfigSession, value: str) -> None:
@@ -429,7 +429,8 @@ class ConfigSession(NotificationSink):
         """One change at a time."""
         self._catalogues = catalogues
         self._changed = changed
-        self._roots = _more_roots(result)
+        cwd, roots = value_at(result, "cwd"), list_at(result, "runtimeWorkspaceRoots")
+        self._roots = tuple(root for root in roots if isinstance(root, str) and root != cwd)
         self._configured = self.settings.access if new else None
         self.unrestored: str | None = None
         """Why the thread has not the access that is configured; None: it has it."""
@@ -539,11 +540,6 @@ class ConfigSession(NotificationSink):
         else:
             self._configured = self.settings.access
 
-    def mode_chosen(self, mode: str, patch: JsonObject) -> None:
-        """Remember the mode that a person has chosen, if Codex has made it what it is."""
-        if meets(self.settings, patch):
-            self.chosen = (mode, self.settings.access)
-
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
@@ -563,9 +559,3 @@ class ConfigSession(NotificationSink):
         wanted.reported = True
         if not wanted.exactly or meets(settings, wanted.patch):
             wanted.met.set()
-
-
-def _more_roots(result: JsonValue) -> tuple[str, ...]:
-    """The directories of the thread besides its working directory."""
-    cwd, roots = value_at(result, "cwd"), list_at(result, "runtimeWorkspaceRoots")
-    return tuple(root for root in roots if isinstance(root, str) and root != cwd)

@@ -43,6 +43,12 @@ class _Elicited:
         """Note the id of the request that asks for the elicitation from now on."""
         self.acp_id = acp_id
 
+    def withdraw(self, by: ElicitationSettler) -> None:
+        """Withdraw the question, which was settled by something else than the answer."""
+        self.by = by
+        self.asks.withdraw(self.acp_id)
+        self.scope.cancel()
+
 
 class ElicitationRunner:
     """The elicitations of one app-server connection. ``asks`` gives whom a session asks, ``say``
@@ -74,8 +80,11 @@ class ElicitationRunner:
         self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
         reply = cancelled(routed.asked)
         by: ElicitationSettler
+        milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
+        seconds = math.inf if milliseconds is None else milliseconds / 1000
         try:
-            with elicited.scope, anyio.move_on_after(_time_limit(routed)) as limit:
+            # For some questions, Codex says after how long it answers them itself.
+            with elicited.scope, anyio.move_on_after(seconds) as limit:
                 reply = await self._answer(elicited, elicitation_id)
             if elicited.by != "client":  # an answer in the same read came too late, or too early
                 reply = cancelled(routed.asked)
@@ -118,7 +127,7 @@ class ElicitationRunner:
         elicited = self._elicited.get(key)
         if elicited is None:
             return None
-        _withdraw(elicited, by)
+        elicited.withdraw(by)
         return elicited.routed
 
     def withdraw_all(
@@ -127,16 +136,4 @@ class ElicitationRunner:
         """Withdraw each open elicitation that the event ``concerns``."""
         for elicited in self._elicited.values():
             if concerns(elicited.routed):
-                _withdraw(elicited, by)
-
-
-def _withdraw(elicited: _Elicited, by: ElicitationSettler) -> None:
-    elicited.by = by
-    elicited.asks.withdraw(elicited.acp_id)
-    elicited.scope.cancel()
-
-
-def _time_limit(routed: Elicitation) -> float:
-    """Return the seconds after which Codex answers a question itself; it says so for some."""
-    milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
-    return math.inf if milliseconds is None else milliseconds / 1000
+                elicited.withdraw(by)

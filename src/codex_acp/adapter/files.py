@@ -76,8 +76,10 @@ class FileTexts:
             signature = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
             known = self._known.get(path)
             if known is None or known.signature != signature:
-                known = self._known[path] = _Known(signature, _decoded(_content(file, limit)))
+                known = self._known[path] = _Known(signature, _content(file, limit).decode())
             return known.text
+        except UnicodeDecodeError as error:
+            raise _Unreadable("it is no UTF-8 text") from error
         finally:
             os.close(file)
 
@@ -85,19 +87,19 @@ class FileTexts:
 async def read_files(paths: Iterable[str], limit: int) -> dict[str, bytes]:
     """Read the files that are not larger than ``limit`` bytes, in a thread of its own."""
     wanted = list(paths)[:MAX_FILES]
-    return await in_thread(lambda: _read_all(wanted, limit)) if wanted else {}
 
+    def read_all() -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for path in wanted:
+            with suppress(_Unreadable):
+                file, _ = _opened(path, limit)
+                try:
+                    found[path] = _content(file, limit)
+                finally:
+                    os.close(file)
+        return found
 
-def _read_all(paths: list[str], limit: int) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for path in paths:
-        with suppress(_Unreadable):
-            file, _ = _opened(path, limit)
-            try:
-                found[path] = _content(file, limit)
-            finally:
-                os.close(file)
-    return found
+    return await in_thread(read_all) if wanted else {}
 
 
 def _opened(path: str, limit: int) -> tuple[int, os.stat_result]:
@@ -126,10 +128,3 @@ def _content(file: int, limit: int) -> bytes:
     if left <= 0:
         raise _Unreadable("it is too large")
     return b"".join(pieces)
-
-
-def _decoded(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise _Unreadable("it is no UTF-8 text") from error

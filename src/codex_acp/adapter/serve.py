@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.dialects import ExtensionHandler, Handlers
     from codex_acp.acp.v2 import AgentHandlers
+    from codex_acp.adapter.agent import AgentMethods
     from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
+    from codex_acp.transport.connection import Connection
     from codex_acp.transport.link import Link
 
 logger = logging.getLogger(__name__)
@@ -84,11 +86,7 @@ async def serve_link(
     tasks = SideTasks()
     try:
         agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)
-        side = EitherAgentSide(
-            connection,
-            (lambda: _in_v1(agent)) if 1 in versions else None,
-            (lambda: _in_v2(agent)) if 2 in versions else None,
-        )
+        side = agent_side(connection, versions, agent, lambda _: agent, agent)
         agent.join(side)
         if ending is not None:
             tasks.start(lambda: _end(ending, agent, side))
@@ -102,27 +100,38 @@ async def serve_link(
         await app_server.aclose()
 
 
-def _in_v1(agent: CodexAgent) -> Handlers:
-    """Load and make the handlers of v1, for the first client that speaks it."""
-    from codex_acp.adapter.agent_v1 import AgentInV1
+def agent_side(
+    connection: Connection,
+    versions: Collection[int],
+    agent: AgentMethods,
+    agent_of: Callable[[str], CodexAgent],
+    whole: CodexAgent | None = None,
+) -> EitherAgentSide:
+    """Return the side that serves ``agent`` in ``versions``, each loaded when it is spoken.
 
-    return AgentInV1(agent, agent).handlers(extensions_of(lambda _: agent, 1))
+    ``agent_of`` returns the agent of an open session, or raises RpcError; see `CommonMethods` for
+    ``whole``.
+    """
 
+    def in_v1() -> Handlers:
+        from codex_acp.adapter.agent_v1 import AgentInV1
 
-def _in_v2(agent: CodexAgent) -> AgentHandlers:
-    """Load and make the handlers of v2, for the first client that speaks it."""
-    from codex_acp.adapter.agent_v2 import AgentInV2
+        return AgentInV1(agent, whole).handlers(extensions_of(agent_of, 1))
 
-    return AgentInV2(agent, lambda _: agent, agent).handlers(extensions_of(lambda _: agent, 2))
+    def in_v2() -> AgentHandlers:
+        from codex_acp.adapter.agent_v2 import AgentInV2
+
+        return AgentInV2(agent, agent_of, whole).handlers(extensions_of(agent_of, 2))
+
+    return EitherAgentSide(
+        connection, in_v1 if 1 in versions else None, in_v2 if 2 in versions else None
+    )
 
 
 def extensions_of(
     agent_of: Callable[[str], CodexAgent], version: int
 ) -> Mapping[str, ExtensionHandler]:
-    """Return the methods that no schema of ACP has, for an agent that speaks ``version``.
-
-    ``agent_of`` returns the agent of an open session, or raises RpcError.
-    """
+    """Return the methods that no schema of ACP has, for an agent that speaks ``version``."""
 
     async def steer(params: JsonValue) -> JsonValue:
         from codex_acp.adapter.prompts.steering import answer_steering

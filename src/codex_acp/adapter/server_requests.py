@@ -330,14 +330,10 @@ class ServerRequestRunner:
         session = self._session(routed.session_id)
         if session is not None:
             session.approval_settled(routed.shown.id, accepted=accepted)
-        if accepted:
-            self._follow(routed)
-
-    def _follow(self, routed: Approval) -> None:
-        """Follow to its end an accepted tool call that is not an item of the session's thread."""
-        if isinstance(routed.approval, PermissionsApproval):
+        # An accepted tool call that is not an item of the session's thread is followed to its end.
+        if accepted and isinstance(routed.approval, PermissionsApproval):
             self._call_ended(routed, ended_well=True)  # there is no item: to grant is all
-        elif routed.shown.id != tool_call_id(routed.item_id):
+        elif accepted and routed.shown.id != tool_call_id(routed.item_id):
             self._accepted.setdefault((routed.thread_id, routed.item_id), []).append(routed)
 
     def _call_ended(self, routed: Approval, *, ended_well: bool) -> None:

@@ -152,7 +152,13 @@ class SubAgents:
         if agent.thread_id == self._session_id:
             return
         if agent.thread_id in known:
-            self._more_of(known[agent.thread_id], agent)
+            earlier = known[agent.thread_id]
+            earlier.started = earlier.started or agent.started
+            new_title = agent.title and not earlier.title
+            if new_title or (agent.description and not earlier.description):
+                earlier.title = earlier.title or agent.title
+                earlier.description = earlier.description or agent.description
+                self._sinks[earlier.thread_id].announce()
         elif not self._may_be_below(agent.thread_id):
             return
         elif len(known) < MAX_SHOWN:
@@ -162,33 +168,28 @@ class SubAgents:
             self._told_of_more = True
             self._say(MORE_THAN_SHOWN)
 
-    def _more_of(self, known: SubAgent, agent: SubAgent) -> None:
-        known.started = known.started or agent.started
-        if (agent.title and not known.title) or (agent.description and not known.description):
-            known.title = known.title or agent.title
-            known.description = known.description or agent.description
-            self._sinks[known.thread_id].announce()
-
     def _follow(self, agent: SubAgent, *, announce: bool) -> None:
         """Show a sub-agent's thread; ``announce`` the sub-agent to a client that is new to it."""
-        sink = self._sinks[agent.thread_id] = self._new_sink(agent)
-        if announce:
-            sink.announce()
-        earlier = self._earlier(agent.thread_id)
-        sink.follow(
-            [(method, params) for method, params in earlier if not _replayed(agent, params)]
-        )
-
-    def _new_sink(self, agent: SubAgent) -> ShownSubAgent | NotedSubAgent:
-        client = self._state.client
-        state = SessionState(
-            client, roots=self._state.roots, said=self._state.said, is_sub_agent=True
-        )
         from codex_acp.adapter.shown_sub_agents import NotedSubAgent, ShownSubAgent
 
-        if client.subagents:
-            return ShownSubAgent(agent, self._codex, self._outflow, state, self.hear, self._wake)
-        return NotedSubAgent(agent, self._codex, self._outlet(agent), state, self.hear, self._wake)
+        above = self._state
+        state = SessionState(above.client, roots=above.roots, said=above.said, is_sub_agent=True)
+        codex, heard, ended = self._codex, self.hear, self._wake
+        sink: ShownSubAgent | NotedSubAgent
+        if above.client.subagents:
+            sink = ShownSubAgent(agent, codex, self._outflow, state, heard, ended)
+        else:
+            sink = NotedSubAgent(agent, codex, self._outlet(agent), state, heard, ended)
+        self._sinks[agent.thread_id] = sink
+        if announce:
+            sink.announce()
+        earlier = []
+        for method, params in self._earlier(agent.thread_id):
+            item_id = item_of(params) or text_at(params, "itemId")
+            # A history that was read meanwhile may have shown the item.
+            if item_id is None or item_id not in agent.replayed:
+                earlier.append((method, params))
+        sink.follow(earlier)
 
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
         """Return where a sub-agent's lines go: the session's own tool call above it."""
@@ -214,9 +215,3 @@ class SubAgents:
         for sink in self._sinks.values():
             sink.detach()
         self._sinks.clear()
-
-
-def _replayed(agent: SubAgent, params: JsonValue) -> bool:
-    """Return whether a history that was read meanwhile has shown the item of a notification."""
-    item_id = item_of(params) or text_at(params, "itemId")
-    return item_id is not None and item_id in agent.replayed

@@ -12,13 +12,12 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from codex_acp._json import list_at, text_at
-from codex_acp.acp.either_agent_side import EitherAgentSide
 from codex_acp.acp.side import acp_connection
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.network.registry import Registry
-from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT, VERSIONS, extensions_of
+from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT, VERSIONS, agent_side
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.replay import Replay
 from codex_acp.adapter.side_tasks import guarded
@@ -31,8 +30,7 @@ from codex_acp.transport.shielding import finish
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
 
-    from codex_acp.acp.dialects import Handlers
-    from codex_acp.acp.v2 import AgentHandlers
+    from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.adapter.network.access_control import Token, Tokens
     from codex_acp.adapter.network.limits import Limits
     from codex_acp.adapter.network.network_session import Mark
@@ -454,11 +452,7 @@ class Hub:
         )
         agent = self.agent()
         ours = NetworkConnection(self.registry, token, agent)
-        side = EitherAgentSide(
-            connection,
-            (lambda: _in_v1(ours)) if 1 in self._versions else None,
-            (lambda: _in_v2(ours)) if 2 in self._versions else None,
-        )
+        side = agent_side(connection, self._versions, ours, ours.agent_of)
 
         def disconnect(why: str) -> None:
             logger.warning("%s is put out: %s", name, why)
@@ -516,18 +510,3 @@ class Hub:
         for agent in servers:
             agent.leave()
         await asyncio.gather(*(server.aclose() for server in servers.values()))
-
-
-def _in_v1(connection: NetworkConnection) -> Handlers:
-    """Return the handlers for ACP v1; load them with the first client that speaks it."""
-    from codex_acp.adapter.agent_v1 import AgentInV1
-
-    return AgentInV1(connection).handlers(extensions_of(connection.agent_of, 1))
-
-
-def _in_v2(connection: NetworkConnection) -> AgentHandlers:
-    """Return the handlers for ACP v2; load them with the first client that speaks it."""
-    from codex_acp.adapter.agent_v2 import AgentInV2
-
-    agent = AgentInV2(connection, connection.agent_of)
-    return agent.handlers(extensions_of(connection.agent_of, 2))
