@@ -14,7 +14,7 @@ from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.events import SessionEvent
-from codex_acp.mapping.options import written
+from codex_acp.mapping.options import option_json
 from codex_acp.testing import AppServerScript, Entry, Expect, Notify, RawLine, ScriptedAppServer
 from tests.support.acp_schema import problems_of_message
 from tests.support.config_samples import COLLABORATIONS, MODELS, PROFILES, started, updated
@@ -135,7 +135,7 @@ class ConfigBench:
         """``session/set_config_option``; the options by id."""
         with anyio.fail_after(WAIT):
             options = await self.config.set_config_option(session, option, value)
-        result = {"configOptions": [written(each) for each in options]}
+        result = {"configOptions": [option_json(each) for each in options]}
         message = {"jsonrpc": "2.0", "result": result}
         assert problems_of_message("agent", message, "session/set_config_option") == []
         return by_id(result["configOptions"])

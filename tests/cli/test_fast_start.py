@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 import codex_acp
-from codex_acp.adapter.network import access_control
-from codex_acp.cli.process import TOKEN_VARIABLE
 from codex_acp.codex.connection.launch import UNLOAD_AT_ONCE
 
 HEAVY = (
@@ -66,7 +64,6 @@ def test_codex_is_spawned_before_anything_heavy_is_loaded(start: str, arguments:
 def test_a_token_is_hidden_before_codex_is_spawned_and_costs_nothing_heavy() -> None:
     _, heavy = at_spawn(AS_SCRIPT, CODEX_ACP_TOKEN="a-token-of-all-clients")
     assert heavy == []
-    assert access_control.TOKEN_VARIABLE == TOKEN_VARIABLE
 
 
 def test_options_cost_the_parser_and_no_more_than_that() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.mapping.options import ConfigView, mode_state, options_of, written
+from codex_acp.mapping.options import ConfigView, mode_state, option_json, options_of
 from codex_acp.mapping.settings import (
     Catalogue,
     Choice,
@@ -24,7 +24,7 @@ CATEGORIES = {"mode", "model", "model_config", "thought_level"}
 
 def shown(view: ConfigView) -> dict[str, Any]:
     """The options by id, as JSON."""
-    options: list[Any] = [*map(written, options_of(view))]
+    options: list[Any] = [*map(option_json, options_of(view))]
     return {option["id"]: option for option in options}
 
 
@@ -219,7 +219,7 @@ def test_whatever_is_in_force_is_shown_in_a_shape_that_the_schema_knows(
 ) -> None:
     effective = settings_of_thread(started(**result))
     view = view_of(catalogue)._replace(settings=effective, booleans=booleans)
-    options: list[Any] = [*map(written, options_of(view))]
+    options: list[Any] = [*map(option_json, options_of(view))]
     answer = {"sessionId": "s", "configOptions": options, "modes": mode_state(options_of(view)[0])}
 
     assert schema_problems(answer) == []

@@ -18,7 +18,14 @@ from pydantic_core import to_json
 from codex_acp._last_ones import LastOnes
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.message import EncodedJson, notification_head
-from codex_acp.mapping.events import TextChunk, ThoughtChunk, ToolCallChanged, fields_set
+from codex_acp.mapping.events import (
+    TextChunk,
+    ThoughtChunk,
+    ToolCallChanged,
+    continued_text,
+    replaces,
+    with_pieces,
+)
 from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
@@ -65,34 +72,10 @@ class _Waiting:
         self.written = () if isinstance(event, _CHUNKS) else write(event)
         """As it is sent; of a chunk, which may grow, nothing yet."""
 
-    def takes(self, session_id: str, event: SessionEvent) -> str | None:
-        """Return the text of ``event`` if it can be joined to this event's, else None."""
-        mine = self.event
-        if (
-            isinstance(event, _CHUNKS)
-            and isinstance(mine, _CHUNKS)
-            and type(event) is type(mine)
-            and session_id == self.session_id
-            and event.message_id == mine.message_id
-        ):
-            return event.text
-        return None
-
-    def is_replaced_by(self, event: ToolCallChanged) -> bool:
-        """Return whether ``event`` sets all fields of this event anew.
-
-        News of a terminal add instead of replacing, so such an event stays.
-        """
-        mine = self.event
-        if not isinstance(mine, ToolCallChanged) or mine.terminal or event.terminal:
-            return False
-        return fields_set(mine).keys() <= fields_set(event).keys()
-
     def joined(self, write: Write) -> Sequence[bytes]:
         """Return the updates of the event with all of its text, as JSON."""
-        event = self.event
-        if isinstance(event, _CHUNKS):
-            return write(event._replace(text="".join([event.text, *self.pieces])))
+        if isinstance(self.event, _CHUNKS):
+            return write(with_pieces(self.event, self.pieces))
         return self.written
 
     @property
@@ -166,8 +149,9 @@ class Outflow:
             elif not self._outbox.paused:
                 self._write_all(session_id, self._write_event(event))
                 return
-        last = self._last
-        text = None if last is None else last.takes(session_id, event)
+        last, text = self._last, None
+        if last is not None and last.session_id == session_id:
+            text = continued_text(event, last.event)
         if last is not None and text is not None:
             last.pieces.append(text)
             self._size += len(text)
@@ -183,7 +167,7 @@ class Outflow:
         if isinstance(event, ToolCallChanged):
             call = (session_id, event.id)
             older = self._calls.get(call)
-            if older is not None and self._waiting[older].is_replaced_by(event):
+            if older is not None and replaces(event, self._waiting[older].event):
                 self._size -= self._waiting.pop(older).size
             self._calls[call] = self._number
         waiting = _Waiting(session_id, event, self._write_event)

@@ -414,14 +414,9 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
 
 
 def _tokens(file: str | None, *, no_token: bool) -> Tokens:
-    from codex_acp.adapter.network.access_control import (
-        TOKEN_VARIABLE,
-        TokenFile,
-        Tokens,
-        fixed_token,
-    )
+    from codex_acp.adapter.network.access_control import TokenFile, Tokens, fixed_token
     from codex_acp.adapter.network.access_control import no_token as nobody_needs_one
-    from codex_acp.cli.process import take_token
+    from codex_acp.cli.process import TOKEN_VARIABLE, take_token
 
     token = take_token()
     if no_token:
@@ -431,7 +426,7 @@ def _tokens(file: str | None, *, no_token: bool) -> Tokens:
     if file is not None:
         return Tokens(TokenFile(file).current)
     if token:
-        return fixed_token(token)
+        return fixed_token(token, TOKEN_VARIABLE)
     raise MisuseError(
         "clients of the network need a token: --token-file FILE, or the environment variable "
         f"{TOKEN_VARIABLE}; on this machine alone --no-token does without"

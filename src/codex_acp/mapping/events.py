@@ -364,6 +364,37 @@ def fields_set(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
     return {name: value for name in _FIELDS if (value := getattr(call, name)) is not None}
 
 
+def continued_text(event: SessionEvent, earlier: SessionEvent) -> str | None:
+    """Return the text of ``event`` if it is the next piece of the ``earlier`` one's, else None."""
+    if (
+        isinstance(event, TextChunk | ThoughtChunk)
+        and isinstance(earlier, TextChunk | ThoughtChunk)
+        and type(event) is type(earlier)
+        and event.message_id == earlier.message_id
+    ):
+        return event.text
+    return None
+
+
+def with_pieces(event: SessionEvent, pieces: list[str]) -> SessionEvent:
+    """Return an event with the text of the ``pieces`` that continue it."""
+    if pieces and isinstance(event, TextChunk | ThoughtChunk):
+        return event._replace(text="".join([event.text, *pieces]))
+    return event
+
+
+def replaces(event: SessionEvent, earlier: SessionEvent) -> bool:
+    """Return whether a change of a tool call sets every field of an ``earlier`` one anew.
+
+    News of a terminal add instead of replacing.
+    """
+    if not isinstance(event, ToolCallChanged) or not isinstance(earlier, ToolCallChanged):
+        return False
+    if event.terminal or earlier.terminal:
+        return False
+    return fields_set(earlier).keys() <= fields_set(event).keys()
+
+
 def announcement(shown: ToolCallChanged, content: Sequence[CallContent]) -> ToolCallAnnounced:
     """Return the tool call to send before its question, when no item of Codex has announced it."""
     return ToolCallAnnounced(

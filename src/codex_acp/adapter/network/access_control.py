@@ -152,7 +152,13 @@ class AccessControl:
         )
 
     def _host_allowed(self, host: str) -> bool:
-        name = _host_name(host)
+        """Return whether a host, perhaps with brackets and a port, may be named."""
+        host = host.strip().lower()
+        name = host.partition(":")[0]
+        if host.startswith("["):
+            name, _, behind = host[1:].partition("]")
+            if behind[:1] not in ("", ":"):
+                name = host
         if name in self._hosts or name == "localhost":
             return True
         try:
@@ -162,23 +168,16 @@ class AccessControl:
         return True  # an address, which needs no DNS: no page can have bound it to this machine
 
 
+def peer_name(address: object) -> str:
+    """Return address and port of a client, for the log."""
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a socket"
+
+
 def only_value(headers: Headers, name: str) -> str | None:
     """Return the value of a header; None where it is missing or comes more than once."""
     values = headers.get_all(name)
     return values[0] if len(values) == 1 else None
 
-
-def _host_name(host: str) -> str:
-    """Return a host without its port and without the brackets of an IPv6 address."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        name, _, behind = host[1:].partition("]")
-        return name if behind[:1] in ("", ":") else host
-    return host.partition(":")[0]
-
-
-TOKEN_VARIABLE: Final = "CODEX_ACP_TOKEN"
-"""Environment variable with one token, in place of a file of tokens."""
 
 EVERYBODY: Final = "everybody"
 """The owner of all sessions where there is one token, or none."""
@@ -261,9 +260,12 @@ def no_token() -> Tokens:
     return Tokens(lambda: None)
 
 
-def fixed_token(token: str) -> Tokens:
-    """Return the `Tokens` of a server with one token. Raises MisuseError if it is too short."""
-    tokens = (Token(EVERYBODY, _digest(_long_enough(token.strip(), TOKEN_VARIABLE))),)
+def fixed_token(token: str, where: str) -> Tokens:
+    """Return the `Tokens` of a server with one token, that stands at ``where``.
+
+    Raises MisuseError if it is too short.
+    """
+    tokens = (Token(EVERYBODY, _digest(_long_enough(token.strip(), where))),)
     return Tokens(lambda: tokens)
 
 
@@ -296,18 +298,15 @@ class TokenFile:
             raise MisuseError(msg) from error
         with os.fdopen(file, "rb") as opened:
             found = os.fstat(file)
-            self._check(found)
+            if not stat.S_ISREG(found.st_mode):
+                raise MisuseError(f"the token file {self._path!r} is no regular file")
+            if found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
+                msg = f"others can read the token file {self._path!r}: chmod 600 {self._path}"
+                raise MisuseError(msg)
             read_at = (found.st_mtime_ns, found.st_size, found.st_ino)
             if read_at != self._read_at:
                 self._tokens = _parsed(opened.read(MAX_FILE), self._path)
                 self._read_at = read_at
-
-    def _check(self, found: os.stat_result) -> None:
-        if not stat.S_ISREG(found.st_mode):
-            raise MisuseError(f"the token file {self._path!r} is no regular file")
-        if found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
-            msg = f"others can read the token file {self._path!r}: chmod 600 {self._path}"
-            raise MisuseError(msg)
 
 
 def _parsed(content: bytes, path: str) -> tuple[Token, ...]:
@@ -380,7 +379,8 @@ class AcceptedConnection(asyncio.Protocol):
         self._raw = transport
         self._deadline = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
         if self._tls is None:
-            self._set_ready(transport)
+            self._ready = transport
+            self._try_protocols()
         else:
             self._securing = loop.create_task(self._secure(self._tls))
 
@@ -396,11 +396,8 @@ class AcceptedConnection(asyncio.Protocol):
         if secured is not None:
             self._pending.discard(self._raw)
             self._pending.add(secured)
-            self._set_ready(secured)
-
-    def _set_ready(self, transport: asyncio.Transport) -> None:
-        self._ready = transport
-        self._try_protocols()
+            self._ready = secured
+            self._try_protocols()
 
     def data_received(self, data: bytes) -> None:
         """Collect the first bytes of the connection."""

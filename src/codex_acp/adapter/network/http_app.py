@@ -106,7 +106,11 @@ class HttpApp:
     async def _serve(self, exchange: Exchange) -> None:
         origin = self._access.allowed_origin(exchange)
         if origin is not None:
-            exchange.more_headers = _cross_origin(origin)
+            exchange.more_headers = [  # with which the page may read the response
+                ("access-control-allow-origin", origin),
+                ("access-control-expose-headers", CONNECTION_ID),
+                ("vary", "Origin"),
+            ]
             if exchange.method == "OPTIONS":
                 await exchange.answer(HTTPStatus.NO_CONTENT, headers=_PREFLIGHT)
                 return
@@ -259,10 +263,15 @@ class HttpApp:
         stream = link.open_stream(session)
         if stream is None:
             _refuse(HTTPStatus.CONFLICT, "somebody reads this stream already")
+
+        async def cut_when_gone() -> None:
+            await exchange.gone()
+            stream.abort_reader()
+
         try:
             async with anyio.create_task_group() as tasks:
                 stream.abort_reader = tasks.cancel_scope.cancel
-                tasks.start_soon(_cut_when_gone, exchange, stream)
+                tasks.start_soon(cut_when_gone)
                 await exchange.begin(HTTPStatus.OK, _STREAM_HEADERS)
                 await self._send_events(exchange, link, stream)
                 tasks.cancel_scope.cancel()
@@ -319,15 +328,6 @@ _PREFLIGHT: Final = (
 )
 
 
-def _cross_origin(origin: str) -> list[tuple[str, str]]:
-    """Return the headers with which a page of an allowed origin may read the response."""
-    return [
-        ("access-control-allow-origin", origin),
-        ("access-control-expose-headers", CONNECTION_ID),
-        ("vary", "Origin"),
-    ]
-
-
 def _message(body: bytes) -> Message | Malformed:
     """Read the posted message. Raises RequestRefused for what is no JSON object."""
     try:
@@ -339,11 +339,6 @@ def _message(body: bytes) -> Message | Malformed:
     if not isinstance(value, dict):
         _refuse(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
     return decode(body, lambda _: value)
-
-
-async def _cut_when_gone(exchange: Exchange, stream: OutgoingStream) -> None:
-    await exchange.gone()
-    stream.abort_reader()
 
 
 def _refuse(status: HTTPStatus, reason: str) -> NoReturn:
@@ -413,26 +408,22 @@ class Exchange:
 
         Raises RequestRefused, also for a body that comes too slowly.
         """
+        until = asyncio.get_running_loop().time() + BODY_SECONDS
+        parts: list[bytes] = []
         try:
-            return await self._body(count_bytes)
+            async with asyncio.timeout_at(until) as limit:
+                while not self._complete:
+                    part = await self._next_part()
+                    if part:
+                        refusal = count_bytes(len(part))
+                        if refusal is not None:
+                            raise RequestRefused(refusal)
+                        parts.append(part)
+                        until += len(part) / BODY_RATE
+                        limit.reschedule(until)
         except TimeoutError:
             slow = Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly")
             raise RequestRefused(slow) from None
-
-    async def _body(self, count_bytes: Callable[[int], Refusal | None]) -> bytes:
-        loop = asyncio.get_running_loop()
-        parts: list[bytes] = []
-        async with asyncio.timeout(BODY_SECONDS) as limit:
-            until = loop.time() + BODY_SECONDS
-            while not self._complete:
-                part = await self._next_part()
-                if part:
-                    refusal = count_bytes(len(part))
-                    if refusal is not None:
-                        raise RequestRefused(refusal)
-                    parts.append(part)
-                    until += len(part) / BODY_RATE
-                    limit.reschedule(until)
         return b"".join(parts)
 
     async def discard(self, most: int = DISCARDED_BYTES) -> None:

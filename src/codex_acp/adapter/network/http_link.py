@@ -31,7 +31,7 @@ from codex_acp.transport.streamable_http import CLOSING, KEEP_ALIVE, LOAD, as_ev
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.jsonrpc.message import JsonValue, Message, RequestId
+    from codex_acp.jsonrpc.message import Message, RequestId
     from codex_acp.transport.link import Receiver
 
 
@@ -118,8 +118,16 @@ class AcceptedHttpLink:
 
     async def aclose(self) -> None:
         """Close the link; the peer gets a short time to take unsent events."""
+
+        async def wait_for_readers() -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(2 * CLOSE_SECONDS):
+                    while any(stream.has_reader for stream in self._streams.values()):
+                        self._reader_left.clear()
+                        await self._reader_left.wait()
+
         self.end(None)
-        await finish(asyncio.ensure_future(self._wait_for_readers()))
+        await finish(asyncio.ensure_future(wait_for_readers()))
 
     def say_at_end(self, code: int, reason: str) -> None:
         del code
@@ -224,13 +232,6 @@ class AcceptedHttpLink:
         """Whether the connection has ended."""
         return self._ended.is_set()
 
-    async def _wait_for_readers(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(2 * CLOSE_SECONDS):
-                while any(stream.has_reader for stream in self._streams.values()):
-                    self._reader_left.clear()
-                    await self._reader_left.wait()
-
     # Written messages
 
     def _send(self, line: bytes) -> None:
@@ -250,8 +251,10 @@ class AcceptedHttpLink:
                     found = self._questions.pop(_key(request_id), None)
                 self._stream(None if found is None else found.session).put(as_event(line))
             case Notification():
-                if (child := _announced_session(message.params)) is not None:
-                    self.expect(child)
+                if text_at(message.params, "update", "sessionUpdate") == "subagent_update":
+                    child = text_at(message.params, "update", "sessionId")
+                    if child is not None:
+                        self.expect(child)
                 self._stream(self._session_of(message)).put(as_event(line))
 
     def _session_of(self, message: Request | Notification) -> str | None:
@@ -307,16 +310,8 @@ class AcceptedHttpLink:
         if self._idle is not None:
             self._idle.cancel()
         loop = asyncio.get_running_loop()
-        self._idle = loop.call_later(self._idle_seconds, self._end_idle)
-
-    def _end_idle(self) -> None:
-        self.end(ConnectionClosed(f"{self._name} has read no stream for {self._idle_seconds:g} s"))
-
-
-def _announced_session(params: JsonValue) -> str | None:
-    """Return the session of a sub-agent that an update announces."""
-    is_one = text_at(params, "update", "sessionUpdate") == "subagent_update"
-    return text_at(params, "update", "sessionId") if is_one else None
+        why = f"{self._name} has read no stream for {self._idle_seconds:g} s"
+        self._idle = loop.call_later(self._idle_seconds, self.end, ConnectionClosed(why))
 
 
 def _key(request_id: RequestId) -> _Key:
@@ -399,9 +394,19 @@ class OutgoingStream:
         """
         self._finish_sending()
         while True:
-            events = self._batch()
+            events: list[bytes] = []
+            while self._waiting and self._sending < BATCH_BYTES:
+                item = self._waiting[0]
+                if not isinstance(item, bytes) and events:
+                    break  # it is called when the events before it are sent
+                self._waiting.popleft()
+                if isinstance(item, bytes):
+                    events.append(item)
+                    self._sending += len(item)
+                else:
+                    item()
             if events:
-                return events
+                return events[0] if len(events) == 1 else b"".join(events)
             if self._ended:
                 return None
             self._news.clear()
@@ -415,22 +420,6 @@ class OutgoingStream:
         """End the stream behind the events that wait."""
         self._ended = True
         self._news.set()
-
-    def _batch(self) -> bytes:
-        """Return events to send at once, at most up to the next callback of `call_when_sent`."""
-        found: list[bytes] = []
-        while self._waiting and self._sending < BATCH_BYTES:
-            item = self._waiting[0]
-            if not isinstance(item, bytes):
-                if found:
-                    break
-                self._waiting.popleft()
-                item()
-                continue
-            self._waiting.popleft()
-            found.append(item)
-            self._sending += len(item)
-        return found[0] if len(found) == 1 else b"".join(found)
 
     def _finish_sending(self) -> None:
         sent, self._sending = self._sending, 0

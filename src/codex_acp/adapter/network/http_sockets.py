@@ -12,6 +12,7 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.network.access_control import peer_name
 from codex_acp.adapter.network.limits import Http2FrameLimit, RateLimit
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ class HttpSocket:
     @property
     def peer(self) -> str:
         """Address and port of the client, for the log."""
-        address = self._transport.get_extra_info("peername")
-        return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a socket"
+        return peer_name(self._transport.get_extra_info("peername"))
 
     def accepts_bytes(self, data: bytes) -> bool:
         """Return whether received bytes are within the limits; abort the connection if not."""

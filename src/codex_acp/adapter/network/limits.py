@@ -140,20 +140,21 @@ class Http2FrameLimit:
         at, end = self._payload_left, len(data)
         while at + _HTTP2_HEAD <= end:
             size = int.from_bytes(data[at : at + 3], "big")
-            if not self._accepts_frame(data[at + 3], size, authorized=authorized):
+            kind = data[at + 3]
+            if not authorized:
+                self._pending_frames -= 1
+                accepted = self._pending_frames >= 0
+            elif kind == _WINDOW_UPDATE:
+                accepted = self._updates.try_acquire()
+            else:
+                is_large = kind == _DATA and size >= LARGE_FRAME
+                accepted = is_large or self._frames.try_acquire()
+            if not accepted:
                 return False
             at += _HTTP2_HEAD + size
         self._unparsed = data[at:]
         self._payload_left = max(0, at - end)
         return True
-
-    def _accepts_frame(self, kind: int, size: int, *, authorized: bool) -> bool:
-        if not authorized:
-            self._pending_frames -= 1
-            return self._pending_frames >= 0
-        if kind == _WINDOW_UPDATE:
-            return self._updates.try_acquire()
-        return (kind == _DATA and size >= LARGE_FRAME) or self._frames.try_acquire()
 
 
 SMALL_FRAMES_AT_ONCE: Final = 2_000

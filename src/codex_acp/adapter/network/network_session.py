@@ -117,12 +117,9 @@ class NetworkSession:
                 self._journal.add(event, turn, sent=client is not None)
         if client is not None:
             client.outflow.send(session_id, event)
-        if isinstance(event, events.StateChanged) and event.state == "idle":
-            self._tell_displaced(session_id, event)
-
-    def _tell_displaced(self, session_id: str, event: events.StateChanged) -> None:
-        """Tell earlier clients that the session is idle: in ACP v2 that ends their prompt."""
-        if session_id == self.session_id:
+        idle = isinstance(event, events.StateChanged) and event.state == "idle"
+        if idle and session_id == self.session_id:
+            # Earlier clients are told, too: in ACP v2 that ends their prompt.
             displaced, self._displaced = self._displaced, []
             for client in displaced:
                 if client is not self.client and not client.gone:
@@ -401,28 +398,10 @@ class _Entry:
         self.pieces: list[str] = []
         self.size = len(event.text) if isinstance(event, _CHUNKS) else len(repr(event))
 
-    def text_to_join(
-        self, event: events.SessionEvent, turn: object | None, *, sent: bool
-    ) -> str | None:
-        """Return the text of ``event`` if it continues this one's, else None."""
-        mine = self.event
-        if (
-            isinstance(event, _CHUNKS)
-            and isinstance(mine, _CHUNKS)
-            and type(event) is type(mine)
-            and event.message_id == mine.message_id
-            and (turn, sent) == (self.turn, self.sent)
-        ):
-            return event.text
-        return None
-
     @property
     def joined(self) -> events.SessionEvent:
         """Return the event with all of its text."""
-        event = self.event
-        if self.pieces and isinstance(event, _CHUNKS):
-            return event._replace(text="".join([event.text, *self.pieces]))
-        return event
+        return events.with_pieces(self.event, self.pieces)
 
 
 class Journal:
@@ -446,7 +425,9 @@ class Journal:
     def add(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
         """Keep an event; ``sent`` says whether a client has had it."""
         last = next(reversed(self._entries.values()), None)
-        text = None if last is None else last.text_to_join(event, turn, sent=sent)
+        text = None
+        if last is not None and (last.turn, last.sent) == (turn, sent):
+            text = events.continued_text(event, last.event)
         if last is not None and text is not None:
             last.pieces.append(text)
             last.size += len(text)
@@ -454,7 +435,8 @@ class Journal:
         else:
             self._append(_Entry(event, turn, sent=sent))
         while self._size > self._max_size and self._entries:
-            self._drop_oldest()
+            self._remove(next(iter(self._entries)))
+            self.dropped += 1
 
     def clear(self) -> None:
         """Forget all events: no turn runs, and a client has had them."""
@@ -485,10 +467,12 @@ class Journal:
 
     def unheard(self, turn: object | None) -> list[events.SessionEvent]:
         """Return the events that no client has had, and the tool calls of the turn that runs."""
+        calls = (events.ToolCallAnnounced, events.ToolCallChanged)
         return [
             entry.joined
             for entry in self._entries.values()
-            if not entry.sent or (turn is not None and entry.turn == turn and _is_call(entry.event))
+            if not entry.sent
+            or (turn is not None and entry.turn == turn and isinstance(entry.event, calls))
         ]
 
     def heard(self, turn: object | None) -> None:
@@ -503,17 +487,15 @@ class Journal:
         event = entry.event
         if isinstance(event, events.ToolCallChanged):
             older = self._calls.get(event.id)
-            found = None if older is None else self._entries[older]
-            if older is not None and found is not None and _replaces(entry, found):
-                self._remove(older)
+            if older is not None:
+                found = self._entries[older]
+                alike = (found.turn, found.sent) == (entry.turn, entry.sent)
+                if alike and events.replaces(event, found.event):
+                    self._remove(older)
             self._calls[event.id] = self._number
         self._entries[self._number] = entry
         self._number += 1
         self._size += entry.size
-
-    def _drop_oldest(self) -> None:
-        self._remove(next(iter(self._entries)))
-        self.dropped += 1
 
     def _remove(self, number: int) -> None:
         entry = self._entries.pop(number)
@@ -523,17 +505,3 @@ class Journal:
             and self._calls.get(entry.event.id) == number
         ):
             del self._calls[entry.event.id]
-
-
-def _is_call(event: events.SessionEvent) -> bool:
-    return isinstance(event, events.ToolCallAnnounced | events.ToolCallChanged)
-
-
-def _replaces(newer: _Entry, older: _Entry) -> bool:
-    """Return whether a newer change sets every field of an older one."""
-    new, old = newer.event, older.event
-    if not isinstance(new, events.ToolCallChanged) or not isinstance(old, events.ToolCallChanged):
-        return False
-    if new.terminal or old.terminal or newer.turn != older.turn or newer.sent != older.sent:
-        return False
-    return events.fields_set(old).keys() <= events.fields_set(new).keys()

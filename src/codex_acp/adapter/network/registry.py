@@ -63,19 +63,9 @@ class Registry:
     async def reserve(self, owner: str) -> AsyncIterator[None]:
         """Reserve room for one more session of an owner, which is opened in the block.
 
-        Raises RpcError if there is no room.
-        """
-        await self._make_room(owner)
-        self._opening[owner] += 1
-        try:
-            yield
-        finally:
-            self._opening[owner] -= 1
-
-    async def _make_room(self, owner: str) -> None:
-        """End idle sessions that no connection shows until there is room, the oldest first.
-
-        Sessions of another owner are ended only if that owner has more than their share.
+        Until there is room, idle sessions that no connection shows are ended, the oldest first;
+        those of another owner only if that owner has more than their share. Raises RpcError if
+        there is no room.
         """
         limits = self.limits
         while True:
@@ -87,7 +77,7 @@ class Registry:
                 whose = {each for each, many in held.items() if many > share}
                 count = held.total()
             else:
-                return
+                break
             idle = (s for s in self.sessions.values() if s.client is None and not s.busy)
             session = next((each for each in idle if each.owner in whose), None)
             if session is None:
@@ -95,6 +85,11 @@ class Registry:
                 msg = f"{count} sessions{yours} are open on this server; close one first"
                 raise RpcError(OVERLOADED, msg)
             await self.end(session)
+        self._opening[owner] += 1
+        try:
+            yield
+        finally:
+            self._opening[owner] -= 1
 
     def open(self, session_id: str, session: NetworkSession) -> None:
         """Add an open session. Raises RpcError if its owner cannot be recorded."""
@@ -229,25 +224,23 @@ class Owners:
         """
         if not self._has_several() or self._owner_of.get(session_id) == owner:
             return
-        if self._path is not None:
-            self._append(self._path, {"sessionId": session_id, "owner": owner})
-        self._owner_of[session_id] = owner
-
-    def _append(self, path: str, entry: dict[str, str]) -> None:
         try:
-            file = open_private(path, tighten=True, readable=True)
-            try:
-                append_line(file, json.dumps(entry).encode() + b"\n")
-            finally:
-                os.close(file)
+            if self._path is not None:
+                entry = {"sessionId": session_id, "owner": owner}
+                file = open_private(self._path, tighten=True, readable=True)
+                try:
+                    append_line(file, json.dumps(entry).encode() + b"\n")
+                finally:
+                    os.close(file)
         except OSError as error:
-            logger.error("the file of owners %r cannot be written: %s", path, error)
+            logger.error("the file of owners %r cannot be written: %s", self._path, error)
             why = error.strerror or str(error)
             message = (
                 f"the server cannot write down whose the session is ({why}), so it was not opened; "
                 "whoever runs the server has to mend that"
             )
             raise RpcError(INTERNAL_ERROR, message) from error
+        self._owner_of[session_id] = owner
 
     def _has_several(self) -> bool:
         """Return whether there have been several owners since the server started."""

@@ -20,6 +20,7 @@ from codex_acp.adapter.network.access_control import (
     AccessControl,
     PendingConnections,
     Refusal,
+    peer_name,
 )
 from codex_acp.adapter.network.limits import WebSocketFrameLimit
 from codex_acp.transport.streamable_http import CONNECTION_ID
@@ -78,7 +79,7 @@ class WebSocketServer:
         if not isinstance(found, Refusal):
             found = self._access.enter(found.owner) or found
         if isinstance(found, Refusal):
-            self._access.log(found, _peer(connection))
+            self._access.log(found, peer_name(connection.remote_address))
             response = connection.respond(found.status, f"{found.reason}\n")
             for name, value in found.headers:
                 response.headers[name] = value
@@ -102,7 +103,9 @@ class WebSocketServer:
         connection_id = connection.id.hex
         limit = self._access.limits.message_bytes
         link = AcceptedLink(connection, name=f"client {connection_id[:8]}", message_limit=limit)
-        logger.info("client %s has come from %s", connection_id[:8], _peer(connection))
+        logger.info(
+            "client %s has come from %s", connection_id[:8], peer_name(connection.remote_address)
+        )
         try:
             await self._hub.serve(link, link, self._tokens[connection], connection_id)
         finally:
@@ -131,8 +134,11 @@ async def network_server(
 
     pending = PendingConnections(access.limits.handshakes)
     server = WebSocketServer(hub, access, pending)
-    http_server = _http_server(hub, access, pending) if http else None
+    http_server: HttpServer | None = None
+    if http:
+        from codex_acp.adapter.network.http_server import HttpServer
 
+        http_server = HttpServer(hub, access, pending)
     quiet = logging.getLogger("codex_acp.adapter.network.handshakes")
     quiet.setLevel(logging.CRITICAL)  # a client must not fill the log: `AccessControl.log`
     limits = access.limits
@@ -196,7 +202,7 @@ def _accepted(
             if self._frames.accepts(data):
                 super().data_received(data)
             else:
-                logger.warning("%s was cut off: too many frames", _peer(self))
+                logger.warning("%s was cut off: too many frames", peer_name(self.remote_address))
                 self.transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -204,12 +210,6 @@ def _accepted(
             super().connection_lost(exc)
 
     return Accepted
-
-
-def _http_server(hub: Hub, access: AccessControl, pending: PendingConnections) -> HttpServer:
-    from codex_acp.adapter.network.http_server import HttpServer
-
-    return HttpServer(hub, access, pending)
 
 
 def _wants_websocket(first_bytes: bytes) -> bool | None:
@@ -224,8 +224,3 @@ def _wants_websocket(first_bytes: bytes) -> bool | None:
         return None if len(first_bytes) <= HEAD_BYTES else False
     lines = (line.partition(b":") for line in head.lower().split(b"\r\n"))
     return any(name == b"upgrade" and b"websocket" in value for name, _, value in lines)
-
-
-def _peer(connection: ServerConnection) -> str:
-    address = connection.remote_address
-    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a socket"
