@@ -390,28 +390,33 @@ def goal_updated(
     return say(f"{words}: {goal.objective}", severity)
 
 
-def goal_cleared(
-    state: SessionState, params: models.ThreadGoalClearedNotification
-) -> events.SessionEvents:
+def goal_cleared(state: SessionState, _params: object) -> events.SessionEvents:
     """``thread/goal/cleared`` → a line if there was a goal: Codex says it without one, too."""
-    del params
     if state.goal is None:
         return ()
     state.goal = None
     return say("The goal was cleared", "info")
 
 
-def _reports(text: str, severity: events.Severity) -> Callable[..., events.SessionEvents]:
-    """Make the handler of a notification that is one line: an action of another client."""
-    return lambda _state, _params: say(text, severity)
+def thread_archived(_state: SessionState, _params: object) -> events.SessionEvents:
+    """``thread/archived``: by another client, or the session would be gone."""
+    return say("This session was archived", "warning")
 
 
-thread_archived = _reports("This session was archived", "warning")
-thread_unarchived = _reports("This session was taken out of the archive", "info")
-thread_deleted = _reports("This session was deleted; what is said now is not kept", "warning")
-thread_reverted = _reports(
-    "This session was taken back to an earlier point; the model forgets what came after", "warning"
-)
+def thread_unarchived(_state: SessionState, _params: object) -> events.SessionEvents:
+    """``thread/unarchived``."""
+    return say("This session was taken out of the archive", "info")
+
+
+def thread_deleted(_state: SessionState, _params: object) -> events.SessionEvents:
+    """``thread/deleted``: by another client, or the session would be gone."""
+    return say("This session was deleted; what is said now is not kept", "warning")
+
+
+def thread_reverted(_state: SessionState, _params: object) -> events.SessionEvents:
+    """``thread/reverted``: what the person sees is more than what the model knows."""
+    text = "This session was taken back to an earlier point; the model forgets what came after"
+    return say(text, "warning")
 
 
 # Threads that Codex has stored → the sessions that a client can list.
