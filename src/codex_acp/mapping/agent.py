@@ -87,41 +87,30 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     if not ways.offered:
         return []
     pages = isinstance(value_at(capabilities, "elicitation", "url"), dict)
-    browser = ways.browser
+    shown = pages or ways.browser
     by_type = value_at(capabilities, "auth", "terminal") is True
-    # In the older way, from before the schema had terminal logins.
-    by_meta = value_at(capabilities, "_meta", TERMINAL_AUTH) is True and ways.command
-    in_terminal = by_type or by_meta
-
-    def run(args: tuple[str, ...]) -> dict[str, JsonValue]:
-        members: dict[str, JsonValue] = {}
-        if by_type:
-            members |= {"args": list(args), "type": "terminal"}
-        if by_meta:
-            program, *before = ways.command
-            command: JsonValue = {
-                "label": "Codex login",
-                "command": program,
-                "args": [*before, *args],
-            }
-            members["_meta"] = {TERMINAL_AUTH: command}
-        return members
-
+    older = value_at(capabilities, "_meta", TERMINAL_AUTH) is True  # from before the schema had it
+    command = ways.command if older else ()
+    in_terminal = by_type or bool(command)
     methods: list[JsonValue] = []
-    if not ways.no_browser and (pages or browser or in_terminal):
+    if not ways.no_browser and (shown or in_terminal):
         chat_gpt: dict[str, JsonValue] = {
             "id": CHATGPT,
             "name": "Log in with ChatGPT",
             "description": "Opens the login page of OpenAI in a browser on this machine",
         }
-        methods.append(chat_gpt if pages or browser else chat_gpt | run(LOGIN_ARGS))
+        if not shown:
+            chat_gpt |= _run_in_terminal(LOGIN_ARGS, command, by_type)
+        methods.append(chat_gpt)
     if pages or in_terminal:
         device_code: dict[str, JsonValue] = {
             "id": DEVICE_CODE,
             "name": "Log in with ChatGPT on another device",
             "description": "Shows a page and a code to type there; for remote machines",
         }
-        methods.append(device_code if pages else device_code | run(DEVICE_CODE_ARGS))
+        if not pages:
+            device_code |= _run_in_terminal(DEVICE_CODE_ARGS, command, by_type)
+        methods.append(device_code)
     methods.append(
         {
             "id": API_KEY,
@@ -129,13 +118,13 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
             "description": f"Takes the key from {' or '.join(API_KEY_VARIABLES)}",
         }
     )
-    if in_terminal and (pages or browser):
+    if in_terminal and shown:
         codex_login: dict[str, JsonValue] = {
             "id": TERMINAL,
             "name": "Log in with `codex login`",
             "description": "Runs Codex's own login in a terminal",
         }
-        methods.append(codex_login | run(LOGIN_ARGS))
+        methods.append(codex_login | _run_in_terminal(LOGIN_ARGS, command, by_type))
     if value_at(capabilities, "auth", "_meta", GATEWAY) is True:
         protocol: JsonValue = {"protocol": "openai", "restartRequired": "false"}
         gateway: dict[str, JsonValue] = {
@@ -146,6 +135,23 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
         }
         methods.append(gateway)
     return methods
+
+
+def _run_in_terminal(
+    args: tuple[str, ...], command: tuple[str, ...], by_type: bool
+) -> dict[str, JsonValue]:
+    """Return the members of a method that runs in a terminal, ``by_type`` or by its ``command``."""
+    members: dict[str, JsonValue] = {}
+    if by_type:
+        members |= {"args": list(args), "type": "terminal"}
+    if command:
+        run: JsonValue = {
+            "label": "Codex login",
+            "command": command[0],
+            "args": [*command[1:], *args],
+        }
+        members["_meta"] = {TERMINAL_AUTH: run}
+    return members
 
 
 class AuthStatus(NamedTuple):

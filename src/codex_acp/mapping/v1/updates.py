@@ -71,9 +71,9 @@ def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[S
             return ()  # v1 tells a prompt's end by its answer, and has nothing but pieces
         case events.SubAgentChanged() | events.SessionMessage() if not client.subagents:
             return ()
-        case _:  # written as JSON: these are rare, and load no model so
-            update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
-            return (update,)
+    # All others are rare, and written as JSON: that loads no model before it is needed.
+    update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
+    return (update,)
 
 
 # What is said.

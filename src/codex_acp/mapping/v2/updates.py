@@ -67,9 +67,9 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
             return (_output_update(event),)
         case events.ModeChanged():
             return ()  # v2 has no modes besides the option, which is told as that
-        case _:  # written as JSON: these are rare, and load no model so
-            update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
-            return (update,)
+    # All others are rare, and written as JSON: that loads no model before it is needed.
+    update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
+    return (update,)
 
 
 def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[str, Any]:
