@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +126,9 @@ def test_options_of_the_demonstration(
         (["--log-level", "loud"], "'loud' is not a log level; use one of DEBUG, INFO, WARNING"),
         (["serve", "more"], "unrecognized arguments: more"),
         (["--codex", "c", "demo"], "write them behind it: demo [options]"),
-        (["demo", "--log-level", "INFO"], "unrecognized arguments: --log-level INFO"),
+        (["demo", "--log-level", "INFO"], "unrecognized arguments: --log-level INFO\n"),
+        (["run", "Say", "hello"], "arguments: hello; put a prompt of several words in quotes\n"),
+        (["run", "Say", "--hello"], "unrecognized arguments: --hello\n"),
     ],
 )
 def test_bad_arguments_start_nothing_and_are_explained(
@@ -148,7 +152,23 @@ def test_help_fits_a_terminal_of_80_columns(
     assert main(["help", *words]) == 0
     text = capsys.readouterr().out
     assert text.startswith("usage: codex-acp-sdk")
-    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert [line for line in text.splitlines() if len(line) > 80 or line.endswith("-")] == []
+
+
+@pytest.mark.parametrize("arguments", [["transcript", "x", "--kind", "y"], ["play", "x " * 60]])
+def test_an_error_is_broken_between_words_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stderr", err := Terminal())
+    with suppress(SystemExit):
+        assert main(arguments) == 2
+    rows = err.getvalue().splitlines()
+    assert len(rows) > 2
+    assert all(len(row) <= 80 for row in rows)
 
 
 def test_the_help_of_the_program_begins_with_its_commands(

@@ -177,7 +177,9 @@ def test_an_agent_that_fails_is_exit_code_1_and_the_reason(
     ("arguments", "said"),
     [
         ([], "the following arguments are required: prompt"),
-        (["--agent", "gemini", "Go."], "known are claude, codex"),
+        (["--agent", "gemini", "Go."], "known are claude, codex, any other has --command"),
+        (["--command", " ", "Go."], "the agent's command is empty"),
+        (["--connect", "localhost:1", "Go."], "without a scheme it is no address of an agent: ws:"),
         (["--agent", "codex", "--command", "x", "Go."], "not allowed with"),
         (["--command", "x 'y", "Go."], "cannot be split"),
         (["--allow", "reading", "Go."], "'reading' is no kind"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
@@ -34,8 +35,21 @@ fish, once:
 """
 
 
+class _Help(argparse.HelpFormatter):
+    """Breaks no name at its hyphens, and leaves a text of several lines as it was written."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
 class Parser(argparse.ArgumentParser):
     """Says where help is to be had after each error."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=_Help, **settings)
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         """Write a message; argparse's own method hides that it cannot be written."""
@@ -43,7 +57,12 @@ class Parser(argparse.ArgumentParser):
             (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{PROGRAM}: error: {message}\nTry `{self.prog} --help`.\n")
+        from codex_acp.cli.terminal import error_text
+
+        has_prompt = any(action.dest == "prompt" for action in self._actions)
+        if has_prompt and message.startswith("unrecognized") and " -" not in message:
+            message += "; put a prompt of several words in quotes"
+        self.exit(2, error_text(f"{PROGRAM}: error: {message}\nTry `{self.prog} --help`."))
 
 
 def parser_of(word: str, **settings: Any) -> Parser:
@@ -63,7 +82,6 @@ def serve_parser() -> argparse.ArgumentParser:
         prog=PROGRAM,
         description="An Agent Client Protocol (ACP) agent, run by the Codex app-server.\n"
         "Editors start it and speak with it on standard input and output.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("command", nargs="?", default="serve", help=argparse.SUPPRESS)
@@ -213,7 +231,6 @@ def completions_parser() -> argparse.ArgumentParser:
         "completions",
         description="Print the script that completes this command in a shell.",
         epilog=COMPLETIONS_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
     return parser

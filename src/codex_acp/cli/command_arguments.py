@@ -101,7 +101,8 @@ class AgentOptions:
         elif self.command is not None:
             return AgentSpec.parse(self.command)
         elif self.agent not in BUILT_IN:
-            msg = f"there is no agent {self.agent!r}; known are {', '.join(sorted(BUILT_IN))}"
+            known = ", ".join(sorted(BUILT_IN))
+            msg = f"there is no agent {self.agent!r}; known are {known}, any other has --command"
         elif self.trust or self.codex is not None:
             binary = () if self.codex is None else ("--codex", self.codex)
             return AgentSpec.codex(
@@ -127,7 +128,6 @@ def run_parser() -> argparse.ArgumentParser:
         "run",
         description=RUN_DESCRIPTION,
         epilog=RUN_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "prompt", type=prompt_text, help="the text of the prompt; - reads it from standard input"
@@ -266,7 +266,6 @@ def chat_parser() -> argparse.ArgumentParser:
         "chat",
         description=CHAT_DESCRIPTION,
         epilog=CHAT_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "prompt", nargs="?", type=prompt_text, help="the first prompt; more are asked for"
@@ -348,7 +347,6 @@ def fleet_parser() -> argparse.ArgumentParser:
         help="run the tasks of a file",
         description=FLEET_DESCRIPTION,
         epilog=FLEET_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     run.add_argument("tasks", metavar="TASKS", help="the file with a task on each line")

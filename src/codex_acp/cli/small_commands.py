@@ -71,40 +71,34 @@ def _shown(package: str) -> str:
     return package.replace(":", " ", 1)
 
 
-FAILED = 1
-"""Exit code when there is no Codex to log in with."""
-
-
 def login(codex: str | None, arguments: Sequence[str]) -> int:
     """Become ``codex login ARGUMENTS``; returns (1) only if there is no Codex that runs."""
     try:
         binary = find_codex(codex)
         os.execv(binary.path, [binary.path, "login", *arguments])
     except (LaunchError, OSError) as error:
-        sys.stderr.write(f"codex-acp-sdk: {error}\n")
-    return FAILED
+        from codex_acp.cli.terminal import FAILED, failed
+
+        return failed("login", error, FAILED)
 
 
 DIFFERENT = 1
 """Exit code where today's effects differ."""
-UNREADABLE = 2
-"""Exit code for a file that cannot be played."""
 
 
 def play_file(path: str, session: int | None = None) -> int:
     """Play a record and print where today differs; with ``session`` print a record of that one
     instead."""
     from codex_acp.adapter.session.record import UnreadableRecord, as_test, play, read_record
+    from codex_acp.cli.terminal import failed
 
     try:
         steps = read_record(path)
     except UnreadableRecord as error:
-        sys.stderr.write(f"codex-acp-sdk: error: {error}\n")
-        return UNREADABLE
+        return failed("play", error)
     if session is not None:
         if all(step.session != session for step in steps):
-            sys.stderr.write(f"codex-acp-sdk: error: {path} has no session {session}\n")
-            return UNREADABLE
+            return failed("play", f"{path} has no session {session}")
         sys.stdout.writelines(as_test(steps, session))
         return 0
     played = play(steps)

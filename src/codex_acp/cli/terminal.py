@@ -183,8 +183,13 @@ SIGNALLED: Final = 128
 
 def failed(command: str, error: object, code: int = USAGE) -> int:
     """Say on stderr what is wrong; the exit code."""
-    print(f"codex-acp-sdk {command}: error: {error}", file=sys.stderr)
+    sys.stderr.write(error_text(f"codex-acp-sdk {command}: error: {error}"))
     return code
+
+
+def error_text(sentence: str) -> str:
+    """Return a sentence as it is written to stderr: on a terminal broken between words."""
+    return "".join(f"{row}\n" for line in sentence.split("\n") for row in rows_of(line, sys.stderr))
 
 
 MARK: Final = "\u2503"

@@ -87,7 +87,6 @@ class TranscriptOptions:
 def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
     """Add all that may follow ``transcript``."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="the transcript; - for standard input")
     how = parser.add_mutually_exclusive_group()
     how.add_argument(

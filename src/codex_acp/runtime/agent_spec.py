@@ -98,6 +98,8 @@ class AgentSpec:
         except ValueError as error:
             msg = f"the command {command!r} cannot be split into words: {error}"
             raise MisuseError(msg) from None
+        if not words:
+            raise MisuseError("the agent's command is empty")
         return cls(words, name=name)
 
     @classmethod

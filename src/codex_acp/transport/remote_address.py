@@ -36,7 +36,8 @@ def check_remote_url(
     except ValueError:
         readable = False
     if not readable or not parts.hostname:
-        raise MisuseError(f"{bare_url(url)!r} is no address of {what}")
+        shown = repr(bare_url(url)) if "://" in url else "without a scheme it"
+        raise MisuseError(f"{shown} is no address of {what}")
     if parts.username or parts.password:
         raise MisuseError("put the token into `token`, not into the URL")
     if token is not None and parts.scheme in ("ws", "http") and not is_loopback(parts.hostname):

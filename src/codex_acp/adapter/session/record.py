@@ -232,7 +232,8 @@ def read_record(path: str | Path) -> list[Step]:
     try:
         data = read_regular(path, 2 * MAX_BYTES)
     except (OSError, ValueError) as error:
-        raise UnreadableRecord(f"{path} cannot be read: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise UnreadableRecord(f"{path} cannot be read: {why}") from error
     lines = data.decode(errors="replace").split("\n")
     if not data:
         raise UnreadableRecord(f"{path} is empty: nothing was recorded")
