@@ -24,10 +24,19 @@ OLD = "Codex 0.80.0 is too old; update it"
         ("Internal error", {"details": "a holiday"}, "Internal error: a holiday"),
         ("Internal error", "Internal error: a holiday", "Internal error: a holiday"),
         ("Internal error", {"odd": 1}, 'Internal error: {"odd": 1}'),
+        ("fast is none: slow, slower", {"at": "fast", "valid": ["slow", "slower"]}, None),
+        (
+            "fast is none",
+            {"at": "fast", "valid": ["slow"]},
+            'fast is none: {"at": "fast", "valid": ["slow"]}',
+        ),
         ("", None, "an error without words"),
     ],
 )
-def test_what_the_data_says_again_is_not_said_again(message: str, data: Any, said: str) -> None:
+def test_what_the_data_says_again_is_not_said_again(
+    message: str, data: Any, said: str | None
+) -> None:
+    said = message if said is None else said
     error = ErrorReply("session/new", -32603, message, data)
     assert sentence(error, "codex", ours=True) == said
     unsaid = "" if data else LOOK_AT_ITS_LOG
@@ -35,9 +44,9 @@ def test_what_the_data_says_again_is_not_said_again(message: str, data: Any, sai
 
 
 def test_what_our_agent_says_of_a_setting_has_its_data_for_programs() -> None:
-    error = ErrorReply("session/set_config_option", -32602, "no 'x'; use a", {"valid": ["a"]})
+    error = ErrorReply("session/set_config_option", -32602, "no 'x'; use a", {"valid": ["b"]})
     assert sentence(error, "codex", ours=True) == "no 'x'; use a"
-    assert sentence(error, "fox") == 'fox: no \'x\'; use a: {"valid": ["a"]}'
+    assert sentence(error, "fox") == 'fox: no \'x\'; use a: {"valid": ["b"]}'
 
 
 def test_who_is_not_logged_in_is_told_the_command() -> None:

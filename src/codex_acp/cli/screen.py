@@ -466,13 +466,22 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
         if ours and for_programs:  # what its data has
             return said
         detail = _text_of(error.data)
-        if detail and detail not in said:
+        if detail not in said and not all(str(value) in said for value in _values(error.data)):
             said = detail if said in detail else f"{said}: {shortened(detail, DETAIL_LIMIT)}"
         if ours:
             return said
         unsaid = error.code == INTERNAL_ERROR and not error.data
         return f"{agent}: {said}{LOOK_AT_ITS_LOG if unsaid else ''}"
     return str(error)
+
+
+def _values(data: object) -> Iterator[object]:
+    """Yield the values in JSON, without the names that a message puts into words of its own."""
+    if isinstance(data, dict | list):
+        for value in data.values() if isinstance(data, dict) else data:
+            yield from _values(value)
+    else:
+        yield data
 
 
 def _text_of(data: object) -> str:
