@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import pytest
 
 from codex_acp.cli.markdown import BLOCK_LIMIT, MarkdownText, rendered
@@ -72,6 +75,24 @@ def test_no_control_of_the_text_reaches_the_terminal(text: str) -> None:
 def test_nothing_that_was_written_is_hidden_or_decoded(text: str) -> None:
     words = [word for word in text.replace("![x](", "x ").strip(")").split() if word]
     assert all(word in rendered(text, 80, coloured=False) for word in words)
+
+
+NARROW = [
+    "| name | of it |\n|---|---|\n| unbreakable | incomprehensibilities, too |\n",
+    "".join(f"{'  ' * depth}- item{depth} more\n" for depth in range(9)),
+    f"| {' | '.join('abcdefgh')} |\n|{'---|' * 8}\n| {' | '.join(['word'] * 8)} |\n",
+    "[text](https://example.org/a/long/address) > quoted `code` &amp; <b>\n",
+]
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize("columns", [1, 5, 11, 20, 80])
+@pytest.mark.parametrize("text", NARROW)
+def test_nothing_that_was_written_is_hidden_by_a_narrow_window(text: str, columns: int) -> None:
+    def counted(text: str) -> Counter[str]:
+        return Counter(re.findall(r"[^\s|()\[\]`-]", text))
+
+    assert counted(rendered(text, columns, coloured=False)) >= counted(text)
 
 
 @pytest.mark.attack("model")

@@ -8,21 +8,24 @@ back is made visible once more. Must not know where the rows go.
 from __future__ import annotations
 
 import io
+from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from markdown_it import MarkdownIt
 from rich.color import ColorSystem
 from rich.console import Console
-from rich.markdown import CodeBlock, Heading, Markdown
+from rich.markdown import CodeBlock, Heading, Markdown, TableElement
 from rich.padding import Padding
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from codex_acp.routing.display import prose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from markdown_it.token import Token
     from rich.console import ConsoleOptions, RenderResult
     from rich.markdown import MarkdownElement
 
@@ -30,7 +33,6 @@ BLOCK_LIMIT: Final = 8 * 1024
 """Characters of one block; what is longer is shown as it was written, and so is what follows it."""
 TAIL: Final = 60
 """Characters of a block that a live line shows while it is written."""
-LEAST_COLUMNS: Final = 20
 _PARSER: Final = (
     MarkdownIt("commonmark", {"html": False})
     .enable(["strikethrough", "table"])
@@ -81,12 +83,16 @@ class MarkdownText:
 
 
 def rendered(text: str, columns: int, *, coloured: bool) -> str:
-    """Return Markdown as rows of at most ``columns``, each with its line end."""
-    width = max(LEAST_COLUMNS, columns)
-    console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
+    """Return Markdown as rows of at most ``columns``, each with its line end; as it was written
+    where no layout of so few columns has room for all of it."""
+    console = Console(file=io.StringIO(), width=columns, color_system=None, legacy_windows=False)
+    page = _Page(prose(text))
     try:
-        segments = list(console.render(_Page(prose(text))))
+        segments = list(console.render(page))
     except Exception:  # noqa: BLE001 - no text of a model may end the conversation
+        segments = []
+    shown = _characters(segment.text for segment in segments)
+    if not shown >= _characters(_texts(page.parsed)):
         return prose(text).rstrip("\n") + "\n"
     rows = [_row(line, coloured=coloured) for line in Segment.split_lines(segments)]
     while rows and not rows[-1]:
@@ -94,6 +100,21 @@ def rendered(text: str, columns: int, *, coloured: bool) -> str:
     while rows and not rows[0]:
         del rows[0]
     return "".join(f"{row}\n" for row in rows)
+
+
+def _characters(texts: Iterable[str]) -> Counter[str]:
+    """Count each character, without the spaces that a layout changes."""
+    return Counter(char for text in texts for char in text if not char.isspace())
+
+
+def _texts(tokens: Iterable[Token]) -> Iterator[str]:
+    """Yield all that a person has to see of them."""
+    for token in tokens:
+        if token.children is None:
+            yield token.content
+        else:
+            yield from _texts(token.children)
+        yield str(token.attrGet("href") or "")
 
 
 def _row(line: Iterable[Segment], *, coloured: bool) -> str:
@@ -140,11 +161,23 @@ class _Code(CodeBlock):
         )
 
 
+class _Table(TableElement):
+    """A table whose cells are broken where they have no room: Rich cuts them off."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            if isinstance(table, Table):
+                for column in table.columns:
+                    column.overflow = "fold"
+            yield table
+
+
 class _Page(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "heading_open": _Heading,
         "fence": _Code,
+        "table_open": _Table,
         "code_block": _Code,
     }
 
