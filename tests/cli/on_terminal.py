@@ -29,7 +29,8 @@ MARK = "\u2503"
 GUTTER = f"\x1b[7m{MARK}\x1b[0m "
 """What each row of a question begins with."""
 
-TOO_SMALL = "Too small for a question: make this window at least 30 columns wide and 8 rows high."
+TOO_SMALL = "8 rows."
+"""The end of what is said then: the rest is broken between words."""
 
 STYLES = re.compile(r"\x1b\[\d+m")
 KEYS = re.compile(r"  ([a-z]+)\d+\) ")

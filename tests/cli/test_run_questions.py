@@ -72,6 +72,18 @@ async def test_a_key_chooses_and_enter_or_the_end_rejects(
     assert reader.dropped == 1
 
 
+async def test_what_came_before_a_question_is_shown_before_it() -> None:
+    shown = io.StringIO()
+    screen = TextOutput(shown, shown)
+    asking = asyncio.create_task(
+        Questions(screen, Typed(shown, "@1"), "agent").permission(permission())
+    )
+    await asyncio.sleep(0)  # the question is handled at once, the text by whoever reads updates
+    screen.update(chunk("I ask."), {})
+    assert await asking == YES
+    assert 0 <= shown.getvalue().find("I ask.") < shown.getvalue().find("agent asks")
+
+
 @pytest.mark.parametrize(
     "typed", ["1", "@", "@0", "@3", "@-1", "y", "yes", "@1\n@1", "@1 @1", "@\u0661"]
 )

@@ -49,15 +49,12 @@ _NO_GUESS: Final = Line(
 _SHORT_ANSWERS: Final = frozenset("ynaq") | {"yes", "no", "ok"} | frozenset("123456789")
 """Answers of people who know other programs."""
 _TOO_LONG: Final = Line("Too long to be shown whole, so it can only be rejected.", "  ", "yellow")
-_TOO_SMALL: Final = (
-    f"Too small for a question: make this window at least {LEAST_COLUMNS} columns wide and "
-    f"{LEAST_ROWS} rows high."
-)
+_TOO_SMALL: Final = f"Too small: a question needs {LEAST_COLUMNS} columns and {LEAST_ROWS} rows."
 _MOST_REJECTING: Final = 5
 """Choices that are offered for what is too long: an agent may have sent any number."""
 TOGETHER_SECONDS: Final = 0.05
 """Questions that an agent asks at once come within it: of a session that was come back to, all that
-wait."""
+wait. What the agent said before a question is shown within it, too."""
 KIND_WORDS: Final = {
     "allow_once": "allow once",
     "allow_always": "allow always",
@@ -194,10 +191,10 @@ class Questions:
         async with AsyncExitStack() as stack:
             stack.callback(self._one_at_a_time.release)
             await stack.enter_async_context(self._alone())
+            if not self._waiting:
+                await asyncio.sleep(TOGETHER_SECONDS)
             with self._screen.held(), self._reader.noticing_changes():
                 await self._screen.until_seen()
-                if not self._waiting:
-                    await asyncio.sleep(TOGETHER_SECONDS)
                 self._screen.ask("\n")
                 try:
                     yield
@@ -219,7 +216,7 @@ class Questions:
         be rejected."""
         letters = "".join(secrets.choice(KEY_LETTERS) for _ in range(KEY_LENGTH))
         keys = [f"{letters}{number}" for number in range(1, len(choices) + 1)]
-        named = f"one of {keys[0]} to {keys[-1]}" if len(keys) > 1 else "".join(keys)
+        named = " or ".join(keys) if len(keys) < 3 else f"one of {keys[0]} to {keys[-1]}"
         prompt = f"Type {named} to choose; {otherwise}: " if keys else f"{otherwise}: "
         rows = [
             Line(choice.words, f"  {key}) ", choice.style, " " * len(f"  {key}) "))
@@ -257,7 +254,7 @@ class Questions:
         had_room = True
         while not self._screen.frame.has_room():
             had_room = False
-            self._screen.ask(f"\n{_TOO_SMALL}\n")
+            self._screen.ask(f"\n{self._screen.frame.broken(_TOO_SMALL)}\n")
             await self._reader.change()
         return had_room
 

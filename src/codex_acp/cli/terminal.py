@@ -272,6 +272,10 @@ class Frame:
             pages += [end[at : at + height] for at in range(0, len(end), height)]
         return Pages(pages, len(body) + len(end), whole=len(end) <= MAX_ROWS)
 
+    def broken(self, sentence: str) -> str:
+        """Return a sentence of ours as rows of any window, broken between words."""
+        return "\n".join(rows_of(sentence, self._stream))
+
     def drawn(self, rows: Iterable[str]) -> str:
         """Return rows as they are written, each with the mark."""
         return "".join(f"{self._gutter}{row}\n" for row in rows)
