@@ -122,11 +122,32 @@ def test_a_list_is_broken_between_words_on_a_narrow_terminal(env: dict[str, str]
         terminal.until("error: there is no command /bak; did you mean\r\n/bake? A space")
 
 
+def test_a_list_in_a_window_without_two_columns_is_one_below_the_other(env: dict[str, str]) -> None:
+    with chat(env, "has commands") as terminal:
+        terminal.until(READY)
+        terminal.resize(20)
+        terminal.line("/help\r")
+        terminal.until("\r\n  /exit\r\n    leave; so does\r\n    Ctrl-D\r\n")
+
+
+def test_a_line_can_be_typed_in_a_window_of_few_rows(env: dict[str, str]) -> None:
+    with chat(env, "echoes") as terminal:
+        terminal.until(READY)
+        terminal.resize(40, 3)
+        terminal.line("hello\r")
+        terminal.until("You said 'hello'.")
+        terminal.resize(40, 2)
+        terminal.line("again\r")
+        terminal.until("You said 'again'.")
+    assert "too small" not in terminal.screen
+
+
 def test_7_3_a_question_in_a_window_without_room_waits(env: dict[str, str]) -> None:
     with Chat(
         env, *agent("asks"), "Go.", stdout_too=True, command="chat", size=(11, 8)
     ) as terminal:
         terminal.until(TOO_SMALL)
+        terminal.until("Too small:\r\na question\r\nneeds 30\r\ncolumns and\r\n8 rows.\r\n")
         terminal.resize(80)
         terminal.until(CHOOSE)
         terminal.choose(2)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
     from typing import TextIO
 
+    from prompt_toolkit import Application
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
     from prompt_toolkit.history import History
@@ -334,6 +335,7 @@ def _value(setting: Setting, word: str) -> str:
 # completion.
 
 PROMPT: Final = "> "
+MENU_ROWS: Final = 8
 DESCRIPTION_LIMIT: Final = 60
 HISTORY_LIMIT: Final = 1024 * 1024
 """Bytes of history; a file that has more is begun anew, and the old one kept beside it."""
@@ -351,6 +353,12 @@ class ChatInput:
             complete_while_typing=True,
             enable_suspend=True,
         )
+        self._session.app.before_render += self._fit_rows
+
+    def _fit_rows(self, app: Application[str]) -> None:
+        """Keep no more rows for the menu than the window has: it would say that it is too small."""
+        rows = app.output.get_size().rows
+        self._session.reserve_space_for_menu = min(MENU_ROWS, rows)
 
     async def line(self, session: Session) -> str:
         """Read a line, when no question is open. Raises Leave for Ctrl-D, and for Ctrl-C twice."""

@@ -201,8 +201,12 @@ class TextOutput:
 
     def described(self, name: str, words: str) -> None:
         """Write a line of a list, of which both are safe already."""
-        before = f"  {name:20} "
-        for row in rows_of(before + words, self._err, indent=LISTED_INDENT):
+        if self._err.isatty() and size_of(self._err).columns < 2 * LISTED_INDENT:
+            self.say(f"  {name}")
+            rows = rows_of(f"    {words}", self._err, indent=4)
+        else:
+            rows = rows_of(f"  {name:20} {words}", self._err, indent=LISTED_INDENT)
+        for row in rows:
             self.say(row)
 
     def line(self, line: Line, mark: Style = "") -> None:
