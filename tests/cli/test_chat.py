@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import re
 import signal
 import stat
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from codex_acp.acp.types import BooleanSessionConfigOption
+from codex_acp.cli.chat import ChatCommands
+from codex_acp.cli.screen import TextOutput
+from codex_acp.errors import MisuseError
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment
 from tests.cli.on_terminal import TOO_SMALL, OnTerminal, agent
@@ -210,6 +218,49 @@ def test_without_a_terminal_or_with_arguments_that_make_no_sense_it_says_so(
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"error: " in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+class Options:
+    """The options of a session, as far as the commands of a chat use them."""
+
+    def __init__(self) -> None:
+        self.all = [
+            BooleanSessionConfigOption(id="trust", name="Trust", current_value=False),
+        ]
+        choices = [SimpleNamespace(value=value, name=value.title()) for value in ("low", "xhigh")]
+        self.model = self.mode = self.thought_level = SimpleNamespace(choices=choices, set=None)
+
+    def get(self, name: str) -> BooleanSessionConfigOption | None:
+        return next((option for option in self.all if option.id == name), None)
+
+    async def set(self, name: str, value: bool) -> None:
+        self.all = [self.all[0].model_copy(update={"id": name, "current_value": value})]
+
+
+def commands(shown: io.StringIO) -> ChatCommands:
+    session: Any = SimpleNamespace(options=Options(), commands=(), agent="fox")
+    return ChatCommands(TextOutput(io.StringIO(), shown), session)
+
+
+async def test_an_option_is_shown_as_it_is_typed() -> None:
+    for typed, said in (("/options", "off"), ("/options trust yes", "on")):
+        assert await commands(shown := io.StringIO()).run_if_ours(typed)
+        assert shown.getvalue() == f"  trust                {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("/options trust maybe", "trust is on or off, not 'maybe'"),
+        ("/options trusty", "there is no option 'trusty'; /options lists them"),
+        ("/options trusty on", "there is no option 'trusty'; /options lists them"),
+        ("/effort high", "there is no 'high' to choose; did you mean 'xhigh'?"),
+        ("/effort foo", "there is no 'foo' to choose; use one of low, xhigh"),
+    ],
+)
+async def test_what_could_be_typed_instead_is_said(typed: str, said: str) -> None:
+    with pytest.raises(MisuseError, match=re.escape(said)):
+        await commands(io.StringIO()).run_if_ours(typed)
 
 
 @pytest.mark.e2e

@@ -295,13 +295,18 @@ class ChatCommands:
 
     async def _options(self, rest: Sequence[str]) -> None:
         options = self._session.options
+        if rest and options.get(rest[0]) is None:
+            raise MisuseError(f"there is no option {rest[0]!r}; /options lists them")
         if len(rest) >= 2:
-            option = options.get(rest[0])
             word = " ".join(rest[1:])
-            is_bool = isinstance(option, BooleanSessionConfigOption)
-            await options.set(rest[0], ON_OFF.get(word.lower(), word) if is_bool else word)
+            is_bool = isinstance(options.get(rest[0]), BooleanSessionConfigOption)
+            if is_bool and word.lower() not in ON_OFF:
+                raise MisuseError(f"{rest[0]} is on or off, not {word!r}")
+            await options.set(rest[0], ON_OFF[word.lower()] if is_bool else word)
         for option in options.all:
-            self._screen.described(visible(option.id), visible(str(option.current_value)))
+            now = option.current_value
+            shown = ("off", "on")[now] if isinstance(now, bool) else str(now)
+            self._screen.described(visible(option.id), visible(shown))
 
     async def _setting(self, name: str, setting: Setting, rest: Sequence[str]) -> None:
         if not setting:
@@ -321,13 +326,14 @@ def _settings(session: Session) -> dict[str, Setting]:
 
 
 def _value(setting: Setting, word: str) -> str:
-    """Return the value with this id or name. Raises MisuseError that names the nearest."""
+    """Return the value with this id or name. Raises MisuseError that names a near one, or all."""
     for choice in setting.choices:
         if word.casefold() in (choice.value.casefold(), choice.name.casefold()):
             return choice.value
     values = [choice.value for choice in setting.choices]
-    near = difflib.get_close_matches(word, values, 1, 0) if values else []
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = difflib.get_close_matches(word, values, 1)
+    hint = f"; use one of {', '.join(values)}" if values else ""
+    hint = f"; did you mean {near[0]!r}?" if near else hint
     raise MisuseError(f"there is no {word!r} to choose{hint}")
 
 
