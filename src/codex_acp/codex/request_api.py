@@ -170,8 +170,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
 
     @property
     def tool_calls(self) -> ToolCalls:
-        """Return what runs the tools. Raises MisuseError if a handler for ``item/tool/call`` is
-        there."""
+        """Return what runs the tools. Raises MisuseError if a handler answers their calls."""
         if self._tool_calls is None:
             if self._handles_tool_calls:
                 message = f"a handler for {TOOL_CALL} is registered; it would get the tools' calls"

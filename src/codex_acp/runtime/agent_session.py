@@ -53,8 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 class AgentSession:
-    """Takes in what the process tells of one session, as `SessionSink` says. ``replaying`` until it
-    is open."""
+    """Takes in what the process tells of one session; ``replaying`` until it is open."""
 
     def __init__(
         self, process: AgentProcess, wanted: Wanted, session_id: str, *, replaying: bool
@@ -442,8 +441,7 @@ async def open_session(
 async def _earlier(
     process: AgentProcess, wanted: Wanted, session_id: str, turns: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
-    """Load it with its history, else resume it, as soon as it is not busy; after ``busy_seconds``
-    fork it, or give up."""
+    """Load, else resume it once it is not busy; after ``busy_seconds`` fork it, or give up."""
     if not (process.features.load_session or process.features.resume_session):
         raise MethodNotOffered(process.agent, "session/load or session/resume")
     how: Literal["load", "resume"] = "load" if process.features.load_session else "resume"

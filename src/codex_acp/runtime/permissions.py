@@ -383,11 +383,7 @@ class SessionSink(Protocol):
 
 
 class Handlers:
-    """The handler tables of one connection.
-
-    ``find`` returns the session with an id, or None. ``drained`` waits until the agent has read
-    most of what was sent.
-    """
+    """The handler tables of one connection, for the session of an id that ``find`` returns."""
 
     def __init__(
         self,

@@ -136,10 +136,7 @@ with all of it in ``model_extra``."""
 
 
 def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | None:
-    """The session and the update, if its kind is a newer one; None if it is merely malformed.
-
-    For a ``session/update`` that did not fit the schema.
-    """
+    """Return session and update of a newer kind; None for what is merely malformed."""
     params = notification.params
     session_id, kind = text_at(params, "sessionId"), text_at(params, "update", "sessionUpdate")
     if notification.method != "session/update" or session_id is None:

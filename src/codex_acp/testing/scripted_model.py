@@ -220,10 +220,7 @@ def encode_event(event: Mapping[str, object]) -> bytes:
 
 
 def encode_response(steps: Sequence[Step]) -> tuple[StreamPart, ...]:
-    """The whole stream, with adjacent events joined to one piece of bytes.
-
-    ``Fail`` is not a stream and must not be among ``steps``.
-    """
+    """Return the stream of steps other than ``Fail``, with adjacent events joined."""
     parts: list[StreamPart] = []
     waiting: list[bytes] = []
     for part in _parts(steps):

@@ -53,10 +53,7 @@ def decoder(validator: SchemaValidator) -> Callable[[object], Any]:
 
 
 def decode(tp: type[T], value: object, what: str = "") -> T:
-    """``value`` (parsed JSON) as ``tp``.
-
-    Raises InvalidPayload naming ``what`` (a method, say) and each field that does not fit.
-    """
+    """Read parsed JSON as ``tp``. Raises InvalidPayload that names ``what`` and the fields."""
     try:
         result: T = decoder(validator_of(tp))(value)
     except ValidationError as error:
@@ -66,10 +63,7 @@ def decode(tp: type[T], value: object, what: str = "") -> T:
 
 
 def encode(value: object) -> EncodedJson:
-    """Models (only what was set, under its wire names) and plain JSON data, as JSON text.
-
-    Raises MisuseError for what JSON cannot hold.
-    """
+    """Write models (what was set) or plain data as JSON. Raises MisuseError for no JSON."""
     try:
         if isinstance(value, BaseModel):
             serializer = value.__pydantic_serializer__

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 def require_rows(table: str, rows: Iterable[str], methods: Iterable[str]) -> None:
-    """Compare the keys of a handwritten table with a generated registry, at import.
-
-    Raises IncompleteTable naming each row to add to or to remove from ``table`` (file and name).
-    """
+    """Compare a table's keys with a registry at import. Raises IncompleteTable naming each row."""
     have, want = set(rows), set(methods)
     problems = [f"add a row for {method!r}" for method in sorted(want - have)]
     problems += [

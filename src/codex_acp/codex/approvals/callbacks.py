@@ -80,8 +80,7 @@ def as_async(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
 
 
 async def called(callback: Callable[[Any], Any], argument: object) -> Any:
-    """Call a function, async or sync (in a thread of its own); return its value, raise its
-    exception."""
+    """Call a function, async or sync (in a thread of its own), and await what it returns."""
     result = callback(argument) if is_async(callback) else await _in_thread(callback, argument)
     return await result if inspect.isawaitable(result) else result
 

@@ -279,10 +279,7 @@ def accepting_reply(
 
 
 def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
-    """Return the accepting reply, unchecked but for the offer: for `accepting_reply` alone.
-
-    Raises ValueError for a grant that was not offered.
-    """
+    """Return the reply to an offered grant (else ValueError): for `accepting_reply` alone."""
     if grant not in offered(approval).grants:
         raise ValueError(f"{grant!r} was not offered for {approval.request.method}")
     reviewed: models.ReviewDecision = (

@@ -117,8 +117,7 @@ Decision: TypeAlias = Allow | Deny
 
 
 class Interest(NamedTuple):
-    """Decisions that a policy could ever grant: used to warn when Codex will never ask (contract
-    6.2)."""
+    """Decisions that a policy could ever grant: for the warning that Codex never asks (6.2)."""
 
     anything: bool = False
     servers: frozenset[str] = frozenset()
@@ -515,8 +514,7 @@ def _split(script: str) -> list[Words] | None:
 
 
 def _is_told(params: models.CommandExecutionRequestApprovalParams, found: list[Words]) -> bool:
-    """Return whether all that Codex parsed of the command, which it may have seen otherwise, is
-    among ``found``."""
+    """Return whether ``found`` has all that Codex, which may have seen it otherwise, parsed."""
     for action in params.command_actions or ():
         if isinstance(action, UnknownVariant):
             return False

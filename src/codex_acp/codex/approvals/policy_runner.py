@@ -317,8 +317,7 @@ class PolicyRunner(NotificationSink):
         )
 
     async def _decided(self, open_: _Open) -> Decision:
-        """Return the policy's decision, or why none matters any more; never wait for a policy that
-        hangs."""
+        """Return the policy's decision, or why none matters any more; one that hangs is left."""
         thread_id = open_.question.thread_id
         line = (thread_id, *self._items.ancestors_of(thread_id))  # the nearest policy decides
         policy = next((self.of_threads[t] for t in line if t in self.of_threads), self.policy)

@@ -242,8 +242,7 @@ def _id_of(item: models.ThreadItem) -> str:
 
 
 class Reach(NamedTuple):
-    """A turn to be interrupted; ``others`` are the threads that its model has reached for, none if
-    it began because of such a call."""
+    """A turn to be interrupted; ``others``: threads that its model has reached for, if it has."""
 
     thread_id: str
     turn_id: str

@@ -44,10 +44,7 @@ _ID_LENGTH = 36
 
 
 def hook_arguments(python: str, script: str) -> tuple[str, ...]:
-    """Return the arguments of ``codex app-server`` that have it run this script as a hook.
-
-    Codex runs only hooks that somebody has trusted, by a digest of what they are.
-    """
+    """Return the arguments that have Codex run this script as a hook, and trust its digest."""
     from hashlib import sha256
 
     command = _text(f"{_quoted(python)} -I -S {_quoted(script)}")

@@ -104,10 +104,7 @@ def pause_before(attempt: int, chance: float) -> float:
 
 
 async def call_again(call: Callable[[], Awaitable[_Value]], refused: ErrorReply) -> _Value:
-    """Return the value of a call whose first attempt was ``refused``.
-
-    Raises ServerOverloaded after the last attempt, and whatever else the call raises.
-    """
+    """Call again what was ``refused``. Raises ServerOverloaded after the last attempt."""
     import random  # only where a server is overloaded
 
     for attempt in range(2, ATTEMPTS + 1):

@@ -93,19 +93,13 @@ def note_version(user_agent: str) -> None:
 
 
 def believes_worktrees(user_agent: str) -> bool:
-    """Whether this Codex trusts what only says that it is a worktree of what is trusted.
-
-    Measured: 0.147 and 0.148 do, 0.149 asks the repository.
-    """
+    """Whether this Codex trusts false worktrees. Measured: 0.147 and 0.148 do, 0.149 not."""
     version = _version_in(user_agent)
     return version is not None and (0, 0, 0) != _parts(version) < (0, 149, 0)
 
 
 def unloads_at_once(user_agent: str) -> bool:
-    """Return whether this Codex can be told to keep no thread loaded that nobody follows.
-
-    Measured: 0.163 and 0.169 can, 0.147 keeps it for half an hour.
-    """
+    """Whether this Codex unloads at once what nobody follows. Measured: 0.163 does, 0.147 not."""
     version = _version_in(user_agent)
     return version is not None and not (0, 0, 0) != _parts(version) < (0, 163, 0)
 

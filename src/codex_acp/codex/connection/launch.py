@@ -307,11 +307,7 @@ TOKEN_LIFETIME_SECONDS = 300.0
 
 
 def remote_link(url: str, token: Token | None = None) -> WebSocketLink:
-    """Return a link to the app-server at ``url``: ``ws://``, ``wss://`` or ``unix://PATH``.
-
-    Raises MisuseError for any other URL, for a token that would travel unencrypted to another
-    machine, and if the package websockets is missing.
-    """
+    """Return a link to an app-server. Raises MisuseError as `CodexClient.connect_to` does."""
     from codex_acp._urls import bare_url
     from codex_acp.transport.remote_address import check_remote_url, token_getter
     from codex_acp.transport.websocket import WebSocketLink

@@ -77,10 +77,7 @@ def in_words(requests: tuple[OpenRequest, ...]) -> str:
 
 
 class ServerRequests:
-    """Runs a handler for each request, in a task of its own, and settles what handlers do not.
-
-    ``on_refused`` hears of every refusal that this class makes, before it is sent.
-    """
+    """Runs the handler of each request in a task; ``on_refused`` hears of its refusals."""
 
     def __init__(
         self,
@@ -99,10 +96,7 @@ class ServerRequests:
         self._gone = False
 
     def handle(self, handlers: RequestHandlers) -> None:
-        """Register a handler per method; a later one replaces an earlier one.
-
-        Raises MisuseError for a method that the schema does not have.
-        """
+        """Register handlers in place of earlier ones. Raises MisuseError for an unknown method."""
         rows = cast("Mapping[str, Callable[[Any], Awaitable[object]]]", handlers)
         unknown = sorted(set(rows) - set(SERVER_REQUESTS))
         if unknown:

@@ -156,10 +156,7 @@ class ThreadPeers:
         refused: ErrorReply,
         seconds: float,
     ) -> tuple[bool, ErrorReply]:
-        """Ask everybody to let it go: whether it may be free soon, and the error if it is not.
-
-        Raises ThreadOpenElsewhere where something runs in it.
-        """
+        """Ask all to let it go; return whether it may be free soon, and the error if it is not."""
         own: Path | None = None if self._socket is None else self._socket.path
         seconds = min(max(seconds, TRY_AGAIN_SECONDS), ASK_SECONDS)
         try:

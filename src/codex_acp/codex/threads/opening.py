@@ -78,10 +78,7 @@ def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
 
 
 def configured_choice(read: JsonValue) -> tuple[str | None, str | None]:
-    """``sandbox_mode`` or ``default_permissions``, whichever counts; neither if none is set.
-
-    The highest layer that has one decides, and inside it the profile.
-    """
+    """Return sandbox mode or permission profile, as the highest layer with one has it."""
     for layer in map(object_at, list_at(read, "layers")):
         if not layer.get("disabledReason") and (choice := _choice(object_at(layer, "config"))):
             return choice

@@ -82,8 +82,7 @@ class TurnRecord:
 
     @property
     def text(self) -> str:
-        """Return the text as `RunResult.text` has it. Messages that are marked as comments on the
-        work do not count."""
+        """Return `RunResult.text`; messages marked as comments on the work do not count."""
         last = ""
         for item in reversed(self._items.values()):
             if not isinstance(item, models.AgentMessageThreadItem):

@@ -230,16 +230,12 @@ class ToolCalls(NotificationSink):
     def add(
         self, tools: Iterable[Tool | Callable[..., object]], thread_id: str | None = EVERY_THREAD
     ) -> None:
-        """Offer tools to one thread, or to all threads.
-
-        Raises MisuseError if a function cannot be a tool, or two tools have one name.
-        """
+        """Offer tools. Raises MisuseError for what is no tool, or two of one name."""
         known = self._tools.get(thread_id, {})
         self._tools[thread_id] = known | _by_name(tools, known)
 
     def offered(self, more: Iterable[Tool | Callable[..., object]]) -> list[JsonValue]:
-        """Return the tools for ``thread/start``: those of all threads, and ``more``. Raises as
-        `add`."""
+        """Return all threads' tools and ``more`` for ``thread/start``. Raises as `add`."""
         every = self._tools[EVERY_THREAD]
         return [t.spec() for t in (every | _by_name(more, every)).values()]
 

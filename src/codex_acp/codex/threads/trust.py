@@ -145,10 +145,7 @@ def trust_arguments(roots: Sequence[str]) -> list[str]:
 
 
 def left_out_here(read: JsonValue) -> list[tuple[str, list[str]]]:
-    """Return each folder that Codex leaves out, as nobody trusts it, with its content in words.
-
-    ``read`` is the answer of ``config/read`` with its layers. An empty folder is not listed.
-    """
+    """Return each folder that is left out as untrusted and not empty, with its content in words."""
     found = ((folder, brought(config, _names(folder))) for folder, config in left_out(read))
     return [(folder, words) for folder, words in found if words]
 
