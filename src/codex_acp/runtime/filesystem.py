@@ -16,7 +16,7 @@ import stat
 import sys
 import threading
 from collections import deque
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -104,22 +104,17 @@ def write_text(
         _replace(folder, name, data, mode, go_on)
 
 
-class _refusing:  # noqa: N801 - used like a function
-    """Turns an error of the system into the error to answer with, without what is elsewhere."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, FileNotFoundError):
-            raise RpcError(RESOURCE_NOT_FOUND, f"{self._path} does not exist") from None
-        if isinstance(error, OSError):
-            raise RpcError(INTERNAL_ERROR, f"{self._path}: {error.strerror}") from None
-        if isinstance(error, ValueError):  # a NUL in the path
-            raise RpcError(INVALID_PARAMS, f"{self._path!r} is no path") from None
+@contextmanager
+def _refusing(path: str) -> Iterator[None]:
+    """Turn an error of the system into the error to answer with, without what is elsewhere."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise RpcError(RESOURCE_NOT_FOUND, f"{path} does not exist") from None
+    except OSError as error:
+        raise RpcError(INTERNAL_ERROR, f"{path}: {error.strerror}") from None
+    except ValueError:  # a NUL in the path
+        raise RpcError(INVALID_PARAMS, f"{path!r} is no path") from None
 
 
 def _must_be_regular(found: os.stat_result, path: str) -> None:

@@ -173,10 +173,12 @@ def classify(request: ServerRequest, items: Items) -> Classified:
             return ProgramOnly(request, f"the tool {tool} belongs to a program that is not there")
         case AccountChatgptAuthTokensRefresh() | AttestationGenerate() | CurrentTimeRead():
             return ProgramOnly(request, f"{request.method} is not offered by this client")
-        case ExecCommandApproval():
-            return _without_any_turn(request, items) or LegacyCommandApproval(request)
-        case ApplyPatchApproval():
-            return _without_any_turn(request, items) or LegacyPatchApproval(request)
+        case ExecCommandApproval() | ApplyPatchApproval():
+            if items.running_turn(request.params.conversation_id) is None:
+                return Refused(request, "Codex asks for an approval while no turn is running")
+            if isinstance(request, ExecCommandApproval):
+                return LegacyCommandApproval(request)
+            return LegacyPatchApproval(request)
         case _:
             assert_never(request)
 
@@ -208,15 +210,6 @@ def _without_turn(
     return Refused(request, "Codex asks for an approval in a turn that is not running")
 
 
-def _without_any_turn(
-    request: ExecCommandApproval | ApplyPatchApproval, items: Items
-) -> Refused | None:
-    """Return the refusal of a request of the first version whose thread runs no turn."""
-    if items.running_turn(request.params.conversation_id) is not None:
-        return None
-    return Refused(request, "Codex asks for an approval while no turn is running")
-
-
 # --- elicitations of MCP servers ---------------------------------------------------------------
 
 
@@ -225,9 +218,9 @@ def _elicitation(request: McpServerElicitationRequest, items: Items) -> Classifi
     if isinstance(params, UnknownVariant):
         mode = params.wire().get("mode")
         return Refused(request, f"an MCP server asks in an unknown mode, {_quoted(mode)}")
-    meta = _meta_of(params)
+    meta: dict[str, Any] = params.meta if isinstance(params.meta, dict) else {}
     if APPROVAL_KIND in meta:
-        return _claimed_approval(request, meta[APPROVAL_KIND], items)
+        return _claimed_approval(request, meta, items)
     match params:
         case models.McpUserVerificationElicitationParams():
             reason = "a proof by this device cannot be given over ACP"
@@ -249,15 +242,11 @@ def _quoted(value: object) -> str:
     return f"{value!r:.{_MAX_QUOTED}}"
 
 
-def _meta_of(params: Any) -> dict[str, Any]:
-    return params.meta if isinstance(params.meta, dict) else {}
-
-
 def _claimed_approval(
-    request: McpServerElicitationRequest, kind: object, items: Items
+    request: McpServerElicitationRequest, meta: dict[str, Any], items: Items
 ) -> Classified:
     """Contract 2.7: a server may claim this; believed only if Codex's own items bear it out."""
-    params = request.params
+    params, kind = request.params, meta[APPROVAL_KIND]
     server = getattr(params, "server_name", "an MCP server")
     if kind != TOOL_CALL:
         return Refused(request, f"{server}: an approval of the unknown kind {_quoted(kind)}")
@@ -271,7 +260,7 @@ def _claimed_approval(
         running.item
         for running in items.mcp_calls(params.thread_id, params.turn_id, params.server_name)
         if isinstance(running.item, models.McpToolCallThreadItem)
-        and _is_claimed(running.item, _meta_of(params))
+        and _is_claimed(running.item, meta)
     ]
     if not calls or not all(same_call(call, calls[0]) for call in calls):
         found = "several different calls" if calls else "no call"

@@ -6,13 +6,14 @@ A call that may take long is given up only if the server does not answer a trivi
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.errors import NotAnswered, TransportError
 from codex_acp.jsonrpc.message import EncodedJson
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.connection import Connection
@@ -73,55 +74,38 @@ class AnswerBound:
 
     async def wait(self, method: str, call: Awaitable[JsonValue]) -> JsonValue:
         """Await a call and return its result. Raises NotAnswered when its bound has passed."""
-        reads = self.reads
+        loop, reads = asyncio.get_running_loop(), self.reads
+        seconds = self.times.silent if self.silent else self.times.reply
+        question: int | None = None
+        timer: asyncio.TimerHandle
+
+        def give_up() -> None:
+            timeout.reschedule(loop.time())
+
+        def due() -> None:
+            nonlocal timer, question
+            if method not in MAY_TAKE_LONG or self.silent:
+                give_up()
+                return
+            with suppress(TransportError):  # the call raises it, too
+                question = self.connection.post(PRESENCE, EncodedJson(b"{}"), is_there)
+                timer = loop.call_later(self.times.presence, give_up)
+
+        def is_there(_reply: object) -> None:
+            nonlocal timer, question
+            question = None
+            timer.cancel()
+            timer = loop.call_later(self.times.reply, due)
+
         try:
             async with asyncio.timeout(None) as timeout:
-                wait = _Wait(self, method, timeout)
+                timer = loop.call_later(seconds, due)
                 try:
                     return await call
                 finally:
-                    wait.end()
+                    timer.cancel()
+                    if question is not None:
+                        self.connection.abandon(question)
         except TimeoutError:
             self._silent_since = reads
-            raise NotAnswered(method, wait.seconds) from None
-
-
-class _Wait:
-    """The timers of one call."""
-
-    def __init__(self, bound: AnswerBound, method: str, timeout: asyncio.Timeout) -> None:
-        self._bound = bound
-        self._method = method
-        self._timeout = timeout
-        self._question: int | None = None
-        self.seconds = bound.times.silent if bound.silent else bound.times.reply
-        """Seconds that the call waits at least."""
-        self._set(self.seconds, self._due)
-
-    def end(self) -> None:
-        """Stop the timers."""
-        self._timer.cancel()
-        if self._question is not None:
-            self._bound.connection.abandon(self._question)
-
-    def _give_up(self) -> None:
-        self._timeout.reschedule(asyncio.get_running_loop().time())
-
-    def _set(self, seconds: float, due: Callable[[], None]) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, due)
-
-    def _due(self) -> None:
-        if self._method not in MAY_TAKE_LONG or self._bound.silent:
-            self._give_up()
-            return
-        post = self._bound.connection.post
-        try:
-            self._question = post(PRESENCE, EncodedJson(b"{}"), self._is_there)
-        except TransportError:
-            return  # the call raises it, too
-        self._set(self._bound.times.presence, self._give_up)
-
-    def _is_there(self, _reply: object) -> None:
-        self._question = None
-        self._timer.cancel()
-        self._set(self._bound.times.reply, self._due)
+            raise NotAnswered(method, seconds) from None

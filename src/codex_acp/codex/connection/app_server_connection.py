@@ -232,11 +232,9 @@ class AppServerConnection(CodexCalls):
         """
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
-        from codex_acp.codex.connection.calls import PostedCall
+        from codex_acp.codex.connection.calls import post
 
-        call = PostedCall(self._connection, self._gate, method, on_reply)
-        call.send(_params_of(params, None))
-        return call.abandon
+        return post(self._connection, self._gate, method, _params_of(params, None), on_reply)
 
     async def drain(self) -> None:
         """Wait until the server has taken most of what was written. Raises TransportError."""

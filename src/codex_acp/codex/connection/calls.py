@@ -21,66 +21,56 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class PostedCall:
-    """Sends a call for `AppServerConnection.post`, which says when ``on_reply`` is called.
+def post(
+    connection: Connection,
+    gate: ReadingGate,
+    method: str,
+    params: EncodedJson | None,
+    on_reply: Callable[[JsonValue | CodexAcpError], None],
+) -> Callable[[], None]:
+    """Send a call, and return what gives it up, as `AppServerConnection.post` says.
 
     An awaited call goes on one step of the event loop behind its reply, and so behind every
     notification of that read.
     """
+    waits = False
+    again: asyncio.Task[None] | None = None
 
-    def __init__(
-        self,
-        connection: Connection,
-        gate: ReadingGate,
-        method: str,
-        on_reply: Callable[[JsonValue | CodexAcpError], None],
-    ) -> None:
-        self._connection = connection
-        self._gate = gate
-        self._method = method
-        self._on_reply = on_reply
-        self._params: EncodedJson | None = None
-        self._request_id: int | None = None
-        self._again: asyncio.Task[None] | None = None
-        self._waits = False
-
-    def send(self, params: EncodedJson | None) -> None:
-        """Write the request. Raises TransportError if the connection is closed."""
-        self._params = params
-        self._request_id = self._connection.post(self._method, params, self._settled)
-        self._waits = True
-        self._gate.__enter__()
-
-    def abandon(self) -> None:
-        """Wait no longer: the reply is dropped when it comes."""
-        if self._end() and self._request_id is not None:
-            self._connection.abandon(self._request_id)
-            if self._again is not None:
-                self._again.cancel()
-
-    def _settled(self, outcome: Outcome) -> None:
-        async def ask_again(refused: ErrorReply) -> None:
-            try:
-                call = self._connection.call
-                self._reply(await call_again(lambda: call(self._method, self._params), refused))
-            except CodexAcpError as error:
-                self._reply(error)
-
-        if isinstance(outcome, ErrorReply) and outcome.code == OVERLOADED and self._waits:
-            self._again = asyncio.ensure_future(ask_again(outcome))
-        else:
-            self._reply(outcome.result if isinstance(outcome, Response) else outcome)
-
-    def _reply(self, reply: JsonValue | CodexAcpError) -> None:
-        if self._end():
-            self._on_reply(reply)
-
-    def _end(self) -> bool:
+    def end() -> bool:
         """Stop waiting for the reply; return whether it was still waited for."""
-        waited, self._waits = self._waits, False
+        nonlocal waits
+        waited, waits = waits, False
         if waited:
-            self._gate.__exit__()
+            gate.__exit__()
         return waited
+
+    def reply(outcome: JsonValue | CodexAcpError) -> None:
+        if end():
+            on_reply(outcome)
+
+    async def ask_again(refused: ErrorReply) -> None:
+        try:
+            reply(await call_again(lambda: connection.call(method, params), refused))
+        except CodexAcpError as error:
+            reply(error)
+
+    def settled(outcome: Outcome) -> None:
+        nonlocal again
+        if isinstance(outcome, ErrorReply) and outcome.code == OVERLOADED and waits:
+            again = asyncio.ensure_future(ask_again(outcome))
+        else:
+            reply(outcome.result if isinstance(outcome, Response) else outcome)
+
+    def abandon() -> None:
+        if end():
+            connection.abandon(request_id)
+            if again is not None:
+                again.cancel()
+
+    request_id = connection.post(method, params, settled)
+    waits = True
+    gate.__enter__()
+    return abandon
 
 
 _Value = TypeVar("_Value")
