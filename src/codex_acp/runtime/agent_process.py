@@ -86,6 +86,8 @@ class AgentProcess:
     """The answer to ``initialize``."""
     features: AgentFeatures
     """Capabilities that the agent named."""
+    client: _Client
+    """The agent's methods, those of version 1; an agent of version 2 is called by its own."""
 
     def __init__(self, spec: AgentSpec, services: Services, answer_seconds: float) -> None:
         self.spec = spec
@@ -134,11 +136,6 @@ class AgentProcess:
     def stderr_tail(self) -> str:
         """The end of what it wrote to stderr."""
         return self._link.stderr_tail if isinstance(self._link, ChildProcess) else ""
-
-    @property
-    def client(self) -> ClientOfBothVersions:
-        """The agent's methods, those of version 1; an agent of version 2 is called by its own."""
-        return self._side
 
     @property
     def sessions(self) -> tuple[SessionSink, ...]:
@@ -263,24 +260,24 @@ class AgentProcess:
             lambda told: self._give(told.session_id, told.update),
             connection.drain,
         )
-        self._side = _Client(
+        self.client = _Client(
             connection,
             handlers.requests(),
             handlers.notifications(),
             (1, 2) if self.spec.version is None else (self.spec.version,),
             on_invalid_notification=take_invalid,
         )
-        self._side.on_end, self._side.give = self._note_end, self._give
+        self.client.on_end, self.client.give = self._note_end, self._give
         self._host = asyncio.get_running_loop().create_task(self._run(), name=f"agent {self.agent}")
 
     async def _run(self) -> None:
         """The process's whole life; a task of its own, so that anybody may close it."""
         try:
-            async with self._side:
+            async with self.client:
                 await self._until_stopped(self._initialize)
                 if not self._stop.is_set():
                     self._started.set_result(None)
-                    await self._until_stopped(self._side.wait_closed)
+                    await self._until_stopped(self.client.wait_closed)
         except Exception as error:
             if self._started.done():
                 logger.exception("the agent %s was ended by an error", self.agent)
@@ -313,7 +310,7 @@ class AgentProcess:
         seconds = self.spec.start_seconds
         try:
             with anyio.fail_after(seconds):
-                self.response = await self._side.introduce(self.services.introduction())
+                self.response = await self.client.introduce(self.services.introduction())
         except TimeoutError:
             why = f"it did not answer initialize within {seconds:g} seconds"
             if self._first_garbage is not None:

@@ -321,21 +321,11 @@ class Answers:
             outcome=outcome or types.CancelledRequestPermissionOutcome()
         )
 
-    async def form(self, form: Form) -> types.CreateElicitationResponse:
-        """Answer by the callback."""
-        callback = self._services.on_form
-        if callback is None:
-            raise RpcError(METHOD_NOT_FOUND, "forms are not offered")
-        answer = await self._unless_cancelled(lambda: ask_form(callback, form))
-        return answer or types.CancelCreateElicitationResponse()
-
-    async def url(self, request: UrlRequest) -> types.CreateElicitationResponse:
-        """Answer by the callback."""
-        callback = self._services.on_url
-        if callback is None:
-            raise RpcError(METHOD_NOT_FOUND, "URLs are not offered")
-        answer = await self._unless_cancelled(lambda: ask_url(callback, request))
-        return answer or types.CancelCreateElicitationResponse()
+    async def elicitation(
+        self, ask: Callable[[], Awaitable[types.CreateElicitationResponse]]
+    ) -> types.CreateElicitationResponse:
+        """Answer as ``ask`` does, by the program's callback; a cancel ends it."""
+        return await self._unless_cancelled(ask) or types.CancelCreateElicitationResponse()
 
     async def read_file(self, request: types.ReadTextFileRequest) -> types.ReadTextFileResponse:
         """Read the text of a file within the roots."""
@@ -459,11 +449,13 @@ class Handlers:
         answering.set(True)
         on_form, on_url = self._services.on_form, self._services.on_url
         if isinstance(request, types.SessionFormCreateElicitationRequest) and on_form is not None:
-            return await self._session(request.session_id).form(request)
+            session = self._session(request.session_id)
+            return await session.elicitation(lambda: ask_form(on_form, request))
         if isinstance(request, types.RequestFormCreateElicitationRequest) and on_form is not None:
             return await ask_form(on_form, request)
         if isinstance(request, types.SessionUrlCreateElicitationRequest) and on_url is not None:
-            answer = await self._session(request.session_id).url(request)
+            session = self._session(request.session_id)
+            answer = await session.elicitation(lambda: ask_url(on_url, request))
             return self._noted(request, answer)
         if isinstance(request, types.RequestUrlCreateElicitationRequest) and on_url is not None:
             return self._noted(request, await ask_url(on_url, request))

@@ -211,7 +211,11 @@ class _Reader:
             return
         self._entries_left -= len(entries)
         files.append((path, entries))
-        for included in _included_paths(entries):
+        for name, included in entries:  # whatever the conditions of a path say
+            section, sub, key = _name_parts(name)
+            is_path = name == "include.path" or (section == "includeif" and sub and key == "path")
+            if not included or not is_path:
+                continue
             if depth == MAX_INCLUDES:
                 self._unreadable(path, f"its includes are more than {MAX_INCLUDES} deep")
             elif included.startswith(("%(", ":(")):
@@ -280,29 +284,24 @@ class _Reader:
         if place is None:
             return None
         try:
-            return _bytes(place, most, cut=cut)
-        except _UnreadableError as error:
-            self._unreadable(path, str(error))
+            file = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                if not stat.S_ISREG(os.fstat(file).st_mode):  # a pipe, which would not end
+                    self._unreadable(path, "it is no regular file")
+                    return None
+                data = b""
+                while len(data) <= most and (more := os.read(file, most + 1 - len(data))):
+                    data += more
+            finally:
+                os.close(file)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 self._unreadable(path, f"it cannot be read: {error.strerror}")
-        return None
-
-
-def _bytes(path: str, most: int, *, cut: bool) -> bytes:
-    """Read one file that has no more bytes than that. Raises _UnreadableError, OSError."""
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):  # a pipe, which would not end
-            raise _UnreadableError("it is no regular file")
-        data = b""
-        while len(data) <= most and (more := os.read(file, most + 1 - len(data))):
-            data += more
-    finally:
-        os.close(file)
-    if len(data) > most and not cut:
-        raise _UnreadableError(f"it is too large: no more than {most} bytes are read")
-    return data
+            return None
+        if len(data) > most and not cut:
+            self._unreadable(path, f"it is too large: no more than {most} bytes are read")
+            return None
+        return data
 
 
 def _resolved(path: str) -> str:
@@ -383,7 +382,8 @@ def parse(data: bytes, most: int = MAX_ENTRIES) -> Entries:
     entries: Entries = []
     section, at = "", 0  # with the dot behind it
     while True:
-        at = _end(_BLANK, text, at)
+        if blank := _BLANK.match(text, at):
+            at = blank.end()
         if at == len(text):
             return entries
         if header := _SECTION.match(text, at):
@@ -431,11 +431,6 @@ def _value(text: str, at: int) -> tuple[str, int]:
     return "".join(pieces).strip(" \t\r"), at
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return at if found is None else found.end()
-
-
 def _where(text: str, at: int) -> str:
     return f"its line {text.count(chr(10), 0, at) + 1} is none of a git configuration"
 
@@ -445,14 +440,6 @@ def _name_parts(name: str) -> tuple[str, str, str]:
     section, _, rest = name.partition(".")
     sub, _, key = rest.rpartition(".")
     return section, sub, key
-
-
-def _included_paths(entries: Entries) -> Iterator[str]:
-    """Yield the paths of other files that are read as well, whatever their conditions say."""
-    for name, value in entries:
-        section, sub, key = _name_parts(name)
-        if value and key == "path" and (name == "include.path" or (section == "includeif" and sub)):
-            yield value
 
 
 def _values_of(entries: Entries, wanted: str) -> Iterator[str]:
