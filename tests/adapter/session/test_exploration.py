@@ -28,6 +28,9 @@ WORLDS = {
     ),
     "two prompts and a cancel": Budget(2, 1, 0, 0, 0, 2),
     "a prompt that is given up while its neighbour is steered": Budget(2, 0, 1, 0, 0, 0),
+    "the end of a given-up turn is lost": Budget(
+        prompts=2, cancels=1, give_ups=1, pieces=1, stops=1, mute=1
+    ),
     "losses": Budget(2, 1, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     "turns that Codex begins by itself": Budget(2, 1, 0, 0, 0, 1, 0, 2, 1, late_begins=1),
     "lost ends and answers": Budget(1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 2, 1),

@@ -169,3 +169,32 @@ def test_a_cancelled_message_that_codex_did_not_read_is_not_given_to_it_again(
 
     assert starts(effects) == []
     assert [each.prompt for each in effects if isinstance(each, ev.Answer)] == ["p2"]
+
+
+def behind_a_lost_end() -> SessionMachine:
+    """The first turn was given up and its end lost; the second prompt was given up unnamed."""
+    machine = SessionMachine()
+    effects = handled(
+        machine, *sent("p1"), ev.Started(1, "t1"), ev.TurnBegan("t1"), ev.Cancelled(),
+        ev.Due("cancel"), *sent("p2"), ev.Due("free"),
+    )  # fmt: skip
+    assert starts(effects) == ["p2"]
+    effects = handled(machine, ev.GivenUp("p2"), ev.Due("cancel"))
+    assert answers(effects) == [ev.Answer("p2", CANCELLED, began_turn=True)]
+    return machine
+
+
+def test_a_turn_that_begins_behind_its_answer_is_not_shown_though_the_last_end_was_lost() -> None:
+    machine = behind_a_lost_end()
+    effects = handled(machine, ev.TurnBegan("t2"))
+
+    assert [each.turn for each in effects if isinstance(each, ev.Interrupt)] == ["t2"]
+    assert not machine.may_ask("t2")
+
+
+def test_a_message_that_was_added_to_a_given_up_turn_begins_no_other() -> None:
+    machine = behind_a_lost_end()
+    (late,) = machine.late_starts
+    handled(machine, ev.Started(late.call, "t1"), ev.TurnEnded("t1", CANCELLED), ev.TurnBegan("t2"))
+
+    assert machine.may_ask("t2")

@@ -628,10 +628,11 @@ class SessionMachine:
                 begun = {name for pair in run.begun for name in pair if name is not None} - over
                 if self.active is not None:  # Codex adds the message to that
                     begun.add(self.active)
-                self.stale |= begun
                 if run.starter is not None and run.call is not None:
-                    late = LateStart(run.call, run.starter, begins=not begun)
-                    self.late_starts += (late,)
+                    # What was given up before may have ended unheard: nothing is added to it then.
+                    begins = begun <= self.stale
+                    self.late_starts += (LateStart(run.call, run.starter, begins),)
+                self.stale |= begun
                 self._over(end)
             case Running(run=run) | Cancelling(run=run):
                 self._out.append(ev.Warn(f"Codex did not end turn {run.turn} in time"))
