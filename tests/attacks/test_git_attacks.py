@@ -300,7 +300,7 @@ def test_7_1b_each_way_and_all_that_cannot_be_read_is_asked_about() -> None:
 
 def test_7_1b_an_agent_that_is_started_in_such_a_directory() -> None:
     """Codex 0.147 has git ask for plugins as it starts."""
-    with SessionBench(SAYS_NO_MORE) as bench:
+    with SessionBench(SAYS_NO_MORE, config={"features": {"plugins": True}}) as bench:
         it = planted(bench.home)
         it.add(
             "[protocol]\n\tallow = always\n"

@@ -36,7 +36,7 @@ def test_extra_settings_are_merged_into_the_tables() -> None:
         config = config_of(home)
     provider = config["model_providers"]["scripted"]
     assert (provider["name"], provider["base_url"]) == ("other", "http://u")
-    assert config["features"] == {"x": True}
+    assert config["features"] == {"plugins": False, "x": True}
     assert config["mcp_servers"] == servers
 
 

@@ -211,6 +211,8 @@ class CodexHome(HomeDirectories):
             },
             "analytics": {"enabled": False},
             "feedback": {"enabled": False},
+            # With plugins Codex runs `git ls-remote` on GitHub as it starts.
+            "features": {"plugins": False},
         }
         if mcp_servers:
             settings["mcp_servers"] = mcp_servers
