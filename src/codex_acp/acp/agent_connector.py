@@ -28,12 +28,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Collection, Mapping, Sequence
 
-    from codex_acp.acp._generated.v1.handlers import (
-        ClientNotificationHandlers,
-        ClientRequestHandlers,
-        SomeClientNotificationHandlers,
-        SomeClientRequestHandlers,
-    )
+    from codex_acp.acp._generated.v1 import handlers as v1_handlers
     from codex_acp.acp.client_side import ClientSide
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token
@@ -60,8 +55,8 @@ class ConnectedAgent:
         self,
         link: Link,
         request: types.InitializeRequest,
-        requests: ClientRequestHandlers,
-        notifications: ClientNotificationHandlers,
+        requests: v1_handlers.ClientRequestHandlers,
+        notifications: v1_handlers.ClientNotificationHandlers,
         versions: Collection[int],
     ) -> None:
         self._request = request
@@ -89,8 +84,8 @@ def connect_agent(
     *,
     name: str,
     version: str = "0",
-    requests: SomeClientRequestHandlers | None = None,
-    notifications: SomeClientNotificationHandlers | None = None,
+    requests: v1_handlers.SomeClientRequestHandlers | None = None,
+    notifications: v1_handlers.SomeClientNotificationHandlers | None = None,
     capabilities: types.ClientCapabilities | None = None,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
@@ -139,8 +134,8 @@ def connect_agent(
     return ConnectedAgent(
         _link(agent, env, cwd, token),
         request,
-        cast("ClientRequestHandlers", table),
-        cast("ClientNotificationHandlers", told),
+        cast("v1_handlers.ClientRequestHandlers", table),
+        cast("v1_handlers.ClientNotificationHandlers", told),
         versions,
     )
 
@@ -167,7 +162,7 @@ def _link(
 
 
 def _advertised(
-    given: types.ClientCapabilities, rows: SomeClientRequestHandlers
+    given: types.ClientCapabilities, rows: v1_handlers.SomeClientRequestHandlers
 ) -> types.ClientCapabilities:
     """Return the given capabilities, with those added that the handlers imply."""
     offered = {method for method, handler in rows.items() if handler is not None}

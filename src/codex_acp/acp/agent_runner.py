@@ -33,12 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
     from types import TracebackType
 
-    from codex_acp.acp._generated.v1.handlers import (
-        AgentNotificationHandlers,
-        AgentRequestHandlers,
-        SomeAgentNotificationHandlers,
-        SomeAgentRequestHandlers,
-    )
+    from codex_acp.acp._generated.v1 import handlers as v1_handlers
     from codex_acp.acp.agent_in_v2 import AgentInVersion2
     from codex_acp.acp.dialects import AgentHandlers
     from codex_acp.errors import TransportError
@@ -209,8 +204,8 @@ async def run_agent(
     *,
     name: str,
     version: str = "0",
-    requests: SomeAgentRequestHandlers | None = None,
-    notifications: SomeAgentNotificationHandlers | None = None,
+    requests: v1_handlers.SomeAgentRequestHandlers | None = None,
+    notifications: v1_handlers.SomeAgentNotificationHandlers | None = None,
     capabilities: types.AgentCapabilities | None = None,
     auth_methods: Sequence[types.AuthMethod] = (),
     link: Link | None = None,
@@ -245,8 +240,8 @@ async def run_agent(
     check_known("notification", heard, _HEARD)
     side = agent.side = AgentOfBothVersions(
         acp_connection(stdio() if link is None else link, name="the client"),
-        cast("AgentRequestHandlers", table),
-        cast("AgentNotificationHandlers", heard),
+        cast("v1_handlers.AgentRequestHandlers", table),
+        cast("v1_handlers.AgentNotificationHandlers", heard),
         (1, 2) if protocol_version is None else (protocol_version,),
     )
     await side.run()
@@ -258,8 +253,8 @@ class AgentOfBothVersions(AgentSide):
     def __init__(
         self,
         connection: Connection,
-        requests: AgentRequestHandlers,
-        notifications: AgentNotificationHandlers,
+        requests: v1_handlers.AgentRequestHandlers,
+        notifications: v1_handlers.AgentNotificationHandlers,
         versions: Collection[int],
     ) -> None:
         self._rows = (requests, notifications)
@@ -308,7 +303,7 @@ class _Agent:
     def __init__(
         self,
         answer: Answer,
-        requests: SomeAgentRequestHandlers,
+        requests: v1_handlers.SomeAgentRequestHandlers,
         capabilities: types.AgentCapabilities,
     ) -> None:
         check_known("request", requests, _ASKED)
