@@ -179,8 +179,11 @@ class AgentInVersion2:
             self._session(request.session_id)
         else:
             session = self._any_session(request.session_id)
-            with session.replaying(muted=not history):
+            session.muted = not history
+            try:
                 said = await self._ask(way, _opening(request))
+            finally:
+                session.muted = False
             self._note_open(request.session_id)
         self._any_session(request.session_id).tell_state()
         return v2.ResumeSessionResponse.model_validate(opened(said))
@@ -286,7 +289,8 @@ class SessionInV2:
         self._turn = asyncio.Lock()
         self._works = False
         self._questions = 0
-        self._muted = False
+        self.muted: bool = False
+        """Whether the agent tells of the past, and the client does not want to hear it."""
         self._held: list[anyio.CancelScope] = []
         self._running: anyio.CancelScope | None = None
 
@@ -356,21 +360,12 @@ class SessionInV2:
             if not self._questions:
                 self.tell_state()
 
-    @contextmanager
-    def replaying(self, *, muted: bool) -> Iterator[None]:
-        """While the agent tells of the past, which not everybody wants to hear."""
-        self._muted = muted
-        try:
-            yield
-        finally:
-            self._muted = False
-
     def tell_v1(self, update: Json) -> None:
         """An update of version 1."""
         made = self.updates.translated(update)
         if made is None:
             logger.debug("version 2 has no %s; it was left out", update["sessionUpdate"])
-        elif not self._muted:
+        elif not self.muted:
             self._tell(made)
 
     def tell_state(self) -> None:

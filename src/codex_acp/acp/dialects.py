@@ -11,7 +11,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
-from codex_acp._record import record, replace
+from codex_acp._record import record
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -105,23 +105,6 @@ class Dialect:
                 f"{method} was to be sent with {', '.join(dict.fromkeys(found))}, which only the"
                 " unstable schema has; open the side with `unstable` if the peer is to get it"
             )
-
-    def with_initialize(
-        self,
-        typed: Callable[[RequestHandler], RequestHandler],
-        quick: Callable[[QuickHandler], QuickHandler],
-    ) -> Dialect:
-        """With the handlers of ``initialize`` changed. Raises MisuseError if there is none."""
-        initialize = self.requests["initialize"]
-        if initialize is None:
-            msg = "an agent must handle initialize: without it every other request is refused"
-            raise MisuseError(msg)
-        first = self.quick.get("initialize")
-        return replace(
-            self,
-            requests={**self.requests, "initialize": typed(initialize)},
-            quick=self.quick if first is None else {**self.quick, "initialize": quick(first)},
-        )
 
 
 def dialects(

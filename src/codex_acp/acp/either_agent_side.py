@@ -10,6 +10,7 @@ import logging
 from functools import cached_property
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from codex_acp._record import replace
 from codex_acp.acp.capabilities import choose_version, initialize_params
 from codex_acp.acp.dialects import dialects
 from codex_acp.acp.side import Side, answer_rpc_error
@@ -43,7 +44,16 @@ class EitherAgentSide(Side):
         on_invalid_notification: InvalidNotificationCallback | None = None,
     ) -> None:
         def complete(made: Dialect) -> Dialect:
-            return made.with_initialize(self._or_reset, self._quick_or_reset)
+            """Have ``initialize`` reset the side if it fails."""
+            initialize = made.requests["initialize"]
+            if initialize is None:
+                msg = "an agent must handle initialize: without it every other request is refused"
+                raise MisuseError(msg)
+            requests = {**made.requests, "initialize": self._or_reset(initialize)}
+            quick = dict(made.quick)
+            if "initialize" in quick:
+                quick["initialize"] = self._quick_or_reset(quick["initialize"])
+            return replace(made, requests=requests, quick=quick)
 
         super().__init__(connection, dialects("agent", v1, v2, complete), on_invalid_notification)
         self._initialized = False

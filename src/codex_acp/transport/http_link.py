@@ -187,7 +187,7 @@ class HttpLink(MessageLink):
         async def take(messages: list[bytes]) -> None:
             await self._take(messages, session)
 
-        stream = HttpStream(self._requests, headers, self._peer, self._limit, take)
+        stream = HttpStream(self._requests, headers, take)
         self._streams[session] = stream
         stream.task = task = asyncio.create_task(self._follow(stream, session))
         self._following.add(task)

@@ -114,8 +114,8 @@ class HttpRequests:
         self, url: str, peer: RemotePeer, limit: int, token: Callable[[], str] | None
     ) -> None:
         self._url = url
-        self._peer = peer
-        self._limit = limit
+        self.peer: RemotePeer = peer
+        self.limit: int = limit
         self._token = token
         self._shown = None if token is None else token().strip()
         self._only_http2 = False
@@ -169,7 +169,7 @@ class HttpRequests:
                     raise Refused(await self._whole(response))
                 kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
                 if kind != EVENT_STREAM:
-                    what = self._peer.answered(200, f"{kind or 'nothing'} in place of a stream")
+                    what = self.peer.answered(200, f"{kind or 'nothing'} in place of a stream")
                     raise ConnectionClosed(what)
                 yield self._chunks(response)
         finally:
@@ -189,7 +189,7 @@ class HttpRequests:
             ):
                 return await self._whole(response)
         except TimeoutError:
-            message = f"{self._peer.name} did not take a message within {seconds:.0f} s"
+            message = f"{self.peer.name} did not take a message within {seconds:.0f} s"
             raise ConnectionClosed(message) from None
 
     @asynccontextmanager
@@ -229,15 +229,15 @@ class HttpRequests:
         """Raises ConnectionClosed for what this side does not take."""
         if response.has_redirect_location:
             where = without_secrets(response.headers.get("Location", ""), self._secrets)
-            raise ConnectionClosed(self._peer.answered(response.status_code, "", where))
+            raise ConnectionClosed(self.peer.answered(response.status_code, "", where))
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
-            what = f"{self._peer.name} compressed its answer ({encoding[:40]}), unasked"
+            what = f"{self.peer.name} compressed its answer ({encoding[:40]}), unasked"
             raise ConnectionClosed(what)
         cookies = self._poster.cookies.jar
         if sum(len(each.name) + len(each.value or "") for each in cookies) > COOKIE_BYTES:
             cookies.clear()
-            what = f"{self._peer.name} sets more than {COOKIE_BYTES} bytes of cookies"
+            what = f"{self.peer.name} sets more than {COOKIE_BYTES} bytes of cookies"
             raise ConnectionClosed(what)
 
     async def _whole(self, response: Response) -> HttpAnswer:
@@ -245,8 +245,8 @@ class HttpRequests:
         body = bytearray()
         async for chunk in self._chunks(response):
             body += chunk
-            if ok and len(body) > self._limit:
-                what = f"{self._peer.name} sent a message above the limit of {self._limit} bytes"
+            if ok and len(body) > self.limit:
+                what = f"{self.peer.name} sent a message above the limit of {self.limit} bytes"
                 raise ConnectionClosed(what)
             if not ok and len(body) > WORDS_BYTES:
                 break
@@ -287,13 +287,13 @@ class HttpRequests:
         from httpx import ConnectError, ConnectTimeout, RemoteProtocolError
 
         if isinstance(failed, ConnectTimeout):
-            return self._peer.silent()
+            return self.peer.silent()
         if isinstance(failed, ConnectError):
-            return self._peer.unreachable(failed)
+            return self.peer.unreachable(failed)
         if isinstance(failed, RemoteProtocolError) and "disconnected" not in str(failed):
-            return f"{self._peer.name} broke HTTP: {without_secrets(failed, self._secrets)}"
+            return f"{self.peer.name} broke HTTP: {without_secrets(failed, self._secrets)}"
         why = without_secrets(failed, self._secrets) or type(failed).__name__
-        return f"the connection to {self._peer.name} was lost: {why}"
+        return f"the connection to {self.peer.name} was lost: {why}"
 
 
 def _proxy(host: str) -> str | None:
@@ -327,14 +327,11 @@ class HttpStream:
         self,
         requests: HttpRequests,
         headers: Mapping[str, str],
-        peer: RemotePeer,
-        limit: int,
         take: Callable[[list[bytes]], Awaitable[None]],
     ) -> None:
         self._requests = requests
         self._headers = headers
-        self._peer = peer
-        self._limit = limit
+        self._peer = requests.peer
         self._take = take
         self._taking = False
         self._heard_at = self._now()
@@ -375,7 +372,7 @@ class HttpStream:
     async def _read(self) -> bool:
         """Until the server ends it in order; whether there was a message."""
         heard = False
-        events = EventStream(self._limit)
+        events = EventStream(self._requests.limit)
         async with self._requests.stream(self._headers) as chunks:
             self.was_open = True
             self.answered.set()
