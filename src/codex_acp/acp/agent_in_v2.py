@@ -100,7 +100,7 @@ class AgentInVersion2:
     # What the agent asks and tells.
 
     async def ask_client(self, method: str, params: Any) -> Any:
-        """A request of version 1. Raises ErrorReply for one that version 2 does not have."""
+        """Send a request of version 1. Raises ErrorReply for one that version 2 does not have."""
         if method == "session/request_permission":
             said = _json(params)
             session = self._any_session(said["sessionId"])
@@ -122,7 +122,7 @@ class AgentInVersion2:
         return MODELS_OF_V1.decode("CreateElicitationResponse", plain(answer), "its answer")
 
     def tell_client(self, method: str, params: Any) -> None:
-        """A notification of version 1."""
+        """Send a notification of version 1 as one of version 2."""
         said = _json(params)
         if method == "session/update":
             self._any_session(said["sessionId"]).tell_v1(said["update"])
@@ -279,8 +279,6 @@ def _json(model: Any) -> Json:
 
 
 class SessionInV2:
-    """One session."""
-
     def __init__(self, side: AgentSide, spawn: Spawn, session_id: str) -> None:
         self.updates: Updates = Updates()
         self._side = side
@@ -335,12 +333,12 @@ class SessionInV2:
             pass
 
     def withdraw_held(self) -> None:
-        """Those prompts that have no place get none."""
+        """Cancel the prompts that wait for their place."""
         for scope in self._held:
             scope.cancel()
 
     def leave(self) -> None:
-        """The client is gone."""
+        """Cancel all prompts: the client is gone."""
         self.withdraw_held()
         if self._running is not None:
             self._running.cancel()
@@ -361,7 +359,7 @@ class SessionInV2:
                 self.tell_state()
 
     def tell_v1(self, update: Json) -> None:
-        """An update of version 1."""
+        """Send an update of version 1 as one of version 2."""
         made = self.updates.translated(update)
         if made is None:
             logger.debug("version 2 has no %s; it was left out", update["sessionUpdate"])
@@ -369,7 +367,6 @@ class SessionInV2:
             self._tell(made)
 
     def tell_state(self) -> None:
-        """Send the state of the session."""
         busy = "requires_action" if self._questions else "running"
         self._tell({"sessionUpdate": "state_update", "state": busy if self._works else "idle"})
 

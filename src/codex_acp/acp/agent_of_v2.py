@@ -101,7 +101,7 @@ class Turn:
         return False
 
     def inserted(self, message_id: str) -> None:
-        """The agent has taken the prompt."""
+        """Note the id under which the agent has taken the prompt."""
         self._message_id = message_id
         self._end_if_idle()
 
@@ -113,7 +113,7 @@ class Turn:
         self._end.set_result(self._idle)
 
     def fail(self, error: Exception) -> None:
-        """Nothing more will come."""
+        """End the turn with an error: nothing more will come."""
         if not self._end.done():
             self._end.set_exception(error)
             self._end.exception()  # it need not be looked at: the request may have failed itself
@@ -187,7 +187,7 @@ class AgentOfVersion2:
         )
 
     def ended(self, error: Exception) -> None:
-        """The agent is gone: so is what runs."""
+        """Fail all prompts that run: the agent is gone."""
         for turn in [turn for turns in self._turns.values() for turn in turns]:
             turn.fail(error)
 
@@ -288,7 +288,7 @@ class AgentOfVersion2:
                 del self._turns[request.session_id]
 
     def session_cancel(self, notification: v1.CancelNotification) -> None:
-        """``session/cancel``."""
+        """Cancel the turns of a session."""
         for turn in self._turns.get(notification.session_id, ()):
             turn.was_cancelled = True
         self._side.v2.session_cancel(

@@ -305,7 +305,7 @@ class ToolCalls:
         return late
 
     def _call(self, call_id: str) -> _Call:
-        """Of which something is said."""
+        """Return the tool call of which something is said; forget content of older ones."""
         call = self._calls.setdefault(call_id, _Call())
         self._with_content.pop(call_id, None)
         self._with_content[call_id] = None
@@ -363,7 +363,7 @@ class ToolCalls:
         return shown
 
     def _command(self, call_id: str, piece: Json, told: set[str]) -> list[Json]:
-        """A command, and what came of it; its output once."""
+        """Return a command and, once, its output."""
         terminal_id = piece["terminalId"]
         terminal = self._terminals.setdefault(terminal_id, _Terminal())
         if len(terminal.calls) < MAX_SHOWING:
@@ -535,7 +535,7 @@ class _Said:
         return self.length > 0
 
     def add(self, text: str) -> None:
-        """It goes on."""
+        """Add text to the message."""
         self._hash.update(text.encode("utf-8", "surrogatepass"))
         self.length += len(text)
 
@@ -606,7 +606,7 @@ class Updates:
         update: v2.AgentMessageChunkSessionUpdate | v2.AgentThoughtChunkSessionUpdate,
         text: str,
     ) -> Update:
-        """The one kind of which there are thousands."""
+        """Return a chunk of text, of which there are thousands."""
         name = self._note(update.message_id, [{"type": "text", "text": text}])
         content = v1.TextContentBlock(text=text)
         if isinstance(update, v2.AgentMessageChunkSessionUpdate):

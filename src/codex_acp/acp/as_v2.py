@@ -90,7 +90,7 @@ def _diff(part: Json) -> Json:
 
 
 def _lines(text: str) -> list[str]:
-    """Only ``\\n`` ends one."""
+    """Split at ``\n`` alone, and keep it."""
     parts = text.split("\n")
     last = parts.pop()
     return [f"{part}\n" for part in parts] + ([last] if last else [])

@@ -237,7 +237,6 @@ def completions_parser() -> argparse.ArgumentParser:
 
 
 def add_codex(parser: argparse.ArgumentParser) -> None:
-    """Add ``--codex PATH``."""
     parser.add_argument(
         "--codex",
         metavar="PATH",
@@ -324,7 +323,6 @@ MAX_KEEP: Final = 30 * 86400
 
 
 def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments about clients of the network."""
     group = parser.add_argument_group("for clients of the network")
     group.add_argument(
         "--listen",

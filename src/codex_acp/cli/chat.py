@@ -88,8 +88,6 @@ def chat(options: ChatOptions) -> int:
 
 
 class _Chat:
-    """One conversation."""
-
     def __init__(
         self, options: ChatOptions, spec: AgentSpec, screen: TextOutput, host: Host
     ) -> None:
@@ -103,7 +101,6 @@ class _Chat:
         """Whether a prompt runs, whose updates come by themselves."""
 
     async def converse(self) -> int:
-        """Talk until the person leaves; return the exit code."""
         if self._options.list:
             for info in await self._sessions():
                 print(_described(info, sys.stdout, f"{visible(info.session_id)}  "))
@@ -254,8 +251,6 @@ class Leave(Exception):
 
 
 class ChatCommands:
-    """Commands that are typed in one session."""
-
     def __init__(self, screen: TextOutput, session: Session) -> None:
         self._screen = screen
         self._session = session

@@ -76,7 +76,6 @@ class AgentOptions:
 
     @property
     def is_ours(self) -> bool:
-        """Return whether it is the agent of this package."""
         return self.command is None and self.connect is None and self.agent == "codex"
 
     def spec(self) -> AgentSpec:
@@ -115,15 +114,12 @@ class AgentOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(AgentOptions):
-    """Options of ``run``."""
-
     prompt: str
     session: str | None = None
     json: bool = False
 
 
 def run_parser() -> argparse.ArgumentParser:
-    """Return the parser of what follows ``run``."""
     parser = parser_of(
         "run",
         description=RUN_DESCRIPTION,
@@ -248,8 +244,6 @@ CHOOSE: Final = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions(AgentOptions):
-    """Options of ``chat``."""
-
     prompt: str | None = None
     """The first prompt."""
     resume: str | None = None
@@ -261,7 +255,6 @@ class ChatOptions(AgentOptions):
 
 
 def chat_parser() -> argparse.ArgumentParser:
-    """Return the parser of what follows ``chat``."""
     parser = parser_of(
         "chat",
         description=CHAT_DESCRIPTION,
@@ -314,8 +307,6 @@ with --json, standard output has one object a line: {"type": "result", "id",
 
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
-    """Options of ``fleet run``."""
-
     tasks: str
     out: str
     engine: str = "local"
@@ -337,7 +328,6 @@ class FleetOptions:
 
 
 def fleet_parser() -> argparse.ArgumentParser:
-    """Return the parser of what follows ``fleet``."""
     parser = parser_of("fleet", description=FLEET_DESCRIPTION)
     commands = parser.add_subparsers(
         dest="action", required=True, metavar="run|show", help="see their own help"
@@ -456,8 +446,6 @@ DOCTOR_EPILOG: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """Options of ``doctor``."""
-
     codex: str | None = None
     turn: bool = False
     json: bool = False
@@ -465,7 +453,6 @@ class DoctorOptions:
 
 
 def doctor_parser() -> argparse.ArgumentParser:
-    """Return the parser of what follows ``doctor``."""
     from codex_acp.cli.editors import EDITORS
 
     parser = parser_of("doctor", description=DOCTOR_DESCRIPTION, epilog=DOCTOR_EPILOG)

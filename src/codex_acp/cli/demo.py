@@ -435,7 +435,6 @@ class _Screen(TextOutput):
         return self._styled("+", "green") if ok else self._styled("!", "red")
 
     def verdict(self, ok: bool, text: str) -> None:
-        """Say how it went."""
         word = self._styled("OK", "green") if ok else self._styled("FAILED", "red")
         self.say(f"\n{word}: {text}")
 

@@ -76,8 +76,6 @@ def run(options: FleetOptions) -> int:
 
 
 class _Run:
-    """One run."""
-
     def __init__(
         self, options: FleetOptions, screen: TextOutput, out: TextIO, *, asks: bool
     ) -> None:
@@ -89,7 +87,6 @@ class _Run:
         self._running: FleetRun | None = None
 
     async def main(self) -> int:
-        """Run the tasks; return the exit code."""
         options, loop = self._options, asyncio.get_running_loop()
         questions = FleetQuestions(self._screen, LineReader()) if self._asks else None
         tasks = self._tasks(questions)
@@ -317,7 +314,6 @@ class Progress:
                 self._set_state(task_id, why)
 
     def ended(self, outcome: Outcome) -> None:
-        """Count an outcome."""
         self.rows.pop(outcome.id, None)
         self.earlier += outcome.earlier
         self.completed += outcome.ok
@@ -359,16 +355,13 @@ class Lines:
         self._write = write
 
     def say(self, task_id: str, text: str) -> None:
-        """Something changed."""
         self._write(f"{visible(task_id)}: {text}")
 
     def draw(self, progress: Progress, *, last: bool = False) -> None:
-        """At the end the counts."""
         if last:
             self._write(progress.summary())
 
     def print(self, stream: TextIO, text: str) -> None:
-        """A line of the result."""
         stream.write(f"{text}\n")
         stream.flush()
 
@@ -385,7 +378,7 @@ class LiveTable:
         """The table shows it."""
 
     def draw(self, progress: Progress, *, last: bool = False) -> None:
-        """Not more often than somebody sees."""
+        """Draw at a limited rate."""
         now = progress.clock()
         if not last and now - self._last < REDRAW_SECONDS:
             return
@@ -402,7 +395,6 @@ class LiveTable:
         self._drawn = 0 if last else len(lines)
 
     def print(self, stream: TextIO, text: str) -> None:
-        """Above the table."""
         self._wipe()
         self._screen.flush()
         stream.write(f"{text}\n")
@@ -435,7 +427,7 @@ class FleetQuestions:
         self._waiting: list[str] = []
 
     async def permission(self, permission: TaskPermission) -> PermissionOption | None:
-        """The option that the person chose; None rejects."""
+        """Ask for a permission; return the option that the person chose, None to reject."""
         async with self._turn(permission.task_id) as questions:
             return await questions.permission(permission)
 
@@ -445,7 +437,7 @@ class FleetQuestions:
             return await questions.form(form)
 
     async def url(self, task_id: str, request: UrlRequest) -> UrlAnswer:
-        """Whether the person opens it."""
+        """Ask whether the person agrees to open a page."""
         async with self._turn(task_id) as questions:
             return await questions.url(request)
 

@@ -74,8 +74,6 @@ class Left(Exception):
 
 
 class _Choice(NamedTuple):
-    """A choice of a question."""
-
     words: str
     rejects: bool
 
@@ -375,7 +373,6 @@ def heading(
 
 
 def title_of(name: str, field: types.ElicitationPropertySchema) -> str:
-    """Return the title of the field."""
     assert not isinstance(field, types.UnknownVariant)
     return field.title or name
 

@@ -138,7 +138,6 @@ class TextOutput:
                 self._live.stop()
 
     def session(self, session: Session) -> None:
-        """The session is open."""
         if session.opened.reason is not None:
             self.note(f"a new session, since {visible(session.opened.reason)}")
 
@@ -169,7 +168,6 @@ class TextOutput:
         self._rejected.add(call_id)
 
     def result(self, session: Session, result: PromptResult) -> None:
-        """The prompt has ended."""
         del session
         self._end_text()
         running = list(self._running.values())
@@ -187,7 +185,6 @@ class TextOutput:
             self.note(f"the agent stopped: {visible(result.stop_reason)}", "yellow")
 
     def error(self, sentence: str) -> None:
-        """It went wrong."""
         self._end_text()
         shown = f"error: {visible(sentence, multiline=True)}"
         rows = [row for line in shown.split("\n") for row in rows_of(line, self._err) or [""]]
@@ -398,7 +395,6 @@ class JsonOutput:
         self._session_id: str | None = None
 
     def session(self, session: Session) -> None:
-        """The session is open."""
         self._session_id = session.session_id
         self._line(
             "session",
@@ -410,7 +406,6 @@ class JsonOutput:
         )
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
-        """An update, as it came."""
         del calls
         self._line("update", sessionId=self._session_id, update=plain(update))
 
@@ -426,13 +421,11 @@ class JsonOutput:
         )
 
     def result(self, session: Session, result: PromptResult) -> None:
-        """The prompt has ended."""
         self._line(
             "result", sessionId=session.session_id, stopReason=result.stop_reason, text=result.text
         )
 
     def error(self, error: Exception) -> None:
-        """It went wrong."""
         detail: dict[str, object] = {"class": type(error).__name__, "message": str(error)}
         if isinstance(error, ErrorReply):
             detail |= {"code": error.code, "data": error.data}

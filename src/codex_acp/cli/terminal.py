@@ -152,13 +152,11 @@ class EndSignals:
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Self:
-        """Take over the signals."""
         for number in _SIGNALS:
             self._before[number] = signal.signal(number, self._end)
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Give them back."""
         for number in _SIGNALS:
             before = self._before.pop(number)
             signal.signal(number, before if callable(before) else signal.SIG_DFL)

@@ -75,8 +75,6 @@ exit codes: 0, 1 where a line could not be read, 2 usage, 130 Ctrl-C
 
 @dataclass(frozen=True, slots=True)
 class TranscriptOptions:
-    """Options of ``transcript``."""
-
     file: str
     selection: Selection
     follow: bool = False
@@ -120,7 +118,6 @@ def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def transcript_options(parsed: argparse.Namespace) -> TranscriptOptions:
-    """Return the parsed arguments."""
     selection = Selection(
         sessions=tuple(parsed.session),
         kinds=tuple(parsed.kind),

@@ -254,7 +254,7 @@ def _entries(top: int, folder: str) -> list[tuple[str, int, int]]:
 
 
 async def _taken(baseline: Baseline, without: list[str], *, users_index: bool) -> bool:
-    """Whether git has taken all but the files ``without``."""
+    """Have git take all but the files ``without``; return whether it has."""
     specs = [":/", *(f":(exclude,top,literal){name}" for name in without)]
     words = ("--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
     for mend in (_no_attributes, _no_index, None):
@@ -281,13 +281,13 @@ async def _taken(baseline: Baseline, without: list[str], *, users_index: bool) -
 
 
 async def _no_attributes(baseline: Baseline) -> None:
-    """An encoding that is not known, or not that of a file, ends git."""
+    """Take every file as it is: an encoding that git does not know ends it."""
     make_private(baseline.git_dir / "info")
     (baseline.git_dir / "info" / "attributes").write_text(_PLAIN, encoding="utf-8")
 
 
 async def _no_index(baseline: Baseline) -> None:
-    """The index is split or damaged: read every file."""
+    """Read every file: the index is split or damaged."""
     (baseline.git_dir / "index").unlink(missing_ok=True)
     if baseline.tree:
         await git("read-tree", baseline.tree, env=baseline.env)

@@ -182,7 +182,7 @@ class Checkouts:
         checkout.lock.release(remove=True)
 
     async def _free_tree(self, trees: Path, name: str) -> tuple[Path, FileLock]:
-        """One that no worker has; usually the first."""
+        """Return a worktree that no worker has, and its lock."""
         for number in range(1, MOST_TREES):
             tree = trees / (name if number == 1 else f"{name}@{number}")
             lock = FileLock(trees / f"{tree.name}~lock")

@@ -352,7 +352,7 @@ class RayEngine:
             task.add_done_callback(tasks.discard)
 
     async def _serve(self, actor: _Actor) -> None:
-        """From its start to its end: hand on what it says."""
+        """Hand on what a worker says, from its start to its end."""
         try:
             actor.name = await actor.handle.hello.remote()
             actor.ready = True

@@ -239,14 +239,12 @@ class Slots:
         self._news = asyncio.Event()
 
     async def take(self) -> None:
-        """Wait for a slot."""
         while self._free <= 0:
             self._news.clear()
             await self._news.wait()
         self._free -= 1
 
     def give(self) -> None:
-        """Give the slot back."""
         self._free += 1
         self._news.set()
 

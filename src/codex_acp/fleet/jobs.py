@@ -181,7 +181,7 @@ class SettingRefused(CodexAcpError):
 
 
 def reason_of(error: Exception) -> Reason:
-    """Why a task ended that ended with this."""
+    """Return why a task ended that ended with this error."""
     match error:
         case CheckoutError():
             return "checkout"

@@ -128,7 +128,7 @@ class Outcome:
 
 
 def _names(kind: type[DataclassInstance]) -> dict[str, str]:
-    """Each field of a class and what it is called in JSON."""
+    """Return each field of a class with its name in JSON."""
     words = {field.name: field.name.split("_") for field in fields(kind)}
     return {name: first + "".join(map(str.title, more)) for name, (first, *more) in words.items()}
 
@@ -257,7 +257,6 @@ class Journal:
         return time
 
     def close(self) -> None:
-        """No more."""
         os.close(self._fd)
 
 
@@ -268,7 +267,7 @@ def _unwritten(path: Path, error: OSError) -> OutcomeNotWritten:
 
 
 def now() -> str:
-    """The time as it is written."""
+    """Return the time as it is written."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -389,7 +388,6 @@ class OutDirectory:
             return
 
     def close(self) -> None:
-        """Another run may use it."""
         self._lock.release()
 
 

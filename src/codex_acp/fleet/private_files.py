@@ -59,7 +59,7 @@ def read_json(path: Path) -> JsonValue:
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in it survive a loss of power."""
+    """Have the names in a folder survive a loss of power."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -96,7 +96,7 @@ class FileLock:
         self._fd: int | None = None
 
     def acquire(self) -> bool:
-        """Whether it was had; never waits. Raises OSError."""
+        """Take the lock if it is free; return whether. Raises OSError."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         while self._fd is None:
             fd = os.open(self._path, flags, 0o600)
@@ -127,7 +127,7 @@ class FileLock:
 
     @contextmanager
     def released_on_error(self) -> Iterator[None]:
-        """While what it is for is made."""
+        """Release the lock if the block fails."""
         try:
             yield
         except BaseException:

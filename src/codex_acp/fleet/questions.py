@@ -45,7 +45,7 @@ FleetUrlCallback: TypeAlias = "Callable[[str, UrlRequest], UrlAnswer | Awaitable
 
 
 def permission_question(permission: Permission) -> dict[str, JsonValue]:
-    """A permission as plain data."""
+    """Return a permission as plain data."""
     call = permission.tool_call
     shown: dict[str, Any] = {
         "toolCallId": call.tool_call_id,

@@ -109,7 +109,6 @@ class RayWorker:
         await self._worker.settle(attempt_id, written=written)
 
     async def aclose(self, remove: list[str]) -> None:
-        """End all jobs and agents."""
         tasks = list(self._jobs.values())
         for task in tasks:
             task.cancel()
@@ -118,7 +117,7 @@ class RayWorker:
         await self._worker.aclose(remove)
 
     def post(self, message: Message) -> None:
-        """To the driver, with the next fetch."""
+        """Send a message to the driver, with the next fetch."""
         self._messages.append(message)
         self._news.set()
 

@@ -60,7 +60,7 @@ def read_tasks(
 
 
 def shown(problems: list[str]) -> tuple[str, ...]:
-    """As many as somebody reads."""
+    """Return as many problems as somebody reads."""
     more = len(problems) - _MOST_SHOWN
     return (*problems[:_MOST_SHOWN], *([f"and {more} more"] if more > 0 else []))
 

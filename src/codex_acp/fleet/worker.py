@@ -87,7 +87,6 @@ class TimeLimit:
 
     @property
     def expired(self) -> bool:
-        """Whether it is over."""
         return self._timeout.expired()
 
     @contextmanager
@@ -119,7 +118,6 @@ class WorkerQuestions:
         self._asks[session_id] = ask
 
     def leave(self, session_id: str) -> None:
-        """No more."""
         self._asks.pop(session_id, None)
 
     async def form(self, form: Form) -> FormAnswer:
@@ -131,7 +129,7 @@ class WorkerQuestions:
         return "decline" if answer.get("action") == "decline" else "cancel"
 
     async def url(self, request: UrlRequest) -> UrlAnswer:
-        """The same."""
+        """Ask at the driver whether to open a page; decline for no session of ours."""
         action = (await self._elicit("url", request)).get("action")
         return cast("UrlAnswer", action) if action in ("accept", "decline") else "cancel"
 
@@ -217,7 +215,6 @@ class AgentPool:
             await lease.runtime.aclose()
 
     async def aclose(self) -> None:
-        """End every agent."""
         leases = [lease for leases in self._leases.values() for lease in leases]
         self._leases.clear()
         await asyncio.gather(*(lease.runtime.aclose() for lease in leases))
@@ -269,7 +266,7 @@ class SessionRun:
         self._too_many = False
 
     def told(self, report: Report) -> Report:
-        """The report with what is known here."""
+        """Return the report with what is known here."""
         usage = self._usage
         if self._estimate:  # of a prompt that did not come to its end
             usage += Usage(total=self._estimate, counted=False)
@@ -452,7 +449,7 @@ class Worker:
         return await _Attempt(self, job, post).run()
 
     def scratch(self, job: Job) -> Path:
-        """A directory for one attempt."""
+        """Return a directory for one attempt."""
         return make_private(self._root / job.fleet_id / "scratch") / uuid.uuid4().hex
 
     async def settle(self, attempt_id: str, *, written: bool) -> None:
@@ -476,8 +473,6 @@ class Worker:
 
 
 class _Attempt:
-    """One job."""
-
     def __init__(self, worker: Worker, job: Job, post: Post) -> None:
         self._worker = worker
         self._job = job
@@ -595,7 +590,7 @@ class SessionLog:
         self._chunk: AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate | None = None
 
     def update(self, update: Update) -> None:
-        """The agent said or did something."""
+        """Note what the agent said or did."""
         if isinstance(update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate):
             content = update.content
             if isinstance(content, TextContentBlock):
@@ -618,7 +613,7 @@ class SessionLog:
     def question(
         self, question: Mapping[str, JsonValue], answer: Mapping[str, JsonValue] | None
     ) -> None:
-        """A question was answered; None: it was withdrawn."""
+        """Note that a question was answered, or withdrawn (None)."""
         kind = question.get("kind")
         given = value_at(answer, "answer")
         told: dict[str, object] = {"kind": kind, "withdrawn": answer is None}
@@ -636,7 +631,6 @@ class SessionLog:
         self._take(_line(kind, **members))
 
     def data(self) -> bytes:
-        """All of it."""
         self._flush()
         if self._left_out:
             self._lines.append(_line("left_out", lines=self._left_out))

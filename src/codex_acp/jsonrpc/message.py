@@ -252,7 +252,6 @@ def encode_notification(method: str, params: EncodedJson | None, *, version: boo
 
 
 def encode_result(request_id: RequestId, result: EncodedJson, *, version: bool) -> bytes:
-    """One response line."""
     return b'%b,"result":%b}\n' % (_id_head(request_id, version), _one_line(result))
 
 

@@ -185,7 +185,6 @@ class ChildProcess:
 
     @property
     def name(self) -> str:
-        """Return the name of the process for messages."""
         return self._name
 
     @property
@@ -334,7 +333,7 @@ class ChildProcess:
             self._tree.root_collected()  # else even SIGKILL waits for it: it hangs in the kernel
 
     def _first_heard(self, data: bytes) -> None:
-        """The process has come so far that its end is told."""
+        """Tell the end of the process from now on, in place of starting it again."""
         self._start_again, self._unheard = None, b""
         on_data = ignore if self._receiver is None else self._receiver.data_received
         if self._reader is not None:
@@ -347,7 +346,7 @@ class ChildProcess:
             self._receiver.pause_writing()
 
     def _resume(self) -> None:
-        """It has caught up, or is gone."""
+        """Resume the writer: the process has caught up, or is gone."""
         if self._receiver is not None and self._writing_paused:
             self._writing_paused = False
             self._receiver.resume_writing()
@@ -568,7 +567,6 @@ class StderrTail:
         self._skips = False
 
     def feed(self, data: bytes) -> None:
-        """Take what was read."""
         self._is_cut = self._is_cut or len(self._tail) + len(data) > TAIL_SIZE
         self._tail = (
             (self._tail + data)[-TAIL_SIZE:] if len(data) < TAIL_SIZE else data[-TAIL_SIZE:]
@@ -586,7 +584,7 @@ class StderrTail:
             self._line = b""
 
     def end(self) -> None:
-        """The stream has ended; the rest is a line, too."""
+        """Take the rest for a line: the stream has ended."""
         if self._line:
             self._give(self._line)
             self._line = b""

@@ -109,7 +109,6 @@ class Responder:
         """The request's method."""
 
     def result(self, result: EncodedJson) -> bool:
-        """Answer with a result."""
         return self._settle(encode_result(self.id, result, version=self._version))
 
     def error(self, code: int, message: str, data: JsonValue = None) -> bool:
@@ -313,7 +312,6 @@ class Connection:
         self.outbox.want_messages(False)
 
     def resume_reading(self) -> None:
-        """Read again."""
         self.outbox.want_messages(True)
 
     async def aclose(self) -> None:
@@ -337,7 +335,7 @@ class Connection:
         self.outbox.resume()
 
     def send_answer(self, request_id: RequestId, line: bytes) -> bool:
-        """Before the line is added nothing here can fail."""
+        """Send an answer. Nothing here can fail before the line is added."""
         self._incoming.settle(request_id)
         return self.send(line, self.outbox.add_answer)
 

@@ -156,7 +156,7 @@ class HttpLink(MessageLink):
         await self._refuse(message, why)
 
     async def _refuse(self, message: Outgoing, why: str) -> None:
-        """A request that the server does not take fails alone."""
+        """Fail a request alone that the server does not take."""
         if message.request_id is None:
             logger.warning("%s was not sent to %s: %s", message.method, self._name, why)
         else:

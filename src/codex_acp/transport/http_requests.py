@@ -75,8 +75,6 @@ KEEPALIVE: Final = tuple(
 
 @record
 class HttpAnswer:
-    """Answer to a request."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -127,7 +125,6 @@ class HttpRequests:
         self._streamers: list[tuple[AsyncClient, set[object]]] = []
 
     async def post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
-        """Send a message."""
         headers = {**headers, "Content-Type": JSON, "Accept": JSON}
         return await self._ask("POST", headers, line)
 
@@ -149,7 +146,6 @@ class HttpRequests:
                 raise failed from failed.__cause__
 
     async def delete(self, headers: Mapping[str, str]) -> HttpAnswer:
-        """Say goodbye."""
         return await self._ask("DELETE", headers, None)
 
     @asynccontextmanager
@@ -176,7 +172,6 @@ class HttpRequests:
             places.discard(place)
 
     async def aclose(self) -> None:
-        """Close all connections."""
         for client in (self._poster, *(client for client, _ in self._streamers)):
             await client.aclose()
 

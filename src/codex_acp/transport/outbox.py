@@ -67,7 +67,7 @@ _deliveries: WeakKeyDictionary[AbstractEventLoop, Delivery] = WeakKeyDictionary(
 
 
 def delivery_of(loop: AbstractEventLoop) -> Delivery:
-    """The one that the connections on ``loop`` share."""
+    """Return the delivery that the connections on ``loop`` share."""
     return _deliveries.setdefault(loop, Delivery())
 
 
@@ -167,7 +167,7 @@ class Outbox:
         self._wake(None)
 
     def want_messages(self, wanted: bool) -> None:
-        """Whether the owner can take more from the link."""
+        """Read from the link, or pause it, as the owner can take more."""
         self._not_wanted = not wanted
         self._update_reading()
 
@@ -212,7 +212,7 @@ class ReadingGate:
         """Whether reading is paused now."""
 
     def hold(self, holder: object) -> None:
-        """``holder`` cannot take more; again is fine."""
+        """Pause until `release`: ``holder`` cannot take more. Again is fine."""
         self._holders.add(id(holder))
         self._update()
 
@@ -228,7 +228,7 @@ class ReadingGate:
             self._update()
 
     def __exit__(self, *_: object) -> None:
-        """They have it, or wait no more."""
+        """End a wait for an answer of the peer."""
         self._waiting -= 1
         if self._holders:
             self._update()

@@ -230,7 +230,7 @@ class ProcessTree:
         add_root(root)
 
     def root_collected(self) -> None:
-        """The root's id is free for reuse from now on."""
+        """Note that the root's id is free for reuse from now on."""
         self._root_collected = True
         discard_root(self._root)
 

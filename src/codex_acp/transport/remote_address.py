@@ -112,10 +112,8 @@ class RemotePeer:
         return f"{self.name} is no {self.kind}: it answered {what}"
 
     def unreachable(self, error: object) -> str:
-        """Nobody is there."""
         why = getattr(error, "strerror", None) or without_secrets(error, ())
         return f"nobody can be reached at {self.name}: {why}"
 
     def silent(self) -> str:
-        """Somebody is there, and says nothing."""
         return f"{self.name} did not answer within {CONNECT_SECONDS:g} s"

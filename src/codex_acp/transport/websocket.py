@@ -181,7 +181,6 @@ class WebSocketLink(WebSocketMessages):
         return await Here(self._url, **options)
 
     def _why(self, failed: Exception) -> str:
-        """Why there is no connection."""
         from websockets.exceptions import InvalidStatus, WebSocketException
 
         secrets = (self._shown, *secrets_of_query(self._url))
