@@ -116,11 +116,11 @@ NO_OPTIONS = {
     "fleet.outcomes:Journal.note": "the members of a line of the journal, whatever they are",
     "fleet.worker:SessionLog.note": "the members of a line of the log, whatever they are",
     "fleet.worker:_line": "the members of a line of the log, whatever they are",
-    "fleet.fleet:Driver.note": "the members of a line of the journal, whatever they are",
     "wire.words:number": "what pydantic-core names the bounds of a number",
     "wire.words:integer": "what pydantic-core names the bounds of a number",
     "wire.words:string": "what pydantic-core names the bounds of a text",
     "cli.arguments:parser_of": "what argparse names a parser's settings",
+    "cli.arguments:Parser.__init__": "what argparse names a parser's settings",
 }
 """What takes any keyword because any is meant."""
 
@@ -168,6 +168,11 @@ def _made(call: Callable[..., Any], options: dict[str, str]) -> None:
 def test_a_name_that_is_near_to_none_is_refused_with_all_there_are() -> None:
     with pytest.raises(UnknownOption, match="use one of archived, cwd, search_term"):
         Threads(NOTHING).list(zzz=1)  # type: ignore[call-arg]
+
+
+async def test_an_option_of_turns_is_said_to_be_one() -> None:
+    with pytest.raises(UnknownOption, match="'effort'; turns have it, as in"):
+        await Threads(NOTHING).start(effort="high")  # type: ignore[call-arg]
 
 
 async def test_a_sandbox_that_there_is_not_is_refused() -> None:

@@ -139,6 +139,8 @@ def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
 
             meant = get_close_matches(name, known, 1) or [w for w in known if w in name]
             hint = f"did you mean {meant[0]!r}?" if meant else f"use one of {', '.join(known)}"
+            if not meant and name in TurnOptions.__annotations__:
+                hint = "turns have it, as in `thread.run`"
             raise UnknownOption(f"there is no option {name!r}; {hint}")
 
 
