@@ -88,7 +88,8 @@ def test_the_tour_shows_each_thing_and_leaves_nothing_behind(
             "came from a script on this machine",
             "[1 file changed:]",
             "What came of it:",
-            "OK: it went as the script says",
+            "OK: it went as the script says\n",
+            "Next: `codex-acp-sdk login`, then `codex-acp-sdk chat`;",
         )
     ]
     assert places == sorted(places)
@@ -222,6 +223,7 @@ def test_another_end_than_the_scripts_is_a_failure(tmp_path: Path, temporary: Pa
     assert "Some other text." in out
     assert "! streamed text arrived, to its end" in out
     assert "FAILED: it went not as the script says" in out
+    assert "Next:" not in out
     assert list(temporary.iterdir()) == []
 
 

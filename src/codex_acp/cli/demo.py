@@ -68,6 +68,9 @@ refused, a diff, a form, a page, and what is declined. The model is a script on
 127.0.0.1; commands run in a temporary directory that is removed at the end.
 No account, no network, no file of yours.
 """
+NEXT: Final = """
+Next: `codex-acp-sdk login`, then `codex-acp-sdk chat`; for an editor's settings
+`codex-acp-sdk doctor --editor zed`."""
 HIDDEN: Final = ("CODEX_", "OPENAI_")
 """Of this process's environment nothing that could be an account reaches the demonstration."""
 KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
@@ -108,6 +111,8 @@ def demo(
         code = run_loop(tour.run())
     if code > SIGNALLED:
         print("interrupted; everything that was started is ended", file=sys.stderr)
+    elif not code:
+        print(NEXT, file=out)
     return code
 
 
