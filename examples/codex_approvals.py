@@ -8,12 +8,16 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from codex_acp.codex import ApprovalQuestion, CodexClient, Grant, Once, ask
+from codex_acp.codex import ApprovalQuestion, CodexClient, CommandApproval, Grant, Once, ask
 
 
 def decide(question: ApprovalQuestion) -> Grant | None:
     """Called in a thread of its own, so it may block; None means no, and so does an exception."""
-    print(f"Codex wants to run: {dict(question.arguments)}")
+    match question.approval:
+        case CommandApproval(request=request):
+            print(f"Codex wants to run: {request.params.command}")
+        case _:
+            print(f"Codex asks: {dict(question.arguments)}")
     if Once() not in question.offered:
         return None
     print("Allow it once? [y/N] ", end="", flush=True)

@@ -229,11 +229,11 @@ CHAT_DESCRIPTION: Final = """\
 Talk with an ACP agent in the terminal, prompt by prompt. Its permission
 requests and forms are asked there, too."""
 CHAT_EPILOG: Final = """\
-Ctrl-C cancels what the agent does, a second one ends it at once. At the prompt
-Ctrl-C forgets the line, twice leaves; Ctrl-D leaves. Alt-Enter begins a new
-line. /help lists the commands, which Tab completes. What was typed is kept for
-the user alone in $XDG_STATE_HOME/codex-acp-sdk/history (~/.local/state where
-that is not set).
+Ctrl-C cancels what the agent does, a second one ends agent and chat at once.
+At the prompt Ctrl-C forgets the line, twice leaves; Ctrl-D leaves. Alt-Enter
+begins a new line. /help lists the commands, which Tab completes. What was typed
+is kept for the user alone in $XDG_STATE_HOME/codex-acp-sdk/history
+(~/.local/state where that is not set).
 
 exit codes: 0 left by the person, 1 the agent failed, 2 usage,
 129 ended by SIGHUP, 130 ended by Ctrl-C, 143 ended by SIGTERM
