@@ -57,14 +57,14 @@ PLANTED: Final = (
     ),
     Planted(
         "an unread message is answered with the turn's end",
-        "                case InTurn() if skipped or again:\n",
-        "                case InTurn() if again:\n",
+        "                case InTurn() if skipped or (again and not prompt.returned):\n",
+        "                case InTurn() if again and not prompt.returned:\n",
         _STEER._replace(prompts=2),
     ),
     Planted(
         "a message that was added to a given-up turn is answered with its end",
-        "                case InTurn() if skipped or again:\n",
-        "                case InTurn() if skipped:\n",
+        '            again = added and unread and prompt.kind == "message"\n',
+        "            again = False\n",
         Budget(prompts=2, cancels=1, pieces=0),
         14,
     ),
@@ -151,8 +151,8 @@ PLANTED: Final = (
     ),
     Planted(
         "the timer of the commands of an interrupted turn is lost",
-        '                    self._set("clean_up")\n',
-        '                    self._clear("cancel")\n',
+        '            self._set("clean_up")\n',
+        '            self._clear("cancel")\n',
         Budget(prompts=1, commands=1, pieces=0),
         14,
     ),
@@ -184,7 +184,7 @@ PLANTED: Final = (
         "a close waits for a turn that Codex begins meanwhile",
         "        if self.closing:\n            self._cancel_run(run)\n",
         "",
-        Budget(prompts=1, own_turns=1, stops=1, cancels=0),
+        Budget(prompts=0, own_turns=1, cancels=0, closes=1),
     ),
     Planted(
         "a turn that begins behind its own end runs for ever",
@@ -307,6 +307,12 @@ PLANTED: Final = (
         "self.questions = tuple(each for each in self.questions if each.id != question)",
         "pass",
         _ASKS._replace(cancels=0),
+    ),
+    Planted(
+        "a session is said to rest while a person is asked before a turn",
+        "question.turn is None for question in self.questions",
+        "False for question in self.questions",
+        Budget(prompts=1, firsts=1, cancels=0),
     ),
     Planted(
         "an old look-up names the new turn",

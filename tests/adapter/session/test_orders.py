@@ -171,6 +171,15 @@ def test_a_cancelled_message_that_codex_did_not_read_is_not_given_to_it_again(
     assert [each.prompt for each in effects if isinstance(each, ev.Answer)] == ["p2"]
 
 
+def test_a_session_does_not_rest_while_a_person_is_asked_before_its_next_turn() -> None:
+    effects = handled(
+        SessionMachine(), ev.TurnBegan("t1"), ev.Prompted("p1"), ev.Asked(1),
+        ev.TurnEnded("t1", DONE),
+    )  # fmt: skip
+
+    assert not [each for each in effects if isinstance(each, ev.ShowActivity)]
+
+
 def behind_a_lost_end() -> SessionMachine:
     """The first turn was given up and its end lost; the second prompt was given up unnamed."""
     machine = SessionMachine()

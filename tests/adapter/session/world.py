@@ -683,10 +683,12 @@ def _answered(w: World, answer: ev.Answer) -> World:
 
 def as_told(w: World, machine: SessionMachine) -> None:
     """Raise Wrong if the client was told something else than what is."""
+    first = any(turn is None for _, turn in w.asked)
     taken = (w.inserted | {name for name in w.open if name.endswith("'")}) & w.open
+    if w.told == "idle" and first:
+        raise Wrong("idle is told while a person is asked before a turn")
     if w.told == "idle" and taken:
         raise Wrong(f"idle is told while prompts run: {sorted(taken)}")
-    first = any(turn is None for _, turn in w.asked)
     if w.told != "idle" and not taken and machine.run is None and not first:
         raise Wrong(f"{w.told} is told while nothing runs")
     runs = w.running if w.said and machine.run is not None else None

@@ -141,7 +141,7 @@ class SessionMachine:
             or any(isinstance(p.place, Reviews) and p.place.call is not None for p in self.prompts),
         )
         works = (
-            any(question.first for question in self.questions)
+            any(question.turn is None for question in self.questions)
             or any(prompt.works for prompt in self.prompts)
             or (run is not None and any(turn not in self.stale for turn, _ in run.begun))
         )
@@ -249,8 +249,7 @@ class SessionMachine:
             case ev.AnsweredLocally(prompt, end):
                 self._spoken(prompt, end)
             case ev.Asked(question, turn):
-                first = turn is None and self.activity == "idle"
-                self.questions += (Question(question, turn, first),)
+                self.questions += (Question(question, turn),)
             case ev.Settled(question):
                 self.questions = tuple(each for each in self.questions if each.id != question)
             case ev.PlanAnswered() | ev.PlanTaken() | ev.PlanFailed():

@@ -72,12 +72,10 @@ class Prompt:
 
 @record(frozen=True)
 class Question:
-    """Something that a person is asked. ``turn`` None: before a turn; ``first``: of a session that
-    does nothing else."""
+    """Something that a person is asked. ``turn`` None: before a turn."""
 
     id: int
     turn: str | None
-    first: bool
 
 
 # The turn.
