@@ -121,6 +121,15 @@ def test_filters(shown: Callable[..., list[str]], options: list[str], count: int
     assert len(shown(*options)) == count
 
 
+def test_what_the_filters_leave_out_is_counted(
+    written: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["transcript", str(written), "--session", "no"]) == 0
+    assert capsys.readouterr().err == "0 events: none; 18 more are left out\n"
+    assert main(["transcript", str(written)]) == 0
+    assert "left out" not in capsys.readouterr().err
+
+
 def test_the_wire_is_shown_when_it_is_asked_for(
     written: Path, shown: Callable[..., list[str]]
 ) -> None:

@@ -453,6 +453,7 @@ def _show(options: TranscriptOptions, lines: Iterable[Line | None]) -> int:
         else:
             told = tell(line.entry.event)
             if not options.selection.fits(line.entry, told):
+                rows.left_out += 1
                 continue
             if options.json:
                 sys.stdout.write(line.text + "\n")

@@ -68,6 +68,8 @@ class Rows:
         self._counts: Counter[str] = Counter()
         self.unread: int = 0
         """Lines that could not be read."""
+        self.left_out: int = 0
+        """Events that the filters leave out, of which nothing else is shown."""
 
     def event(self, entry: Entry, told: Told) -> None:
         """Write one row; before the first of a day, the day."""
@@ -103,7 +105,8 @@ class Rows:
         """Count the events of each kind, in words."""
         counts = ", ".join(f"{count} {what}" for what, count in sorted(self._counts.items()))
         unread = f"; {self.unread} lines could not be read" if self.unread else ""
-        return f"{sum(self._counts.values())} events: {counts or 'none'}{unread}"
+        left = f"; {self.left_out} more are left out" if self.left_out else ""
+        return f"{sum(self._counts.values())} events: {counts or 'none'}{left}{unread}"
 
     def _room(self, taken: int) -> int:
         """Return the columns for the text; a row of a terminal is one row."""
