@@ -269,6 +269,11 @@ def test_a_session_of_codex_is_gone_on_with() -> None:
     with ScriptedModel([said]) as model, CodexHome(model.base_url) as home:
         env = home.env | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "NO_COLOR": "1"}
         where = ("--cwd", str(home.workspace))
+        listed = subprocess.run(
+            [*COMMAND, "chat", "--list", *where], env=env, capture_output=True, check=True
+        )
+        assert listed.stdout == b""
+        assert listed.stderr == b"[there is no earlier session in this directory]\n"
         for more, text in (("one",), "two"), (("--last",), "three"):
             with Chat(env, *more, *where, command="chat", stdout_too=True) as terminal:
                 terminal.until("I have heard it.")

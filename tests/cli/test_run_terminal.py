@@ -7,8 +7,11 @@ import os
 import shlex
 import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,6 +23,7 @@ from codex_acp.acp.types import (
 )
 from codex_acp.cli.screen import TextOutput
 from codex_acp.cli.terminal import columns_of, wrapped
+from codex_acp.errors import ProcessExited
 from codex_acp.runtime import ToolCall
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment
 from tests.cli.on_terminal import MARK, STYLES, TOO_SMALL, OnTerminal, agent
@@ -105,6 +109,19 @@ def test_a_command_that_failed_says_its_exit_code_once() -> None:
     said = ContentToolCallContent(content=TextContentBlock(text="Exit code: 3"))
     screen.update(changed("failed"), {"c": replace(call, content=(said,))})
     assert err.getvalue() == "! ls x (exit code 3)\n"
+
+
+def test_a_call_of_an_agent_that_died_is_not_told_of_in_the_next_prompt() -> None:
+    err = io.StringIO()
+    screen = TextOutput(io.StringIO(), err, live=False)
+    with suppress(ProcessExited), screen.working("working"):
+        screen.update(
+            changed("in_progress"), {"c": ToolCall("c", title="ls", status="in_progress")}
+        )
+        raise ProcessExited("fox", 3, "")
+    result: Any = SimpleNamespace(tool_calls={}, stop_reason="end_turn")
+    screen.result(result, result)
+    assert err.getvalue() == "> ls\n"
 
 
 def test_what_runs_on_behind_a_cancel_is_said_as_it_was_in_the_end() -> None:

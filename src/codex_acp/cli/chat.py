@@ -102,7 +102,10 @@ class _Chat:
 
     async def converse(self) -> int:
         if self._options.list:
-            for info in await self._sessions():
+            found = await self._sessions()
+            if not found:
+                self._screen.note("there is no earlier session in this directory")
+            for info in found:
                 print(_described(info, sys.stdout, f"{visible(info.session_id)}  "))
             return 0
         wanted = self._options.resume

@@ -129,6 +129,9 @@ class TextOutput:
             self._live.start()
         try:
             yield
+        except BaseException:
+            self._running.clear()  # nobody hears of their ends any more
+            raise
         finally:
             self._working, self._cancelling = "", False
             late, self._ended_after_cancel = self._ended_after_cancel, {}
