@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Collection, Mapping, Sequence
 
-    from codex_acp.acp._generated.v1 import handlers as v1_handlers
+    from codex_acp.acp._generated.v1.handlers import (
+        ClientNotificationHandlers,
+        ClientRequestHandlers,
+        SomeClientNotificationHandlers,
+        SomeClientRequestHandlers,
+    )
     from codex_acp.acp.client_side import ClientSide
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token
@@ -55,8 +60,8 @@ class ConnectedAgent:
         self,
         link: Link,
         request: types.InitializeRequest,
-        requests: v1_handlers.ClientRequestHandlers,
-        notifications: v1_handlers.ClientNotificationHandlers,
+        requests: ClientRequestHandlers,
+        notifications: ClientNotificationHandlers,
         versions: Collection[int],
     ) -> None:
         self._request = request
@@ -84,8 +89,8 @@ def connect_agent(
     *,
     name: str,
     version: str = "0",
-    requests: v1_handlers.SomeClientRequestHandlers | None = None,
-    notifications: v1_handlers.SomeClientNotificationHandlers | None = None,
+    requests: SomeClientRequestHandlers | None = None,
+    notifications: SomeClientNotificationHandlers | None = None,
     capabilities: types.ClientCapabilities | None = None,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
@@ -134,8 +139,8 @@ def connect_agent(
     return ConnectedAgent(
         _link(agent, env, cwd, token),
         request,
-        cast("v1_handlers.ClientRequestHandlers", table),
-        cast("v1_handlers.ClientNotificationHandlers", told),
+        cast("ClientRequestHandlers", table),
+        cast("ClientNotificationHandlers", told),
         versions,
     )
 
@@ -162,7 +167,7 @@ def _link(
 
 
 def _advertised(
-    given: types.ClientCapabilities, rows: v1_handlers.SomeClientRequestHandlers
+    given: types.ClientCapabilities, rows: SomeClientRequestHandlers
 ) -> types.ClientCapabilities:
     """Return the given capabilities, with those added that the handlers imply."""
     offered = {method for method, handler in rows.items() if handler is not None}

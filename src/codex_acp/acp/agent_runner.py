@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
     from types import TracebackType
 
-    from codex_acp.acp._generated.v1 import handlers as v1_handlers
+    from codex_acp.acp._generated.v1.handlers import (
+        AgentNotificationHandlers,
+        AgentRequestHandlers,
+        SomeAgentNotificationHandlers,
+        SomeAgentRequestHandlers,
+    )
     from codex_acp.acp.agent_in_v2 import AgentInVersion2
     from codex_acp.acp.dialects import AgentHandlers
     from codex_acp.errors import TransportError
@@ -204,8 +209,8 @@ async def run_agent(
     *,
     name: str,
     version: str = "0",
-    requests: v1_handlers.SomeAgentRequestHandlers | None = None,
-    notifications: v1_handlers.SomeAgentNotificationHandlers | None = None,
+    requests: SomeAgentRequestHandlers | None = None,
+    notifications: SomeAgentNotificationHandlers | None = None,
     capabilities: types.AgentCapabilities | None = None,
     auth_methods: Sequence[types.AuthMethod] = (),
     link: Link | None = None,
@@ -240,8 +245,8 @@ async def run_agent(
     check_known("notification", heard, _HEARD)
     side = agent.side = AgentOfBothVersions(
         acp_connection(stdio() if link is None else link, name="the client"),
-        cast("v1_handlers.AgentRequestHandlers", table),
-        cast("v1_handlers.AgentNotificationHandlers", heard),
+        cast("AgentRequestHandlers", table),
+        cast("AgentNotificationHandlers", heard),
         (1, 2) if protocol_version is None else (protocol_version,),
     )
     await side.run()
@@ -253,8 +258,8 @@ class AgentOfBothVersions(AgentSide):
     def __init__(
         self,
         connection: Connection,
-        requests: v1_handlers.AgentRequestHandlers,
-        notifications: v1_handlers.AgentNotificationHandlers,
+        requests: AgentRequestHandlers,
+        notifications: AgentNotificationHandlers,
         versions: Collection[int],
     ) -> None:
         self._rows = (requests, notifications)
@@ -303,7 +308,7 @@ class _Agent:
     def __init__(
         self,
         answer: Answer,
-        requests: v1_handlers.SomeAgentRequestHandlers,
+        requests: SomeAgentRequestHandlers,
         capabilities: types.AgentCapabilities,
     ) -> None:
         check_known("request", requests, _ASKED)

@@ -14,7 +14,12 @@ from codex_acp.acp.either_agent_side import EitherAgentSide
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codex_acp.acp._generated.v1 import handlers as v1_handlers
+    from codex_acp.acp._generated.v1.handlers import (
+        AgentNotificationHandlers,
+        AgentRequestHandlers,
+        UnstableAgentNotificationHandlers,
+        UnstableAgentRequestHandlers,
+    )
     from codex_acp.acp.dialects import AgentHandlers, ExtensionHandler, QuickHandler
     from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.transport.connection import Connection
@@ -49,13 +54,13 @@ class AgentSide(EitherAgentSide, ClientCalls):
     def __init__(
         self,
         connection: Connection,
-        requests: v1_handlers.AgentRequestHandlers | None,
-        notifications: v1_handlers.AgentNotificationHandlers | None,
+        requests: AgentRequestHandlers | None,
+        notifications: AgentNotificationHandlers | None,
         *,
         on_invalid_notification: InvalidNotificationCallback | None = None,
         quick: Mapping[str, QuickHandler] | None = None,
-        unstable: v1_handlers.UnstableAgentRequestHandlers | None = None,
-        unstable_notifications: v1_handlers.UnstableAgentNotificationHandlers | None = None,
+        unstable: UnstableAgentRequestHandlers | None = None,
+        unstable_notifications: UnstableAgentNotificationHandlers | None = None,
         v2: AgentHandlers | Callable[[], AgentHandlers] | None = None,
         extensions: Mapping[str, ExtensionHandler] | None = None,
     ) -> None:

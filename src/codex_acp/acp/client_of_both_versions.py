@@ -17,7 +17,10 @@ from codex_acp.wire.codec import plain
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from codex_acp.acp._generated.v1 import handlers as v1_handlers
+    from codex_acp.acp._generated.v1.handlers import (
+        ClientNotificationHandlers,
+        ClientRequestHandlers,
+    )
     from codex_acp.acp._generated.v1.models import (
         InitializeRequest,
         InitializeResponse,
@@ -43,8 +46,8 @@ class ClientOfBothVersions(ClientSide):
     def __init__(
         self,
         connection: Connection,
-        requests: v1_handlers.ClientRequestHandlers,
-        notifications: v1_handlers.ClientNotificationHandlers,
+        requests: ClientRequestHandlers,
+        notifications: ClientNotificationHandlers,
         versions: Collection[int],
         on_invalid_notification: InvalidNotificationCallback | None = None,
     ) -> None:

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.acp import types
-    from codex_acp.acp._generated.v1 import handlers as v1_handlers
+    from codex_acp.acp._generated.v1.handlers import (
+        ClientNotificationHandlers,
+        ClientRequestHandlers,
+        UnstableClientNotificationHandlers,
+        UnstableClientRequestHandlers,
+    )
     from codex_acp.acp._generated.v1.models import InitializeRequest, InitializeResponse
     from codex_acp.acp._generated.v2.calls import AgentCalls as AgentCallsV2
     from codex_acp.acp._generated.v2.models import InitializeRequest as InitializeRequestV2
@@ -58,12 +63,12 @@ class ClientSide(Side, AgentCalls):
     def __init__(
         self,
         connection: Connection,
-        requests: v1_handlers.ClientRequestHandlers | None,
-        notifications: v1_handlers.ClientNotificationHandlers | None,
+        requests: ClientRequestHandlers | None,
+        notifications: ClientNotificationHandlers | None,
         *,
         on_invalid_notification: InvalidNotificationCallback | None = None,
-        unstable: v1_handlers.UnstableClientRequestHandlers | None = None,
-        unstable_notifications: v1_handlers.UnstableClientNotificationHandlers | None = None,
+        unstable: UnstableClientRequestHandlers | None = None,
+        unstable_notifications: UnstableClientNotificationHandlers | None = None,
         v2: ClientHandlers | Callable[[], ClientHandlers] | None = None,
     ) -> None:
         v1: Handlers | None = None

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from types import ModuleType
 
-    from codex_acp.acp._generated.v2 import handlers as v2_handlers
+    from codex_acp.acp._generated.v2.handlers import (
+        AgentNotificationHandlers,
+        AgentRequestHandlers,
+        ClientNotificationHandlers,
+        ClientRequestHandlers,
+        UnstableAgentNotificationHandlers,
+        UnstableAgentRequestHandlers,
+        UnstableClientNotificationHandlers,
+        UnstableClientRequestHandlers,
+    )
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.wire.model import WireModel
     from codex_acp.wire.registry import MethodInfo, ModelRegistry
@@ -45,10 +54,10 @@ class Handlers(NamedTuple):
 class AgentHandlers(NamedTuple):
     """An agent's handlers of version 2, as `AgentSide` takes those of version 1."""
 
-    requests: v2_handlers.AgentRequestHandlers
-    notifications: v2_handlers.AgentNotificationHandlers
-    unstable: v2_handlers.UnstableAgentRequestHandlers | None = None
-    unstable_notifications: v2_handlers.UnstableAgentNotificationHandlers | None = None
+    requests: AgentRequestHandlers
+    notifications: AgentNotificationHandlers
+    unstable: UnstableAgentRequestHandlers | None = None
+    unstable_notifications: UnstableAgentNotificationHandlers | None = None
     quick: Mapping[str, QuickHandler] | None = None
     extensions: Mapping[str, ExtensionHandler] | None = None
 
@@ -56,10 +65,10 @@ class AgentHandlers(NamedTuple):
 class ClientHandlers(NamedTuple):
     """A client's handlers of version 2, as `ClientSide` takes those of version 1."""
 
-    requests: v2_handlers.ClientRequestHandlers
-    notifications: v2_handlers.ClientNotificationHandlers
-    unstable: v2_handlers.UnstableClientRequestHandlers | None = None
-    unstable_notifications: v2_handlers.UnstableClientNotificationHandlers | None = None
+    requests: ClientRequestHandlers
+    notifications: ClientNotificationHandlers
+    unstable: UnstableClientRequestHandlers | None = None
+    unstable_notifications: UnstableClientNotificationHandlers | None = None
 
 
 @record(frozen=True)
