@@ -184,9 +184,12 @@ class CommandRuns:
         async def show() -> str:
             return commands.mcp_report(await self._servers())
 
+        async def reload() -> None:
+            await self._codex().config_mcp_server_reload()
+
         async def reconnect() -> str:
             names = [server.name for server in await self._servers()]
-            slow = await self._access.mcp_started(self._reload, names)
+            slow = await self._access.mcp_started(reload, names)
             return commands.mcp_report(await self._servers(), slow)
 
         if what.casefold() == RECONNECT:
@@ -195,9 +198,6 @@ class CommandRuns:
         if what:
             raise RpcError(INVALID_PARAMS, f"/mcp takes nothing, or {RECONNECT}")
         return Says(show)
-
-    async def _reload(self) -> None:
-        await self._codex().config_mcp_server_reload()
 
     async def _background(self) -> str:
         calls = TurnCalls(self._codex(), self._session_id)

@@ -238,8 +238,12 @@ class Config:
         return [] if session is None else options_of(self._view(session))
 
     def _of(self, codex: AppServerConnection) -> Catalogues:
+        def lists_changed() -> None:
+            for session in self._sessions.values():
+                self._tell(session)
+
         if self._catalogues is None or self._catalogues.codex is not codex:
-            self._catalogues = Catalogues(codex, self._spawn, self._lists_changed, self._catalogues)
+            self._catalogues = Catalogues(codex, self._spawn, lists_changed, self._catalogues)
         return self._catalogues
 
     async def _take_over(
@@ -355,10 +359,6 @@ class Config:
 
     def _view(self, session: ConfigSession) -> ConfigView:
         return session.view(booleans=self._features(session.id).boolean_config_options)
-
-    def _lists_changed(self) -> None:
-        for session in self._sessions.values():
-            self._tell(session)
 
     def _tell(self, session: ConfigSession) -> None:
         """Send an open session's client the options and mode that differ from those it has."""

@@ -109,18 +109,19 @@ class OrderedSteps:
         wanted: Mapping[str, bool],
         step: Callable[[Looks], None],
     ) -> None:
-        """In the thread."""
+        """Look at the files, in the thread, and go on in the loop."""
         looks: Looks | None = None
+
+        def go_on() -> None:
+            self._reading = False
+            if self.waiting is step:  # else it was done without
+                self._go_on(looks)
+
         try:
             looks = self._texts.look(wanted, self._roots)
         finally:
             with suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(self._was_read, step, looks)
-
-    def _was_read(self, step: Callable[[Looks], None], looks: Looks | None) -> None:
-        self._reading = False
-        if self.waiting is step:  # else it was done without
-            self._go_on(looks)
+                loop.call_soon_threadsafe(go_on)
 
     def _too_late(self) -> None:
         logger.warning(

@@ -316,10 +316,8 @@ class SubAgentHistories:
             shown += 1
             if agent.thread_id in codex.opened_threads:
                 continue  # it is a session of its own
-            if self._client.subagents:
-                await self._show_session(codex, agent)
-            else:
-                await self._show_notes(codex, agent)
+            show = self._show_session if self._client.subagents else self._show_notes
+            await show(codex, agent)
         if self._more:
             self._outflow.send(self._session_id, said(MORE_THAN_SHOWN))
 

@@ -105,10 +105,16 @@ def agent_message_delta(
 def agent_message_completed(
     state: SessionState, item: models.AgentMessageThreadItem
 ) -> SessionEvents:
-    """The rest of a message, and the questions that it asks the person without waiting."""
+    """Show the rest of a message, and the questions that it asks the person without waiting."""
     if item.text == state.review_text and item.id not in state.sent_text:
         return ()  # the item that ended the review has said it: see `mapping.messages`
-    return text_completed(state, item.id, _with_questions(item))
+    text = item.text
+    for question in item.questions or ():  # and options, which the text may contain already
+        lines = [] if question.title in text else [question.title]
+        lines += [f"- {option}" for option in question.options or () if option not in text]
+        if lines:
+            text = "\n\n".join(part for part in (text, "\n".join(lines)) if part)
+    return text_completed(state, item.id, text)
 
 
 def text_delta(state: SessionState, item_id: str, delta: str) -> SessionEvents:
@@ -144,17 +150,6 @@ def user_message(
         return ()
     state.sent_text[item.id] = []  # Codex starts and completes it; the second time says nothing
     return (UserMessage(item.id, [content_block(part) for part in item.content], item.client_id),)
-
-
-def _with_questions(item: models.AgentMessageThreadItem) -> str:
-    """The text, behind it the questions and options that it does not contain already."""
-    text = item.text
-    for question in item.questions or ():
-        lines = [] if question.title in text else [question.title]
-        lines += [f"- {option}" for option in question.options or () if option not in text]
-        if lines:
-            text = "\n\n".join(part for part in (text, "\n".join(lines)) if part)
-    return text
 
 
 # The model's reasoning → thoughts: its summary, or the raw text where there is no summary.

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated import models
     from codex_acp.codex._generated.models import (
-        CodexErrorInfo,
         ErrorNotification,
         Turn,
         TurnCompletedNotification,
@@ -143,30 +142,19 @@ def failure(error: TurnError | None) -> events.PromptEnd:
         if error.misalignment and error.misalignment.detailed_explanation:
             why = f"{why}\n\n{error.misalignment.detailed_explanation}"
         return events.PromptStop(reason, why)
-    code = AUTHENTICATION_REQUIRED if _is_unauthorized(info) else INTERNAL_ERROR
+    details = plain(info) if isinstance(info, WireModel) else None
+    unauthorized = info == "unauthorized" or any(
+        isinstance(value, dict) and value.get("httpStatusCode") == _UNAUTHORIZED_STATUS
+        for value in (details.values() if isinstance(details, dict) else ())
+    )
     message = prose(error.message)
     data: dict[str, object] = {"message": message}
     if info is not None:
-        data["codexErrorInfo"] = _wire(info)
+        data["codexErrorInfo"] = str(info) if details is None else details
     if error.additional_details is not None:
         data["additionalDetails"] = prose(error.additional_details)
+    code = AUTHENTICATION_REQUIRED if unauthorized else INTERNAL_ERROR
     return events.PromptFailure(code, message, data)
-
-
-def _wire(info: CodexErrorInfo) -> object:
-    return plain(info) if isinstance(info, WireModel) else str(info)
-
-
-def _is_unauthorized(info: CodexErrorInfo | None) -> bool:
-    if info == "unauthorized":
-        return True
-    if not isinstance(info, WireModel):
-        return False
-    details = _wire(info)
-    values = details.values() if isinstance(details, dict) else ()
-    return any(
-        isinstance(v, dict) and v.get("httpStatusCode") == _UNAUTHORIZED_STATUS for v in values
-    )
 
 
 # A turn's end, as far as the mapping's memory is concerned.

@@ -175,7 +175,12 @@ class NetworkSession:
         self.questions += 1
         try:
             while True:
-                client = await self._wait_for_client()
+                client = self.client
+                if client is None or client.gone or self._questions_held:
+                    if self._ended or not self.kept:
+                        raise ConnectionClosed("nobody shows this session any more")
+                    await self._client_changed.wait()
+                    continue
                 if needed is not None and not getattr(client.features, needed):
                     msg = "the client that shows the session now cannot show this question"
                     raise ConnectionClosed(msg)
@@ -194,19 +199,6 @@ class NetworkSession:
                 logger.info("a question of session %s has to be asked again", self.session_id)
         finally:
             self.questions -= 1
-
-    async def _wait_for_client(self) -> Client:
-        """Return the client that shows the session, as soon as one does.
-
-        Raises ConnectionClosed if none will.
-        """
-        while True:
-            client = self.client
-            if client is not None and not client.gone and not self._questions_held:
-                return client
-            if self._ended or not self.kept:
-                raise ConnectionClosed("nobody shows this session any more")
-            await self._client_changed.wait()
 
     def _wake(self) -> None:
         changed, self._client_changed = self._client_changed, asyncio.Event()

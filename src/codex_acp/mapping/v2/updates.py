@@ -64,7 +64,12 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
         case events.ToolCallAnnounced() | events.ToolCallChanged():
             return _call(event)
         case events.TerminalOutput():
-            return (_output_update(event),)
+            terminal_id = event.terminal_id
+            if event.instead is not None:
+                whole = TerminalBytes(data=_base64(event.instead))
+                return (TerminalUpdateSessionUpdate(terminal_id=terminal_id, output=whole),)
+            data = _base64(event.data)
+            return (TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data),)
         case events.ModeChanged():
             return ()  # v2 has no modes besides the option, which is told as that
     # All others are rare, and written as JSON: that loads no model before it is needed.
@@ -122,15 +127,6 @@ def _terminal(terminal: events.TerminalState, stoppable: bool | None) -> Sequenc
             ended.capabilities = None
         updates.append(ended)
     return updates
-
-
-def _output_update(output: events.TerminalOutput) -> SessionUpdate:
-    terminal_id = output.terminal_id
-    if output.instead is None:
-        data = _base64(output.data)
-        return TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data)
-    whole = TerminalBytes(data=_base64(output.instead))
-    return TerminalUpdateSessionUpdate(terminal_id=terminal_id, output=whole)
 
 
 def _base64(text: str) -> str:
