@@ -16,12 +16,7 @@ from codex_acp.codex.threads.opening import configured_choice
 from codex_acp.codex.threads.trust import undecided_root
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
-from codex_acp.mapping.settings import (
-    Catalogue,
-    collaborations_of,
-    models_of,
-    profiles_of,
-)
+from codex_acp.mapping.settings import Catalogue, collaborations_of, models_of, profiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -90,12 +90,7 @@ class Outflow:
     ``write`` makes of an event the updates, as JSON, of the version of ACP that the client speaks.
     """
 
-    def __init__(
-        self,
-        side: EitherAgentSide,
-        spawn: Spawn,
-        write: Write,
-    ) -> None:
+    def __init__(self, side: EitherAgentSide, spawn: Spawn, write: Write) -> None:
         self._side = side
         self._connection = side.connection
         self._outbox = side.connection.outbox

@@ -39,19 +39,8 @@ from codex_acp.routing import records
 from codex_acp.routing.approvals import command_of, reason_shown
 from codex_acp.routing.display import shortened, visible
 from codex_acp.routing.elicitations import async_questions
-from codex_acp.routing.ledger import (
-    Failed,
-    FailedClosed,
-    Key,
-    Ledger,
-)
-from codex_acp.routing.route import (
-    Approval,
-    Decline,
-    Elicitation,
-    RoutingContext,
-    asking_thread,
-)
+from codex_acp.routing.ledger import Failed, FailedClosed, Key, Ledger
+from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingContext, asking_thread
 from codex_acp.routing.table import async_form, route
 
 if TYPE_CHECKING:

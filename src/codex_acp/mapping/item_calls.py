@@ -260,10 +260,7 @@ _UNQUOTED_LIMIT: Final = 16 * 1024
 
 
 def _command(
-    item: models.CommandExecutionThreadItem,
-    phase: Phase,
-    state: SessionState,
-    streamed: str | None,
+    item: models.CommandExecutionThreadItem, phase: Phase, state: SessionState, streamed: str | None
 ) -> Call:
     """Show a command; ``streamed`` stands in for the output of an item that has none."""
     terminal, looks = state.client.shows_terminals, looks_of(state, tool_call_id(item.id))
@@ -427,10 +424,7 @@ def file_change_call(item: models.FileChangeThreadItem, phase: Phase, looks: Loo
 
 
 def changes_update(
-    call_id: str,
-    item: models.FileChangeThreadItem,
-    content: Sequence[CallContent],
-    looks: Looks,
+    call_id: str, item: models.FileChangeThreadItem, content: Sequence[CallContent], looks: Looks
 ) -> ToolCallChanged:
     """The diffs of a file change that is being written, and nothing else of it."""
     places = [place for change in _changes(item, looks) for place in change.locations()]

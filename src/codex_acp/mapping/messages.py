@@ -44,11 +44,7 @@ _NO_TEXT: Final = "Codex sent a warning without a text"
 
 
 def said(
-    text: str,
-    severity: Severity = "warning",
-    details: str | None = None,
-    *,
-    aside: bool = False,
+    text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
 ) -> Notice:
     """A line for the person. ``text`` stands alone; ``details`` are what helps to act on it.
 
@@ -60,11 +56,7 @@ def said(
 
 
 def say(
-    text: str,
-    severity: Severity = "warning",
-    details: str | None = None,
-    *,
-    aside: bool = False,
+    text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
 ) -> SessionEvents:
     """`said`, of words that Codex passes on: bounded."""
     shown = shortened(text.strip(), TITLE_LIMIT)

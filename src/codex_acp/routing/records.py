@@ -67,10 +67,7 @@ def approval_settled(
     check = settlement.failed_check
     if check is None:
         return [decided]
-    return [
-        transcript.ApprovalRefused(**action, code=check, reason=settlement.reason),
-        decided,
-    ]
+    return [transcript.ApprovalRefused(**action, code=check, reason=settlement.reason), decided]
 
 
 def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> transcript.ApprovalRefused:

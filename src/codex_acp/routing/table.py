@@ -23,10 +23,7 @@ from codex_acp.codex.approvals.grants import (
     digest_of,
     offered,
 )
-from codex_acp.mapping.events import (
-    announcement,
-    tool_call_id,
-)
+from codex_acp.mapping.events import announcement, tool_call_id
 from codex_acp.routing._generated.rows import TAKES
 from codex_acp.routing.approvals import announced_content, identity_of, shown
 from codex_acp.routing.display import visible
@@ -56,8 +53,7 @@ if TYPE_CHECKING:
 
 SERVER_REQUEST_ROUTES: Final[ServerRequestRoutes] = {
     "item/commandExecution/requestApproval": Row(
-        approval=(kinds.CommandApproval,),
-        why="Codex waits to know whether one command may run.",
+        approval=(kinds.CommandApproval,), why="Codex waits to know whether one command may run."
     ),
     "item/fileChange/requestApproval": Row(
         approval=(kinds.FileChangeApproval,),
@@ -118,10 +114,7 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
             elicitation=(kinds.McpForm,),
             why="It is asked if ACP's form schema holds it without loss, else declined.",
         ),
-        "openaiForm": Row(
-            elicitation=(kinds.McpForm,),
-            why="It is the older name of openai/form.",
-        ),
+        "openaiForm": Row(elicitation=(kinds.McpForm,), why="It is the older name of openai/form."),
         "url": Row(
             elicitation=(kinds.McpUrl,),
             why="A page to open is never an approval, whatever the request claims.",

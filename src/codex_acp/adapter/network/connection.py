@@ -245,11 +245,7 @@ class NetworkConnection:
             self._registry.client_left(self.client)
 
     async def _reopen(
-        self,
-        session_id: str,
-        reopen: Callable[[NetworkSession], Awaitable[Json]],
-        *,
-        whole: bool,
+        self, session_id: str, reopen: Callable[[NetworkSession], Awaitable[Json]], *, whole: bool
     ) -> Json:
         """Open a stored session, or show an open one here, perhaps taken from another connection.
 

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._json import object_at, value_at
 from codex_acp._version import __version__
 from codex_acp.acp.capabilities import is_implementation
-from codex_acp.mapping.agent import (
-    EXTENSIONS,
-    META_KEY,
-    agent_info,
-    auth_methods,
-    capabilities_of,
-)
+from codex_acp.mapping.agent import EXTENSIONS, META_KEY, agent_info, auth_methods, capabilities_of
 from codex_acp.mapping.options import Option, option_json
 
 if TYPE_CHECKING:
