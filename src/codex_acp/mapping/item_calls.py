@@ -14,6 +14,7 @@ from codex_acp._json import text_at
 from codex_acp._record import replace
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.actions import created_paths, move_target
+from codex_acp.mapping import prompt as blocks
 from codex_acp.mapping.call import (
     UNFINISHED,
     Call,
@@ -32,16 +33,6 @@ from codex_acp.mapping.events import (
     TerminalState,
     ToolCallChanged,
     tool_call_id,
-)
-from codex_acp.mapping.prompt import (
-    block_content,
-    file_link,
-    json_content,
-    link,
-    mcp_content,
-    output_block,
-    output_content,
-    without_data,
 )
 from codex_acp.routing.changes import (
     CONTENT_LIMIT,
@@ -98,7 +89,7 @@ def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | 
             return _web_search(item, end)
         case models.ImageViewThreadItem():
             title = f"View image {inline(item.path.rstrip('/').rsplit('/', 1)[-1] or item.path)}"
-            content, places = [file_link(item.path)], [Location(item.path)]
+            content, places = [blocks.file_link(item.path)], [Location(item.path)]
             raw_input = {"path": item.path}
             return _call(item.id, end, title, content, raw_input, kind="read", locations=places)
         case models.ImageGenerationThreadItem() | models.FileIdImageGenerationThreadItem():
@@ -273,7 +264,7 @@ def _command(
         end = Ending(end.status, line)
     content = command_content(item, terminal=terminal)
     if output and not terminal:
-        content.append(output_block(output))
+        content.append(blocks.output_block(output))
     if phase != "running":
         if not terminal and item.exit_code is not None:
             content.append(TextBlock(f"Exit code: {item.exit_code}"))
@@ -468,10 +459,10 @@ def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
     content = arguments_content(item.arguments)
     result: object = None
     if item.result is not None:
-        content += [mcp_content(block) for block in item.result.content]
-        result = without_data(plain(item.result.structured_content))
+        content += [blocks.mcp_content(block) for block in item.result.content]
+        result = blocks.without_data(plain(item.result.structured_content))
         if result is not None and not item.result.content:
-            content.append(json_content(result))
+            content.append(blocks.json_content(result))
     if item.error is not None:
         content.append(code_content(item.error.message, heading="Error:"))
     return _call(
@@ -488,7 +479,9 @@ def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
 
 def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[CallContent]:
     """Show the arguments of a call, if it has some, at most ``limit`` characters of them."""
-    return [json_content(arguments, "Arguments:", limit)] if arguments not in (None, {}) else []
+    return (
+        [blocks.json_content(arguments, "Arguments:", limit)] if arguments not in (None, {}) else []
+    )
 
 
 def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
@@ -497,7 +490,7 @@ def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
     if end.status == "completed" and item.success is False:
         end = Ending("failed")
     content = arguments_content(item.arguments)
-    content += [output_content(part) for part in item.content_items or ()]
+    content += [blocks.output_content(part) for part in item.content_items or ()]
     return _call(
         item.id,
         end,
@@ -512,9 +505,9 @@ def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
 def _function_output(item: models.FunctionCallOutputThreadItem, end: Ending) -> Call:
     """Show an output that Codex keeps without its call."""
     if isinstance(item.output, str):
-        content: list[CallContent] = [output_block(item.output)] if item.output else []
+        content: list[CallContent] = [blocks.output_block(item.output)] if item.output else []
     else:
-        content = [output_content(part) for part in item.output]
+        content = [blocks.output_content(part) for part in item.output]
     title = _tool_name(item.namespace, item.name)
     raw_input = {"namespace": item.namespace, "name": item.name}
     return _call(item.id, end, title, content, raw_input, name=item.name)
@@ -567,9 +560,9 @@ def _web_search(item: models.WebSearchThreadItem, end: Ending) -> Call:
     for result in results:
         url = text_at(result, "url")
         content.append(
-            json_content(result)
+            blocks.json_content(result)
             if url is None
-            else link(text_at(result, "title") or url, url, text_at(result, "snippet"))
+            else blocks.link(text_at(result, "title") or url, url, text_at(result, "snippet"))
         )
     return _call(
         item.id,
@@ -598,14 +591,14 @@ def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
         end = Ending("completed")
     else:
         end = ending(None, "cut_off")
-    content: list[CallContent] = [file_link(item.saved_path)] if item.saved_path else []
+    content: list[CallContent] = [blocks.file_link(item.saved_path)] if item.saved_path else []
     if result:
         types = (kind for beginning, kind in _IMAGE_TYPES.items() if result.startswith(beginning))
         image_type = next(types, None)
         content.append(
             TextBlock(f"Image: {inline(result, _SHOWN_OF_A_REFERENCE)}")
             if image_type is None
-            else block_content(ImageBlock(result, image_type))
+            else blocks.block_content(ImageBlock(result, image_type))
         )
     match item.failure:
         case models.UsageLimitExceededImageGenerationFailure(limit_id=limit_id):

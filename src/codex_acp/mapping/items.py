@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.codex._generated import models
+from codex_acp.mapping import messages
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
     MessageAnew,
@@ -19,16 +20,6 @@ from codex_acp.mapping.events import (
     ToolCallChanged,
 )
 from codex_acp.mapping.item_calls import status_of
-from codex_acp.mapping.messages import (
-    agent_message_completed,
-    compaction_completed,
-    compaction_started,
-    hook_prompt,
-    plan_completed,
-    reasoning_completed,
-    text_completed,
-    user_message,
-)
 from codex_acp.mapping.running_calls import announce, call_completed, call_started, whole_call
 from codex_acp.routing.display import TITLE_LIMIT, block, inline, listed
 from codex_acp.wire.codec import plain
@@ -54,7 +45,7 @@ def started(state: SessionState, item: models.ThreadItem) -> SessionEvents:
     """Show an item that may still change."""
     match item:
         case models.ContextCompactionThreadItem():
-            return compaction_started(state, item)
+            return messages.compaction_started(state, item)
         case (
             models.AgentMessageThreadItem()
             | models.ReasoningThreadItem()
@@ -72,17 +63,17 @@ def finished(state: SessionState, item: models.ThreadItem, *, live: bool) -> Ses
     """Show an item as it ended; ``live`` unless it is told of a past turn."""
     match item:
         case models.ContextCompactionThreadItem():
-            return compaction_completed(state, item)
+            return messages.compaction_completed(state, item)
         case models.AgentMessageThreadItem():
-            return agent_message_completed(state, item)
+            return messages.agent_message_completed(state, item)
         case models.ReasoningThreadItem():
-            return reasoning_completed(state, item)
+            return messages.reasoning_completed(state, item)
         case models.PlanThreadItem():
-            return plan_completed(state, item)
+            return messages.plan_completed(state, item)
         case models.UserMessageThreadItem():
-            return user_message(state, item, live=live)
+            return messages.user_message(state, item, live=live)
         case models.HookPromptThreadItem():
-            return hook_prompt(state, item)
+            return messages.hook_prompt(state, item)
         case models.EnteredReviewModeThreadItem() | models.ExitedReviewModeThreadItem():
             return _review_mode(state, item)
     return call_completed(state, item) if live else whole_call(state, item)
@@ -149,11 +140,11 @@ def _review_mode(
     if isinstance(item, models.EnteredReviewModeThreadItem):
         # Older servers give both items the turn's id.
         text = f"Review started: {inline(item.review)}\n\n"
-        return text_completed(state, f"{item.id}:entered", text)
+        return messages.text_completed(state, f"{item.id}:entered", text)
     if any("".join(pieces) == item.review for pieces in state.sent_text.values()):
         return ()
     state.review_text = item.review
-    return text_completed(state, item.id, item.review)
+    return messages.text_completed(state, item.id, item.review)
 
 
 def _review_call(params: _Review, status: CallStatus) -> ToolCallAnnounced:

@@ -38,6 +38,7 @@ from codex_acp.acp.form_answers import InvalidContent, too_large, validate
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import classify as kinds
 from codex_acp.errors import MisuseError
+from codex_acp.routing import forms
 from codex_acp.routing.display import (
     inline,
     quotation,
@@ -45,16 +46,6 @@ from codex_acp.routing.display import (
     server_name,
     shortened,
     visible,
-)
-from codex_acp.routing.forms import (
-    AcpForm,
-    FormChoice,
-    Unrepresentable,
-    acp_form,
-    acp_form_of_json,
-    distinct,
-    enum_options,
-    field_label,
 )
 
 if TYPE_CHECKING:
@@ -90,30 +81,32 @@ class UserInputForm:
     """The questions, as the model wrote them."""
 
 
-def user_input_form(params: models.ToolRequestUserInputParams) -> UserInputForm | Unrepresentable:
+def user_input_form(
+    params: models.ToolRequestUserInputParams,
+) -> UserInputForm | forms.Unrepresentable:
     """Return the questions as a form, or why ACP cannot carry them."""
     questions = params.questions
     if not questions:
-        return Unrepresentable("it asks no question")
+        return forms.Unrepresentable("it asks no question")
     for question in questions:
         if question.is_secret:
-            label = field_label(question.id)
-            return Unrepresentable(
+            label = forms.field_label(question.id)
+            return forms.Unrepresentable(
                 f"its question {label} asks for a secret, which an ACP form must not"
             )
     ids = [question.id for question in questions]
     if len(set(ids)) != len(ids):
-        return Unrepresentable("two of its questions have the same id")
+        return forms.Unrepresentable("two of its questions have the same id")
     fields: dict[str, Field] = {}
     places: list[QuestionFields] = []
     for question in questions:
-        choices = distinct(
-            FormChoice(option.label, option.label, option.description or None)
+        choices = forms.distinct(
+            forms.FormChoice(option.label, option.label, option.description or None)
             for option in question.options or ()
         )
         if choices is None:
-            label = field_label(question.id)
-            return Unrepresentable(f"its question {label} offers one label with two meanings")
+            label = forms.field_label(question.id)
+            return forms.Unrepresentable(f"its question {label} offers one label with two meanings")
         places.append(_add(question, choices, fields, {*ids, *fields}))
     required = [place.id for place in places if place.text is None]
     schema: Form = {"type": "object", "properties": fields}
@@ -121,7 +114,7 @@ def user_input_form(params: models.ToolRequestUserInputParams) -> UserInputForm 
         schema["required"] = required
     reason = too_large(schema)
     if reason is not None:
-        return Unrepresentable(reason)
+        return forms.Unrepresentable(reason)
     return UserInputForm(schema, tuple(places), tuple(q.question for q in questions))
 
 
@@ -148,7 +141,7 @@ def user_input_answers(
 
 def _add(
     question: models.ToolRequestUserInputQuestion,
-    choices: tuple[FormChoice, ...],
+    choices: tuple[forms.FormChoice, ...],
     fields: dict[str, Field],
     taken: set[str],
 ) -> QuestionFields:
@@ -158,7 +151,7 @@ def _add(
     fields[name] = {"type": "string", "title": title, "description": words}
     if not choices:
         return QuestionFields(name, None, name)
-    fields[name]["oneOf"] = enum_options(choices)
+    fields[name]["oneOf"] = forms.enum_options(choices)
     if not question.is_other:
         return QuestionFields(name, name, None)
     other = name + _OTHER
@@ -191,7 +184,7 @@ FormParams: TypeAlias = (
 class FormElicitation:
     """A form for a person, of an MCP server or of the model."""
 
-    form: AcpForm | UserInputForm
+    form: forms.AcpForm | UserInputForm
     server: str | None
     """The MCP server, by the name Codex gives it; None: the model asks."""
     message: str
@@ -235,25 +228,25 @@ class ElicitationReply:
 # --- from Codex --------------------------------------------------------------------------------
 
 
-def form_elicitation(params: FormParams) -> FormElicitation | Unrepresentable:
+def form_elicitation(params: FormParams) -> FormElicitation | forms.Unrepresentable:
     """A form of an MCP server, or why it cannot be asked over ACP."""
     if _claims_approval(params.meta):
-        return Unrepresentable("it claims to be an approval, which is never asked as a form")
+        return forms.Unrepresentable("it claims to be an approval, which is never asked as a form")
     if isinstance(params, models.McpFormElicitationParams):
-        form = acp_form(params.requested_schema)
+        form = forms.acp_form(params.requested_schema)
     else:
-        form = acp_form_of_json(params.requested_schema)
-    if isinstance(form, Unrepresentable):
+        form = forms.acp_form_of_json(params.requested_schema)
+    if isinstance(form, forms.Unrepresentable):
         return form
     return FormElicitation(form, params.server_name, params.message)
 
 
 def url_elicitation(
     params: models.McpUrlElicitationParams,
-) -> UrlElicitation | RefusedUrl | Unrepresentable:
+) -> UrlElicitation | RefusedUrl | forms.Unrepresentable:
     """A page that an MCP server wants opened, or why it must not be (contract 2.4)."""
     if _claims_approval(params.meta):
-        return Unrepresentable("it claims to be an approval, which is never asked as a URL")
+        return forms.Unrepresentable("it claims to be an approval, which is never asked as a URL")
     url = allowed_url(params.url)
     if isinstance(url, RefusedUrl):
         return url
@@ -262,12 +255,12 @@ def url_elicitation(
 
 def user_input_elicitation(
     params: models.ToolRequestUserInputParams, *, waits: bool = True
-) -> FormElicitation | Unrepresentable:
+) -> FormElicitation | forms.Unrepresentable:
     """The model's questions, or why they cannot be asked over ACP."""
     if any(question.id.startswith(kinds.APPROVAL_QUESTION) for question in params.questions):
-        return Unrepresentable("it claims to be an approval, which is never asked as a form")
+        return forms.Unrepresentable("it claims to be an approval, which is never asked as a form")
     form = user_input_form(params)
-    if isinstance(form, Unrepresentable):
+    if isinstance(form, forms.Unrepresentable):
         return form
     return FormElicitation(form, None, "\n".join(form.words), waits)
 
@@ -373,7 +366,7 @@ def _accepted(
     else:
         checked = validate(form.schema, content)
     if isinstance(checked, InvalidContent):
-        why = "; ".join(checked.sentences(field_label))
+        why = "; ".join(checked.sentences(forms.field_label))
         return declined(elicitation, f"the answer does not fit the form: {why}")
     if isinstance(checked, models.ToolRequestUserInputResponse):
         return ElicitationReply(checked, "accepted", None, _SEAL)
@@ -432,9 +425,9 @@ def asked_of(
 
 
 def _or_reason(
-    made: FormElicitation | UrlElicitation | Unrepresentable | RefusedUrl, wanted: str
+    made: FormElicitation | UrlElicitation | forms.Unrepresentable | RefusedUrl, wanted: str
 ) -> FormElicitation | UrlElicitation | Unaskable:
-    if isinstance(made, Unrepresentable | RefusedUrl):
+    if isinstance(made, forms.Unrepresentable | RefusedUrl):
         return Unaskable(f"{made.reason}. {wanted}")
     return made
 

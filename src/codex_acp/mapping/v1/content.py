@@ -6,72 +6,61 @@ from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.acp._generated.v1 import models
 from codex_acp.acp._generated.v1.models import PromptResponse
+from codex_acp.mapping import content as blocks
 from codex_acp.mapping.agent import META_KEY
-from codex_acp.mapping.content import (
-    AudioBlock,
-    BlobResource,
-    FileDiff,
-    ImageBlock,
-    LinkBlock,
-    TerminalContent,
-    TextBlock,
-    TextResource,
-    write_block,
-)
 from codex_acp.routing.changes import parse_hunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.content import Block, CallContent
     from codex_acp.mapping.events import PromptStop
 
 
-def block_of(block: Block) -> models.ContentBlock:
+def block_of(block: blocks.Block) -> models.ContentBlock:
     """Write a block."""
-    written: models.ContentBlock = write_block(models, block)
+    written: models.ContentBlock = blocks.write_block(models, block)
     return written
 
 
-def blocks_of(prompt: Sequence[models.ContentBlock]) -> list[Block]:
+def blocks_of(prompt: Sequence[models.ContentBlock]) -> list[blocks.Block]:
     """Read the blocks of a prompt; what is not for the model or the person is left out."""
     return [_read(block) for block in prompt]
 
 
-def _read(block: models.ContentBlock) -> Block:
+def _read(block: models.ContentBlock) -> blocks.Block:
     match block:
         case models.TextContentBlock():
-            return TextBlock(block.text)
+            return blocks.TextBlock(block.text)
         case models.ImageContentBlock():
-            return ImageBlock(block.data, block.mime_type, block.uri)
+            return blocks.ImageBlock(block.data, block.mime_type, block.uri)
         case models.AudioContentBlock():
-            return AudioBlock(block.data, block.mime_type)
+            return blocks.AudioBlock(block.data, block.mime_type)
         case models.ResourceLinkContentBlock():
-            return LinkBlock(block.name, block.uri, block.description, block.title)
+            return blocks.LinkBlock(block.name, block.uri, block.description, block.title)
         case models.ResourceContentBlock():
             resource = block.resource
             if isinstance(resource, models.TextResourceContents):
-                return TextResource(resource.uri, resource.text, resource.mime_type)
-            return BlobResource(resource.uri, resource.blob, resource.mime_type)
+                return blocks.TextResource(resource.uri, resource.text, resource.mime_type)
+            return blocks.BlobResource(resource.uri, resource.blob, resource.mime_type)
         case _:
             assert_never(block)
 
 
-def content_of(content: Sequence[CallContent]) -> list[models.ToolCallContent]:
+def content_of(content: Sequence[blocks.CallContent]) -> list[models.ToolCallContent]:
     """Write the content of a tool call."""
     written: list[models.ToolCallContent] = []
     for part in content:
-        if isinstance(part, FileDiff):
+        if isinstance(part, blocks.FileDiff):
             written += _diff(part)
-        elif isinstance(part, TerminalContent):
+        elif isinstance(part, blocks.TerminalContent):
             written.append(models.TerminalToolCallContent(terminal_id=part.terminal_id))
         else:
             written.append(models.ContentToolCallContent(content=block_of(part)))
     return written
 
 
-def _diff(diff: FileDiff) -> Iterator[models.ToolCallContent]:
+def _diff(diff: blocks.FileDiff) -> Iterator[models.ToolCallContent]:
     """Whole texts; else each hunk as a diff of its own, or the patch written out."""
     before, after = diff.before, diff.after
     match diff.operation:
