@@ -343,7 +343,15 @@ class ServerRequestRunner:
                 if entry.is_allowed_by(answer):
                     routed = entry.route
                     looks = await self._look_at(routed.approval, routed.looks, routed.session_id)
-            return asked.settlement or self._answered(entry, answer, looks)
+            if asked.settlement is not None:
+                return asked.settlement
+            routed = entry.route
+            now = refreshed(routed.approval, self._items)
+            runs = self._items.is_running(routed.thread_id, routed.turn_id)
+            settlement = self._ledger.answered(entry.key, entry.token, answer, now, runs, looks)
+            assert settlement is not None, "an open question has a pending entry"
+            self._record(settlement)
+            return settlement
         except BaseException:
             # Nobody waits any more: the client is gone, or this process ends.
             abandoned = self._ledger.abandoned(entry.key, "the client is gone")
@@ -352,20 +360,6 @@ class ServerRequestRunner:
             raise
         finally:
             del self._asked[entry.key]
-
-    def _answered(self, entry: LedgerEntry, answer: Answer, looks: Looks) -> Settlement:
-        routed = entry.route
-        settlement = self._ledger.answered(
-            entry.key,
-            entry.token,
-            answer,
-            refreshed(routed.approval, self._items),
-            self._items.is_running(routed.thread_id, routed.turn_id),
-            looks,
-        )
-        assert settlement is not None, "an open question has a pending entry"
-        self._record(settlement)
-        return settlement
 
     async def _permission(self, entry: LedgerEntry, asks: Asks) -> Answer:
         approval = entry.route.approval

@@ -21,6 +21,7 @@ Sources: ``CreateElicitationRequest`` of ``schema/acp``; ``McpServerElicitationR
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -49,7 +50,7 @@ from codex_acp.routing.display import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.acp.form_answers import Field, Form, ValidContent
@@ -401,32 +402,27 @@ class Unaskable(NamedTuple):
 
 def asked_of(
     what: kinds.ElicitationRequest, client: ClientFeatures
-) -> FormElicitation | UrlElicitation | Unaskable:
-    """The elicitation for this client. Never another mode, never a permission request instead."""
+) -> AskedElicitation | Unaskable:
+    """Return the elicitation for a client: never in another mode, never a permission request."""
+    able, action = client.elicitation_form, "show forms"
+    ask: Callable[[], AskedElicitation | forms.Unrepresentable | RefusedUrl]
     match what:
-        case kinds.McpForm(params=params):
-            wanted = f"{server_name(params.server_name)} asks: {_words(params.message)}"
-            if not client.elicitation_form:
-                return Unaskable(f"this client cannot show forms. {wanted}")
-            return _or_reason(form_elicitation(params), wanted)
-        case kinds.McpUrl(params=params):
-            wanted = f"{server_name(params.server_name)} wants a page opened: {_words(params.url)}"
-            if not client.elicitation_url:
-                return Unaskable(f"this client cannot open pages for an agent. {wanted}")
-            return _or_reason(url_elicitation(params), wanted)
+        case kinds.McpForm(params=form):
+            wanted = f"{server_name(form.server_name)} asks: {_words(form.message)}"
+            ask = partial(form_elicitation, form)
+        case kinds.McpUrl(params=page):
+            wanted = f"{server_name(page.server_name)} wants a page opened: {_words(page.url)}"
+            able, action = client.elicitation_url, "open pages for an agent"
+            ask = partial(url_elicitation, page)
         case kinds.UserInput(request=request):
-            questions = "; ".join(_words(q.question) for q in request.params.questions)
-            wanted = f"Codex asks: {questions}"
-            if not client.elicitation_form:
-                return Unaskable(f"this client cannot show forms. {wanted}")
-            return _or_reason(user_input_elicitation(request.params), wanted)
+            questions = request.params.questions
+            wanted = f"Codex asks: {'; '.join(_words(each.question) for each in questions)}"
+            ask = partial(user_input_elicitation, request.params)
         case _:
             assert_never(what)
-
-
-def _or_reason(
-    made: FormElicitation | UrlElicitation | forms.Unrepresentable | RefusedUrl, wanted: str
-) -> FormElicitation | UrlElicitation | Unaskable:
+    if not able:
+        return Unaskable(f"this client cannot {action}. {wanted}")
+    made = ask()
     if isinstance(made, forms.Unrepresentable | RefusedUrl):
         return Unaskable(f"{made.reason}. {wanted}")
     return made

@@ -265,7 +265,29 @@ def _form(schema: models.McpElicitationSchema) -> Form:
 def _property(name: str, asked: models.McpElicitationPrimitiveSchema) -> Field:
     at = f"its field {field_label(name)}"
     nothing_lost(at, asked)
-    made = _converted(at, asked)
+    made: Field
+    match asked:
+        case models.McpElicitationStringSchema():
+            made = _string(at, asked)
+        case models.McpElicitationNumberSchema():
+            made = _integer(at, asked) if asked.type == "integer" else _number(at, asked)
+        case models.McpElicitationBooleanSchema():
+            made = {"type": "boolean"}
+            if asked.default is not None:
+                made["default"] = asked.default
+        case (
+            models.McpElicitationUntitledSingleSelectEnumSchema()
+            | models.McpElicitationTitledSingleSelectEnumSchema()
+            | models.McpElicitationLegacyTitledEnumSchema()
+        ):
+            made = _single_choice(at, asked)
+        case (
+            models.McpElicitationUntitledMultiSelectEnumSchema()
+            | models.McpElicitationTitledMultiSelectEnumSchema()
+        ):
+            made = _several_choices(at, asked)
+        case _:
+            assert_never(asked)
     if asked.title is not None:
         made["title"] = visible(asked.title)
     elif not is_plain(name):
@@ -273,30 +295,6 @@ def _property(name: str, asked: models.McpElicitationPrimitiveSchema) -> Field:
     if asked.description is not None:
         made["description"] = visible(asked.description, multiline=True)
     return made
-
-
-def _converted(at: str, asked: models.McpElicitationPrimitiveSchema) -> Field:
-    match asked:
-        case models.McpElicitationStringSchema():
-            return _string(at, asked)
-        case models.McpElicitationNumberSchema():
-            return _integer(at, asked) if asked.type == "integer" else _number(at, asked)
-        case models.McpElicitationBooleanSchema():
-            switch: Field = {"type": "boolean"}
-            return switch if asked.default is None else {**switch, "default": asked.default}
-        case (
-            models.McpElicitationUntitledSingleSelectEnumSchema()
-            | models.McpElicitationTitledSingleSelectEnumSchema()
-            | models.McpElicitationLegacyTitledEnumSchema()
-        ):
-            return _single_choice(at, asked)
-        case (
-            models.McpElicitationUntitledMultiSelectEnumSchema()
-            | models.McpElicitationTitledMultiSelectEnumSchema()
-        ):
-            return _several_choices(at, asked)
-        case _:
-            assert_never(asked)
 
 
 # --- values ------------------------------------------------------------------------------------

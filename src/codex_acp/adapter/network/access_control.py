@@ -319,22 +319,20 @@ def _parsed(content: bytes, path: str) -> tuple[Token, ...]:
         if len(words) > 3:
             raise MisuseError(f"{where} is not TOKEN, NAME TOKEN or NAME TOKEN TIME")
         owner, token = (EVERYBODY, words[0]) if len(words) == 1 else (words[0], words[1])
-        expires = _time(words[2], where) if len(words) > 2 else None
+        expires = None
+        if len(words) > 2:
+            try:
+                when = datetime.fromisoformat(words[2])
+            except ValueError as error:
+                # Without the text: if the words were mixed up, it is the token.
+                msg = f"{where}: its third word is no time like 2027-01-31T12:00:00Z"
+                raise MisuseError(msg) from error
+            expires = (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
         tokens.append(Token(owner, _digest(_long_enough(token, where)), expires))
     if not tokens:
         made = "python3 -Pc 'import secrets; print(secrets.token_urlsafe(32))' makes one"
         raise MisuseError(f"the token file {path!r} has no token; {made}")
     return tuple(tokens)
-
-
-def _time(text: str, where: str) -> float:
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError as error:
-        # Without the text: if the words were mixed up, it is the token.
-        msg = f"{where}: its third word is no time like 2027-01-31T12:00:00Z"
-        raise MisuseError(msg) from error
-    return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
 
 
 def _long_enough(token: str, where: str) -> str:

@@ -112,20 +112,12 @@ class NetworkConnection:
 
     async def new_session(self, request: NewSession) -> Json:
         """Open a new session for this connection's owner."""
-        async with self._registry.reserve(self._token.owner):
-            session = self._new_session()
-            response = await self.agent.new_session(request, session)
-            await self._register_new(str(response["sessionId"]), session)
-        return response
+        return await self._open_new(lambda session: self.agent.new_session(request, session))
 
     async def fork_session(self, request: ForkSession) -> Json:
         """Fork a session of this connection's owner."""
         self.must_own(request.session_id)
-        async with self._registry.reserve(self._token.owner):
-            session = self._new_session()
-            response = await self.agent.fork_session(request, session)
-            await self._register_new(str(response["sessionId"]), session)
-        return response
+        return await self._open_new(lambda session: self.agent.fork_session(request, session))
 
     async def load_session(self, request: ResumeSession) -> Json:
         """Load a session; the connection that shows it until now loses it."""
@@ -227,17 +219,22 @@ class NetworkConnection:
         kept = self._registry.limits.keep_seconds > 0
         return NetworkSession(self._token.owner, self.agent, self.client, kept=kept)
 
-    async def _register_new(self, session_id: str, session: NetworkSession) -> None:
-        """Register a new session of Codex; delete it if its owner cannot be recorded."""
-        try:
-            self._open(session_id, session)
-        except RpcError:
-            session.detach(self.client)  # the client is not told of the session
+    async def _open_new(self, begin: Callable[[NetworkSession], Awaitable[Json]]) -> Json:
+        """Open a new session by ``begin``; delete it if its owner cannot be recorded."""
+        async with self._registry.reserve(self._token.owner):
+            session = self._new_session()
+            response = await begin(session)
+            session_id = str(response["sessionId"])
             try:
-                await finish(asyncio.create_task(self.agent.delete_session(session_id)))
-            except CodexAcpError as error:
-                logger.warning("the session %s could not be deleted: %s", session_id, error)
-            raise
+                self._open(session_id, session)
+            except RpcError:
+                session.detach(self.client)  # the client is not told of the session
+                try:
+                    await finish(asyncio.create_task(self.agent.delete_session(session_id)))
+                except CodexAcpError as error:
+                    logger.warning("the session %s could not be deleted: %s", session_id, error)
+                raise
+        return response
 
     def _open(self, session_id: str, session: NetworkSession) -> None:
         self._registry.open(session_id, session)
@@ -274,20 +271,16 @@ class NetworkConnection:
                 answer = await reopen(earlier)
                 for event in kept:
                     earlier.send(session_id, event)
-            except BaseException:
-                self._return_to(earlier, before)
+            except BaseException:  # it is shown where it was before
+                earlier.detach(self.client)
+                if before is None or before.gone:
+                    self._registry.schedule_end(earlier)
+                else:
+                    earlier.attach(before, None)
+                    earlier.resume_questions()
                 raise
             self._open(session_id, earlier)
             return answer
-
-    def _return_to(self, session: NetworkSession, before: Client | None) -> None:
-        """Show a session that cannot be opened here on its connection of ``before`` again."""
-        session.detach(self.client)
-        if before is None or before.gone:
-            self._registry.schedule_end(session)
-        else:
-            session.attach(before, None)
-            session.resume_questions()
 
     async def _show(self, session: NetworkSession, *, whole: bool) -> dict[str, JsonValue]:
         """Show a busy session: its history first if ``whole``, its questions last."""
@@ -302,9 +295,8 @@ class NetworkConnection:
             history.end(None)
         session.attach(self.client, mark)
         self._open(session_id, session)
-        asyncio.get_running_loop().call_soon(
-            session.resume_questions
-        )  # behind the answer to this request
+        loop = asyncio.get_running_loop()
+        loop.call_soon(session.resume_questions)  # behind the answer to this request
         meta: dict[str, JsonValue] = {"running": True, "questions": session.questions}
         return {**config.answer(session_id), "_meta": {META_KEY: meta}}
 

@@ -144,17 +144,16 @@ class NetworkOptions:
         if (self.certificate is not None) != address.has_tls:
             msg = "wss:// and https:// need --tls-cert and --tls-key, and these need one of them"
             raise MisuseError(msg)
-        return None if self.certificate is None else self._tls(self.certificate)
-
-    def _tls(self, certificate: str) -> ssl.SSLContext:
+        if self.certificate is None:
+            return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            context.load_cert_chain(certificate, self.key)
+            context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
-            msg = f"the certificate {certificate!r} and its key cannot be used: {error}"
+            msg = f"the certificate {self.certificate!r} and its key cannot be used: {error}"
             raise MisuseError(msg) from error
-        if self.address.is_http:
+        if address.is_http:
             context.set_alpn_protocols(["h2", "http/1.1"])
         return context
 
