@@ -28,7 +28,7 @@ from codex_acp.mapping.events import (
     TitleChanged,
 )
 from codex_acp.mapping.items import whole_item
-from codex_acp.mapping.messages import said
+from codex_acp.mapping.messages import notice_of
 from codex_acp.mapping.session import end_of_turn
 from codex_acp.mapping.state import SessionState, SubAgent
 from codex_acp.mapping.sub_agents import (
@@ -319,7 +319,7 @@ class SubAgentHistories:
             show = self._show_session if self._client.subagents else self._show_notes
             await show(codex, agent)
         if self._more:
-            self._outflow.send(self._session_id, said(MORE_THAN_SHOWN))
+            self._outflow.send(self._session_id, notice_of(MORE_THAN_SHOWN))
 
     def _shown(self, agent: SubAgent, item: models.ThreadItem) -> None:
         self.learn(agent.thread_id, item)
@@ -343,7 +343,7 @@ class SubAgentHistories:
 
         missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
         if missing is not None:
-            self._outflow.send(agent.thread_id, said(missing))
+            self._outflow.send(agent.thread_id, notice_of(missing))
 
     async def _show_notes(self, codex: AppServerConnection, agent: SubAgent) -> None:
         top = agent

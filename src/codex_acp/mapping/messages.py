@@ -43,12 +43,12 @@ DETAILS_LIMIT: Final = 20_000
 _NO_TEXT: Final = "Codex sent a warning without a text"
 
 
-def said(
+def notice_of(
     text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
 ) -> Notice:
-    """A line for the person. ``text`` stands alone; ``details`` are what helps to act on it.
+    """Return a line for the person. ``text`` stands alone; ``details`` help to act on it.
 
-    Whoever wrote what they quote, all in them is made visible.
+    All in both is made visible, whoever wrote what they quote.
     """
     text = still_visible(text.strip()) or _NO_TEXT
     details = still_visible(details.strip()) if details else None
@@ -58,10 +58,10 @@ def said(
 def say(
     text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
 ) -> SessionEvents:
-    """`said`, of words that Codex passes on: bounded."""
+    """Tell the person words that Codex passes on, bounded."""
     shown = shortened(text.strip(), TITLE_LIMIT)
     more = shortened(details.strip(), DETAILS_LIMIT) if details else None
-    return (said(shown, severity, more, aside=aside),)
+    return (notice_of(shown, severity, more, aside=aside),)
 
 
 def say_once(
@@ -73,9 +73,9 @@ def say_once(
     key: tuple[str | None, ...] = (),
     aside: bool = False,
 ) -> SessionEvents:
-    """The same, but nothing if it was said before in this session.
+    """Tell the person words that Codex passes on, unless this session was told them before.
 
-    ``key`` is what makes it the same; by default that is all of its text. ``aside`` as in `Notice`.
+    ``key`` tells lines apart; by default that is all of the text. ``aside`` as in `Notice`.
     """
     key = key or (text, details)
     if key in state.said:

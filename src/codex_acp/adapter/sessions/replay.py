@@ -16,7 +16,7 @@ from codex_acp.codex._generated.models import CommandExecutionThreadItem
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.events import SessionEvent, TitleChanged, UserMessage
 from codex_acp.mapping.items import whole_item
-from codex_acp.mapping.messages import said
+from codex_acp.mapping.messages import notice_of
 from codex_acp.mapping.running_calls import still_runs
 from codex_acp.mapping.session import title_of
 from codex_acp.mapping.state import SessionState
@@ -77,7 +77,7 @@ class Replay:
     def end(self, running: str | None) -> SessionState:
         """Say what is missing, and the title; what the turn that runs goes on from."""
         if self.missing is not None:
-            self._send(said(self.missing))
+            self._send(notice_of(self.missing))
         title = title_of(self._answer.get("thread"))
         if title is not None:
             self._send(TitleChanged(title))
