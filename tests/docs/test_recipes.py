@@ -26,7 +26,11 @@ PLACES = {
     f"{OPTION}-1": ("mapping/settings.py", 8, "    return Settings(\n"),
     f"{OPTION}-2": ("mapping/options.py", 0, 'TIER: Final = "service_tier"\n'),
     f"{OPTION}-3": ("mapping/options.py", 0, "in (*self.choices, *self.grouped))\n\n\n"),
-    f"{OPTION}-4": ("mapping/options.py", 4, "    TIER: _tier_patch,\n"),
+    f"{OPTION}-4": (
+        "mapping/options.py",
+        4,
+        "_PATCHES: Final[dict[str, Callable[[ConfigView, str], JsonObject]]] = {\n",
+    ),
     f"{OPTION}-5": ("mapping/settings.py", 8, "    match name:\n"),
     f"{OPTION}-6": ("mapping/settings.py", 8, "    return settings._replace(\n"),
     f"{OPTION}-7": ("mapping/settings.py", 4, "    patch: JsonObject = {}\n"),

@@ -97,15 +97,15 @@ MUTANTS: Final = (
         "if self.cancelled or turn in self.stale or self.is_answered(turn):", "if False:",
         "3.10: what belongs to a prompt that was answered is asked", LATE),
     Mutant("failed-is-end", "mapping/session.py",
-        "return failure(turn.error or last_error)", 'return PromptStop("end_turn")',
+        "return failure(turn.error or last_error)", 'return events.PromptStop("end_turn")',
         "4.4: a failed turn reads as end_turn", f"{TURNS} {CHAOS}"),
     Mutant("interrupted-is-end", "mapping/session.py",
-        'return PromptStop("cancelled")', 'return PromptStop("end_turn")',
+        'return events.PromptStop("cancelled")', 'return events.PromptStop("end_turn")',
         "4.4: an interrupted turn reads as end_turn", f"{TURNS} {CHAOS}"),
     Mutant("outflow-lost-pieces", "adapter/outflow.py", "pieces, self._pieces = self._pieces, []",
         "pieces, self._pieces = self._pieces[:1], []",
         "4.2: pieces of a text are lost", f"tests/adapter/test_outflow_joining.py {CHAOS}"),
-    Mutant("outflow-joins-sessions", "adapter/outflow.py", "and session_id == self.session_id", "",
+    Mutant("outflow-joins-sessions", "adapter/outflow.py", " and last.session_id == session_id", "",
         "4.2: a text is joined to another session's", "tests/adapter/test_outflow.py"
         " tests/adapter/test_outflow_joining.py"),
     # The network.

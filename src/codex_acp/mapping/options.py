@@ -36,6 +36,8 @@ from codex_acp.mapping.settings import (
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.mapping.settings import Model, Settings
 
     JsonObject = dict[str, JsonValue]
@@ -451,27 +453,7 @@ def _refused(
 
 def choice_patch(view: ConfigView, option_id: str, value: str) -> JsonObject:
     """Return the patch that puts a checked value of an option into force."""
-    settings = view.settings
-    if option_id == MODE:
-        return _mode_patch(view, value)
-    if option_id == MODEL:
-        return _model_patch(view, value)
-    if option_id == TIER:
-        return {"serviceTier": None if value == STANDARD_TIER else value}
-    if option_id == EFFORT:
-        known = view.model.efforts if view.model is not None else ()
-        if value != MODEL_DEFAULT or any(effort.value == value for effort in known):
-            return {"effort": value}
-        # A null effort would leave it as it is; only a collaboration mode can take it away.
-        instructions = settings.instructions or ""
-        return collaboration_patch(settings.model, settings.collaboration, None, instructions)
-    if option_id != COLLABORATION:
-        raise KeyError(option_id)
-    # The mode with its built-in instructions; its own effort only where none was chosen.
-    presets = {preset.mode: preset for preset in view.catalogue.collaborations or ()}
-    wanted = presets[value].effort if value in presets else None
-    effort = None if view.preset_effort else settings.effort
-    return collaboration_patch(settings.model, value, effort or wanted, None)
+    return _PATCHES[option_id](view, value)
 
 
 def _mode_patch(view: ConfigView, value: str) -> JsonObject:
@@ -499,3 +481,30 @@ def _model_patch(view: ConfigView, value: str) -> JsonObject:
     if settings.tier not in tiers:
         patch["serviceTier"] = None
     return patch
+
+
+def _effort_patch(view: ConfigView, value: str) -> JsonObject:
+    model, settings = view.model, view.settings
+    if value != MODEL_DEFAULT or (model and any(e.value == value for e in model.efforts)):
+        return {"effort": value}
+    # A null effort would leave it as it is; only a collaboration mode can take it away.
+    instructions = settings.instructions or ""
+    return collaboration_patch(settings.model, settings.collaboration, None, instructions)
+
+
+def _collaboration_patch(view: ConfigView, value: str) -> JsonObject:
+    """The mode with its built-in instructions; its own effort only where none was chosen."""
+    settings = view.settings
+    presets = {preset.mode: preset for preset in view.catalogue.collaborations or ()}
+    wanted = presets[value].effort if value in presets else None
+    effort = None if view.preset_effort else settings.effort
+    return collaboration_patch(settings.model, value, effort or wanted, None)
+
+
+_PATCHES: Final[dict[str, Callable[[ConfigView, str], JsonObject]]] = {
+    MODE: _mode_patch,
+    MODEL: _model_patch,
+    EFFORT: _effort_patch,
+    TIER: lambda _, value: {"serviceTier": None if value == STANDARD_TIER else value},
+    COLLABORATION: _collaboration_patch,
+}

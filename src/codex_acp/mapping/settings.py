@@ -215,22 +215,32 @@ def text_of(source: JsonObject, name: str) -> str | None:
 
 
 def meets(settings: Settings, patch: JsonObject) -> bool:
-    """Return whether the settings are what ``patch`` asks for; False for an unknown key."""
-    access, mode = settings.access, object_at(patch, "collaborationMode")
-    sandbox, tier = patch.get("sandboxPolicy"), patch.get("serviceTier")
-    effort = object_at(mode, "settings").get("reasoning_effort")
-    in_force = {
-        "model": settings.model == patch.get("model"),
-        "effort": settings.effort == patch.get("effort"),
-        "serviceTier": settings.tier == (STANDARD_TIER if tier is None else tier),
-        "approvalPolicy": access.policy == patch.get("approvalPolicy"),
-        "approvalsReviewer": access.reviewer == patch.get("approvalsReviewer"),
-        "permissions": access.profile == patch.get("permissions"),
-        "sandboxPolicy": access.profile is None and access.sandbox == sandbox_of(sandbox),
-        "collaborationMode": settings.collaboration == mode.get("mode")
-        and settings.effort == effort,
-    }
-    return all(in_force.get(name, False) for name in patch)
+    """Return whether the settings are what ``patch`` asks for."""
+    return all(_meets(settings, name, value) for name, value in patch.items())
+
+
+def _meets(settings: Settings, name: str, value: JsonValue) -> bool:
+    access = settings.access
+    match name:
+        case "model":
+            return settings.model == value
+        case "effort":
+            return settings.effort == value
+        case "serviceTier":
+            return settings.tier == (STANDARD_TIER if value is None else value)
+        case "approvalPolicy":
+            return access.policy == value
+        case "approvalsReviewer":
+            return access.reviewer == value
+        case "permissions":
+            return access.profile == value
+        case "sandboxPolicy":
+            return access.profile is None and access.sandbox == sandbox_of(value)
+        case "collaborationMode":
+            mode = object_at(value)
+            effort = object_at(mode, "settings").get("reasoning_effort")
+            return settings.collaboration == mode.get("mode") and settings.effort == effort
+    return False
 
 
 def applied(settings: Settings, patch: JsonObject) -> Settings:
