@@ -334,7 +334,7 @@ class Bridge:
 
         Whatever is not an answer to this very question, as it was offered, accepts nothing.
         """
-        if _key(question.id) not in self._open or not self._is_open(question):
+        if not self._is_open(question):
             return self._as_told(_Results())
         said = plain(response)
         answer: Mapping[str, Any] = said if isinstance(said, dict) else {}

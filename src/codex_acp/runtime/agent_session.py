@@ -193,21 +193,14 @@ class ConfigOptions:
         option = self.get(config_id)
         if option is None:
             raise OptionNotOffered(self._process.agent, f"the config option {config_id!r}")
-        params: types.SetSessionConfigOptionRequest
-        if isinstance(option, types.BooleanSessionConfigOption):
-            if not isinstance(value, bool):
-                msg = f"the config option {config_id!r} is true or false, not {value!r}"
-                raise MisuseError(msg)
-            params = types.BooleanSetSessionConfigOptionRequest(
-                session_id=self._session_id, config_id=config_id, value=value
-            )
-        else:
-            if not isinstance(value, str):
-                msg = f"the config option {config_id!r} has named values, not {value!r}"
-                raise MisuseError(msg)
-            params = types.ValueIdSetSessionConfigOptionRequest(
-                session_id=self._session_id, config_id=config_id, value=value
-            )
+        is_boolean = isinstance(option, types.BooleanSessionConfigOption)
+        if not isinstance(value, bool if is_boolean else str):
+            wanted = "is true or false" if is_boolean else "has named values"
+            raise MisuseError(f"the config option {config_id!r} {wanted}, not {value!r}")
+        make: Any = types.ValueIdSetSessionConfigOptionRequest
+        if is_boolean:
+            make = types.BooleanSetSessionConfigOptionRequest
+        params = make(session_id=self._session_id, config_id=config_id, value=value)
         call = self._process.client.session_set_config_option(params)
         response = await self._process.ask("session/set_config_option", call)
         self.reported(response.config_options)

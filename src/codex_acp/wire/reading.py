@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic import Field as Field  # noqa: PLC0414 - passed on
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic import GetCoreSchemaHandler as Handler
+    from pydantic import GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
     from codex_acp.wire.lazy import Schema
@@ -35,9 +36,7 @@ class Bounds:
     def __init__(self, **bounds: int) -> None:
         self._bounds = bounds
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> CoreSchema:
         return cast("CoreSchema", {**handler(source), **self._bounds})
 
 
@@ -47,9 +46,7 @@ class _Mark:
     def __init__(self, word: Callable[[Schema], Schema]) -> None:
         self._word = word
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> CoreSchema:
         return cast("CoreSchema", self._word(cast("Schema", handler(source))))
 
 
@@ -78,9 +75,7 @@ NOT_NULL = _Mark(_not_null)
 class OpenEnum:
     """``Literal[...] | UnknownValue``: the known values, or any other string marked as unknown."""
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> CoreSchema:
         del handler
         known, _ = get_args(source)
         return cast("CoreSchema", words.open_enum(*get_args(known)))
@@ -102,9 +97,7 @@ class TaggedUnion:
         self.choices = choices
         self.has_default = has_default
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> CoreSchema:
         members = get_args(source) or (source,)
         is_open = members[-1] is UnknownVariant
         schemas = cast("list[Schema]", [handler.generate_schema(m) for m in members])
@@ -144,9 +137,7 @@ class KeyedUnion:
     def __init__(self, *keys: str) -> None:
         self.keys = keys
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> CoreSchema:
         members = [m for m in get_args(source) if m not in (UnknownValue, UnknownVariant)]
         classes = members[-len(self.keys) :]
         literals = get_args(members[0]) if len(members) > len(classes) else ()
