@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_neve
 
 from codex_acp._json import value_at
 from codex_acp.acp.capabilities import ClientFeatures
+from codex_acp.codex._generated import notifications
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
-from codex_acp.codex._generated.notifications import (
-    NOTIFICATION_CLASSES,
-    ItemCompletedEvent,
-    ItemStartedEvent,
-    ServerRequestResolvedEvent,
-    TurnCompletedEvent,
-    TurnStartedEvent,
-)
 from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
 from codex_acp.codex.approvals import refusals
 from codex_acp.codex.approvals.actions import ALLOWED_IN_DOUBT, SHARED_ID, named_paths, refreshed
@@ -258,22 +251,22 @@ class Bridge:
         name, given = SERVER_NOTIFICATIONS[method].params, {} if params is None else params
         if name is not None:
             given = MODELS.decode(name, given, f"the params of {method}")
-        event = NOTIFICATION_CLASSES[method](given)
+        event = notifications.NOTIFICATION_CLASSES[method](given)
         self._items.apply(event)
         self._fail_closed(self._ledger.reported(event), out)
         if getattr(event.params, "thread_id", None) in (self.thread_id, None):
             self._show(event, out)
         match event:
-            case ItemStartedEvent():
+            case notifications.ItemStartedEvent():
                 self._interrupt_reaching_turn(event, out)
-            case ItemCompletedEvent():
+            case notifications.ItemCompletedEvent():
                 item = event.params.item
                 well = getattr(item, "status", _COMPLETED) == _COMPLETED
                 key = (event.params.thread_id, str(getattr(item, "id", "")))
                 self._item_ended(key, out, ended_well=well)
-            case TurnCompletedEvent():
+            case notifications.TurnCompletedEvent():
                 self._turn_ended(event.params.thread_id, event.params.turn.id, out)
-            case ServerRequestResolvedEvent():
+            case notifications.ServerRequestResolvedEvent():
                 self._resolved(_key(event.params.request_id), out)
         return self._as_told(out)
 
@@ -508,18 +501,20 @@ class Bridge:
     # Turns and items.
 
     def _show(self, event: ServerNotification, out: _Results) -> None:
-        if isinstance(event, TurnStartedEvent):
+        if isinstance(event, notifications.TurnStartedEvent):
             out.events.append(StateChanged("running"))
         row = cast("Mapping[str, Any]", NOTIFICATION_HANDLERS)[event.method]
         if not isinstance(row, Ignored):
             self._state.looks = {}
             shown: SessionEvents = row(self._state, event.params)
             out.events += [*shown, *flush_due(self._state)]
-        if isinstance(event, TurnCompletedEvent):
+        if isinstance(event, notifications.TurnCompletedEvent):
             turn = event.params.turn
             out.end = end_of_turn(turn, self._state.turn_errors.pop(turn.id, None))
 
-    def _interrupt_reaching_turn(self, event: ItemStartedEvent, out: _Results) -> None:
+    def _interrupt_reaching_turn(
+        self, event: notifications.ItemStartedEvent, out: _Results
+    ) -> None:
         """Interrupt a turn whose model uses another session's rights (contract 3.9c)."""
         thread_id = event.params.thread_id
         if self._items.root_of(thread_id) != self.thread_id:

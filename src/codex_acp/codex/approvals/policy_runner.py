@@ -16,20 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.codex._generated import notifications
 from codex_acp.codex._generated.models import McpUrlElicitationParams, TurnInterruptParams
-from codex_acp.codex.approvals.actions import (
-    ALLOWED_IN_DOUBT,
-    SHARED_ID,
-    ActionIds,
-    Collision,
-    answer_id_of,
-    changes_of,
-    created_paths,
-    known_again,
-    named_paths,
-    place_of,
-    refreshed,
-    removed_paths,
-)
+from codex_acp.codex.approvals import actions, grants
 from codex_acp.codex.approvals.callbacks import (
     END_OF_CALLBACK_SECONDS,
     CallbackFailed,
@@ -37,14 +24,7 @@ from codex_acp.codex.approvals.callbacks import (
     end_task,
 )
 from codex_acp.codex.approvals.classify import ApprovalRequest, ElicitationRequest, classify
-from codex_acp.codex.approvals.grants import (
-    NotGranted,
-    accepting_reply,
-    allows,
-    arguments_of,
-    digest_of,
-    offered,
-)
+from codex_acp.codex.approvals.grants import accepting_reply
 from codex_acp.codex.approvals.policies import (
     Allow,
     ApprovalQuestion,
@@ -66,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.approvals.actions import PathLook
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
@@ -98,7 +77,7 @@ class _Open:
     question: ApprovalQuestion
     withdrawn: asyncio.Future[Deny]
     """Denial that takes the place of an answer which nobody needs any more."""
-    looks: Mapping[str, PathLook] = field(default_factory=dict)
+    looks: Mapping[str, actions.PathLook] = field(default_factory=dict)
     """Paths that the question names, as one look at the disk found them."""
 
     def withdraw(self, reason: str, *, answered: bool = True) -> None:
@@ -127,7 +106,7 @@ class PolicyRunner(NotificationSink):
         self._on_refused = on_refused
         self._items = Items(client.opened_threads)
         self.reach: ForeignReach = ForeignReach(self._items)
-        self._ids: ActionIds[_Key] = ActionIds()
+        self._ids: actions.ActionIds[_Key] = actions.ActionIds()
         self._open: dict[_Key, _Open] = {}
         self._unread: dict[tuple[str, str], asyncio.Future[Deny] | None] = {}
         """Thread and answer id of what a handler is asked that `_ids` cannot hold, and what
@@ -169,7 +148,7 @@ class PolicyRunner(NotificationSink):
             page = allowed_url(request.params.url)
             if isinstance(page, RefusedUrl):
                 return await self._refuse_unasked(request, f"the URL was refused: {page.reason}")
-        kind, shared = classify(request, self._items), answer_id_of(request)
+        kind, shared = classify(request, self._items), actions.answer_id_of(request)
         question = self._question(kind) if isinstance(kind, ApprovalRequest) else None
         key = (type(request.id), request.id)
         if (
@@ -180,7 +159,7 @@ class PolicyRunner(NotificationSink):
             return await self._guarded_unread(request, handler, shared)
         open_ = await self._enter(key, question)
         if open_ is None:
-            return self._refuse(request, SHARED_ID)
+            return self._refuse(request, actions.SHARED_ID)
         try:
             reply = await self._reply_of(handler, request, open_.withdrawn)
             if is_negative(reply):
@@ -206,13 +185,13 @@ class PolicyRunner(NotificationSink):
             if held is None:
                 allowed = ((type(request.id), request.id),)
                 turn_id = getattr(request.params, "turn_id", "")
-                self._fail_closed(Collision((), allowed), shared[0], turn_id)
+                self._fail_closed(actions.Collision((), allowed), shared[0], turn_id)
                 await asyncio.sleep(0)
             elif not held.done():
-                held.set_result(Deny(SHARED_ID))
-            return self._refuse(request, SHARED_ID)
+                held.set_result(Deny(actions.SHARED_ID))
+            return self._refuse(request, actions.SHARED_ID)
         if await self._fail_others_closed(request):
-            return self._refuse(request, SHARED_ID)
+            return self._refuse(request, actions.SHARED_ID)
         withdrawn: asyncio.Future[Deny] = asyncio.get_running_loop().create_future()
         self._unread[shared] = withdrawn
         try:
@@ -246,10 +225,10 @@ class PolicyRunner(NotificationSink):
         except asyncio.CancelledError:
             if not _is_shared(withdrawn) or task is None or task.uncancel():
                 raise
-            return self._refuse(request, SHARED_ID)
+            return self._refuse(request, actions.SHARED_ID)
         finally:
             waits = False
-        return self._refuse(request, SHARED_ID) if _is_shared(withdrawn) else reply
+        return self._refuse(request, actions.SHARED_ID) if _is_shared(withdrawn) else reply
 
     # Approvals.
 
@@ -265,14 +244,14 @@ class PolicyRunner(NotificationSink):
             return self._refuse(request, "Codex settled it itself")
         open_ = await self._enter(key, question)
         if open_ is None:
-            return self._refuse(request, SHARED_ID)
+            return self._refuse(request, actions.SHARED_ID)
         try:
-            open_.looks = await _look_at(named_paths(approval))
+            open_.looks = await _look_at(actions.named_paths(approval))
             open_.question = _with_looks(question, open_.looks)
             decision = await self._decided(open_)
-            again: Mapping[str, PathLook] = {}
+            again: Mapping[str, actions.PathLook] = {}
             if isinstance(decision, Allow):
-                again = known_again(open_.looks, await _look_at(open_.looks))
+                again = actions.known_again(open_.looks, await _look_at(open_.looks))
             if open_.withdrawn.done():
                 decision = open_.withdrawn.result()
             return self._reply(key, open_.question, decision, again)
@@ -297,23 +276,23 @@ class PolicyRunner(NotificationSink):
         return open_
 
     def _question(self, approval: ApprovalRequest) -> ApprovalQuestion | Deny:
-        grants = offered(approval).grants
-        if not grants:
+        grantable = grants.offered(approval).grants
+        if not grantable:
             return Deny("Codex offers no way to allow it")
-        place = place_of(approval)
+        place = actions.place_of(approval)
         thread_id = place.thread_id
         turn_id = place.turn_id or self._items.running_turn(thread_id)
         if turn_id is None:
             return Deny("Codex asks for an approval without a turn")
         return ApprovalQuestion(
             approval=approval,
-            arguments=arguments_of(approval),
-            offered=grants,
+            arguments=grants.arguments_of(approval),
+            offered=grantable,
             thread_id=thread_id,
             root_thread_id=self._items.root_of(thread_id),
             turn_id=turn_id,
             item_id=place.item_id,
-            digest=digest_of(approval),
+            digest=grants.digest_of(approval),
         )
 
     async def _decided(self, open_: _Open) -> Decision:
@@ -339,36 +318,38 @@ class PolicyRunner(NotificationSink):
         key: _Key,
         question: ApprovalQuestion,
         decision: Decision,
-        looks: Mapping[str, PathLook],
+        looks: Mapping[str, actions.PathLook],
     ) -> WireModel:
         """Return the reply, without an await: what is checked is what Codex reported last."""
         request = question.approval.request
         if isinstance(decision, Deny):
             self._ids.forget(key)
             return self._refuse(request, decision.reason, answered=decision.answered)
-        grant, now = decision.grant, refreshed(question.approval, self._items)
+        grant, now = decision.grant, actions.refreshed(question.approval, self._items)
         running = self._items.is_running(question.thread_id, question.turn_id)
         reply = accepting_reply(
             grant, question.offered, question.digest, now, looks, running=running
         )
-        if isinstance(reply, NotGranted):
+        if isinstance(reply, grants.NotGranted):
             self._ids.forget(key)
             return self._refuse(request, reply.reason)
-        if allows(grant):
+        if grants.allows(grant):
             self._ids.allowed(key)
         else:
             self._ids.forget(key)
-        what = "allowed" if allows(grant) else "ruled out"
+        what = "allowed" if grants.allows(grant) else "ruled out"
         logger.info("%s (id %r): %s, %r", request.method, request.id, what, grant)
         return reply
 
-    def _fail_closed(self, collision: Collision[_Key], thread_id: str, turn_id: str) -> None:
+    def _fail_closed(
+        self, collision: actions.Collision[_Key], thread_id: str, turn_id: str
+    ) -> None:
         """Let none of these actions run, which Codex cannot tell apart (contract 3.7)."""
         if collision.allowed:
-            logger.warning("turn %s is interrupted: %s", turn_id, ALLOWED_IN_DOUBT)
+            logger.warning("turn %s is interrupted: %s", turn_id, actions.ALLOWED_IN_DOUBT)
             self._interrupt(thread_id, self._items.running_turn(thread_id) or turn_id)
         for key in collision.pending:
-            self._open[key].withdraw(SHARED_ID, answered=False)
+            self._open[key].withdraw(actions.SHARED_ID, answered=False)
 
     async def _refuse_unasked(self, request: ServerRequest, reason: str) -> WireModel:
         """Refuse a request without its policy; what shares its id fails closed with it."""
@@ -377,7 +358,7 @@ class PolicyRunner(NotificationSink):
 
     async def _fail_others_closed(self, request: ServerRequest) -> bool:
         """Let what shares the request's id fail closed; return whether there was something."""
-        collision, shared = self._ids.declined(request), answer_id_of(request)
+        collision, shared = self._ids.declined(request), actions.answer_id_of(request)
         if collision is None or shared is None:
             return False
         self._fail_closed(collision, shared[0], getattr(request.params, "turn_id", ""))
@@ -472,7 +453,7 @@ class PolicyRunner(NotificationSink):
             self._resolved_early.add(key)
 
 
-async def _look_at(paths: Iterable[str]) -> Mapping[str, PathLook]:
+async def _look_at(paths: Iterable[str]) -> Mapping[str, actions.PathLook]:
     wanted = tuple(paths)
     if not wanted:
         return {}
@@ -480,13 +461,15 @@ async def _look_at(paths: Iterable[str]) -> Mapping[str, PathLook]:
     return too_late(wanted) if isinstance(looks, CallbackFailed) else looks
 
 
-def _with_looks(question: ApprovalQuestion, looks: Mapping[str, PathLook]) -> ApprovalQuestion:
-    changes = changes_of(question.approval)
-    removed, made = removed_paths(changes), created_paths(changes)
+def _with_looks(
+    question: ApprovalQuestion, looks: Mapping[str, actions.PathLook]
+) -> ApprovalQuestion:
+    changes = actions.changes_of(question.approval)
+    removed, made = actions.removed_paths(changes), actions.created_paths(changes)
     real = {path: look.place if path in removed else look.real for path, look in looks.items()}
     return replace(
         question,
-        digest=digest_of(question.approval, looks),
+        digest=grants.digest_of(question.approval, looks),
         real_paths={path: place or None for path, place in real.items()},
         replaced=tuple(path for path in dict.fromkeys(made) if looks[path].exists),
     )
@@ -506,4 +489,4 @@ async def _decision(policy: Policy, question: ApprovalQuestion) -> Decision:
 
 
 def _is_shared(withdrawn: asyncio.Future[Deny]) -> bool:
-    return withdrawn.done() and withdrawn.result().reason == SHARED_ID
+    return withdrawn.done() and withdrawn.result().reason == actions.SHARED_ID

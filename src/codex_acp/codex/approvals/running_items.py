@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp._last_ones import LastOnes
 from codex_acp._record import record
-from codex_acp.codex._generated import models
-from codex_acp.codex._generated.notifications import (
-    ItemCompletedEvent,
-    ItemFileChangePatchUpdatedEvent,
-    ItemStartedEvent,
-    ThreadClosedEvent,
-    ThreadStartedEvent,
-    TurnCompletedEvent,
-    TurnStartedEvent,
-)
+from codex_acp.codex._generated import models, notifications
 from codex_acp.wire.codec import same_json
 from codex_acp.wire.model import UnknownVariant
 
@@ -84,25 +75,25 @@ class Items:
 
     def apply(self, event: ServerNotification) -> None:
         """Learn from one notification; those that are not in `FOLLOWED` change nothing."""
-        if isinstance(event, ItemStartedEvent):
+        if isinstance(event, notifications.ItemStartedEvent):
             self._started(event.params.thread_id, event.params.turn_id, event.params.item)
-        elif isinstance(event, ItemCompletedEvent):
+        elif isinstance(event, notifications.ItemCompletedEvent):
             self._children(event.params.thread_id, event.params.item)
             self._items.pop((event.params.thread_id, _id_of(event.params.item)), None)
-        elif isinstance(event, ItemFileChangePatchUpdatedEvent):
+        elif isinstance(event, notifications.ItemFileChangePatchUpdatedEvent):
             running = self._items.get((event.params.thread_id, event.params.item_id))
             if running is not None and isinstance(running.item, models.FileChangeThreadItem):
                 changes = list(event.params.changes)
                 running.item = running.item.model_copy(update={"changes": changes})
-        elif isinstance(event, TurnStartedEvent):
+        elif isinstance(event, notifications.TurnStartedEvent):
             self._turn_started(event.params.thread_id, event.params.turn)
-        elif isinstance(event, TurnCompletedEvent):
+        elif isinstance(event, notifications.TurnCompletedEvent):
             if self.is_running(event.params.thread_id, event.params.turn.id):
                 self._turn_over(event.params.thread_id)
             self._ended[event.params.turn.id] = None
-        elif isinstance(event, ThreadStartedEvent):
+        elif isinstance(event, notifications.ThreadStartedEvent):
             self.learn_thread(event.params.thread)
-        elif isinstance(event, ThreadClosedEvent):
+        elif isinstance(event, notifications.ThreadClosedEvent):
             self._turn_over(event.params.thread_id)
             self._parents.pop(event.params.thread_id, None)
 
@@ -262,7 +253,7 @@ class ForeignReach:
 
     def apply(self, event: ServerNotification) -> Reach | None:
         """Return the turn that is to be interrupted now, if any."""
-        if isinstance(event, ItemStartedEvent):
+        if isinstance(event, notifications.ItemStartedEvent):
             thread, turn, item = event.params.thread_id, event.params.turn_id, event.params.item
             others = tuple(self._items.reached_elsewhere(thread, item))
             if getattr(item, "tool", None) == "sendInput":
@@ -271,12 +262,12 @@ class ForeignReach:
             # An interrupt that is sent twice would end the next turn.
             if others and turn not in self.reached:
                 return self._reach(thread, turn, others)
-        elif isinstance(event, ItemCompletedEvent):
+        elif isinstance(event, notifications.ItemCompletedEvent):
             item = event.params.item
             if getattr(item, "status", None) == "failed":  # nothing begins because of it
                 call = (event.params.thread_id, getattr(item, "id", None))
                 self._fed -= {each for each in self._fed if each[1:] == call}
-        elif isinstance(event, TurnStartedEvent):
+        elif isinstance(event, notifications.TurnStartedEvent):
             thread, turn = event.params.thread_id, event.params.turn.id
             fed = {each for each in self._fed if each[0] == thread}
             if fed:

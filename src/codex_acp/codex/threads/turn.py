@@ -13,12 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 import anyio
 
+from codex_acp.codex._generated import notifications
 from codex_acp.codex._generated.models import TurnSteerParams
-from codex_acp.codex._generated.notifications import (
-    ErrorEvent,
-    ThreadClosedEvent,
-    ThreadStatusChangedEvent,
-)
 from codex_acp.codex.threads.notification_stream import NotificationStream, TurnMarks
 from codex_acp.codex.threads.options import Input, user_input
 from codex_acp.codex.threads.results import RunResult, TurnRecord, turn_of
@@ -138,8 +134,8 @@ class Turn(Generic[T]):
                 break
             if turn_of(event) in (turn_id, None):
                 self._record.add(event)
-                unloads = isinstance(event, ThreadClosedEvent) or (
-                    isinstance(event, ThreadStatusChangedEvent)
+                unloads = isinstance(event, notifications.ThreadClosedEvent) or (
+                    isinstance(event, notifications.ThreadStatusChangedEvent)
                     and event.params.status.type == "notLoaded"
                 )
                 self._closed = unloads and self._marks is not None and self._marks.closed
@@ -156,7 +152,7 @@ class Turn(Generic[T]):
         as iterating does. MisuseError if the turn was left.
         """
         async for event in self:
-            if isinstance(event, ErrorEvent) and event.params.will_retry:
+            if isinstance(event, notifications.ErrorEvent) and event.params.will_retry:
                 # Without a network Codex tries for ever, and nobody else would say why it waits.
                 logger.warning(
                     "Codex tries again in turn %s: %r", self.id, event.params.error.message

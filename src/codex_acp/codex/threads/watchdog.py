@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codex_acp.codex._generated.notifications import (
-    ThreadClosedEvent,
-    TurnCompletedEvent,
-    UnknownNotification,
-)
+from codex_acp.codex._generated import notifications
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
 from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
 from codex_acp.codex.connection.server_requests import OpenRequest, in_words
@@ -131,7 +127,7 @@ class TurnWatchdog(NotificationSink):
         if thread_id is None:
             return
         event = self._client.decode_notification(method, params) if method in FOLLOWED else None
-        if event is not None and not isinstance(event, UnknownNotification):
+        if event is not None and not isinstance(event, notifications.UnknownNotification):
             self._items.apply(event)
         turn_id = self._items.running_turn(thread_id)
         now = self._clock()
@@ -142,9 +138,9 @@ class TurnWatchdog(NotificationSink):
             if turn[0] in threads:
                 self._heard[turn] = now
                 self._reported.discard(turn)
-        if isinstance(event, TurnCompletedEvent):
+        if isinstance(event, notifications.TurnCompletedEvent):
             self.forget(thread_id, event.params.turn.id)
-        elif isinstance(event, ThreadClosedEvent):
+        elif isinstance(event, notifications.ThreadClosedEvent):
             for turn in [each for each in self._heard if each[0] == thread_id]:
                 self.forget(*turn)
 
