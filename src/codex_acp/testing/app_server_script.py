@@ -685,15 +685,8 @@ class AppServerPlayer:
 
     def _is_scripted(self, method: str, *, is_request: bool) -> bool:
         """Whether the present entry or a later one is for one more message of this method."""
-        if is_request:
-            places = sum(
-                isinstance(entry, Expect) and entry.expect == method for entry in self.remaining
-            )
-        else:
-            places = sum(
-                isinstance(entry, ExpectNotification) and entry.expect_notification == method
-                for entry in self.remaining
-            )
+        name = "expect" if is_request else "expect_notification"
+        places: int = sum(getattr(entry, name, None) == method for entry in self.remaining)
         taken = sum(_is_of(message, method, is_request=is_request) for message in self._waiting)
         return places > taken
 

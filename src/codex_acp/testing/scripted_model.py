@@ -19,23 +19,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from codex_acp.errors import MisuseError
+from codex_acp.testing import model_script
 from codex_acp.testing.model_script import (
-    CustomToolCall,
-    Delay,
-    Disconnect,
     Fail,
-    Failed,
-    Gate,
-    Incomplete,
     ModelRequest,
     ModelResponse,
     ModelScript,
-    Reasoning,
     ScriptLike,
-    Text,
-    ToolCall,
-    Usage,
-    as_script,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +57,7 @@ class ScriptedModel:
     """
 
     def __init__(self, script: ScriptLike, *, gate_seconds: float = GATE_SECONDS) -> None:
-        self.script: ModelScript = as_script(script)
+        self.script: ModelScript = model_script.as_script(script)
         self._gate_seconds = gate_seconds
         self._streams: list[tuple[StreamPart, ...]] = []
         self._changed = threading.Condition()
@@ -207,7 +197,7 @@ def _failure(response: ModelResponse) -> Fail | None:
     return first if isinstance(first, Fail) else None
 
 
-StreamPart: TypeAlias = bytes | Delay | Gate | Disconnect
+StreamPart: TypeAlias = bytes | model_script.Delay | model_script.Gate | model_script.Disconnect
 """Bytes to write in one go, or something to do between two writes."""
 _TOKEN = secrets.token_hex(8)
 """Stands for the response's number; random, so that no scripted text can contain it."""
@@ -243,31 +233,31 @@ def personalise(data: bytes, number: int) -> bytes:
 
 def _parts(steps: Sequence[Step]) -> Iterator[StreamPart]:
     yield encode_event({"type": "response.created", "response": {"id": f"resp_{_TOKEN}"}})
-    usage = Usage()
+    usage = model_script.Usage()
     for index, step in enumerate(steps):
         match step:
-            case Text():
+            case model_script.Text():
                 yield from _text(step, f"msg_{_TOKEN}_{index}")
-            case Reasoning():
+            case model_script.Reasoning():
                 yield from _reasoning(step, f"rs_{_TOKEN}_{index}")
-            case ToolCall():
+            case model_script.ToolCall():
                 yield _item("done", _tool_call(step, f"call_{_TOKEN}_{index}"))
-            case CustomToolCall():
+            case model_script.CustomToolCall():
                 call_id = step.call_id or f"call_{_TOKEN}_{index}"
                 call = {"call_id": call_id, "name": step.name, "input": step.input}
                 yield _item("done", {"type": "custom_tool_call", **call})
-            case Usage():
+            case model_script.Usage():
                 usage = step
-            case Delay() | Gate():
+            case model_script.Delay() | model_script.Gate():
                 yield step
-            case Disconnect():
+            case model_script.Disconnect():
                 yield step
                 return
-            case Incomplete():
+            case model_script.Incomplete():
                 details = {"incomplete_details": {"reason": step.reason}}
                 yield _end("incomplete", details, usage)
                 return
-            case Failed():
+            case model_script.Failed():
                 error = {"error": {"code": step.code, "message": step.message}}
                 yield _end("failed", error, usage)
                 return
@@ -287,11 +277,11 @@ def _deltas(kind: str, fields: str, deltas: Sequence[str], pause: float) -> Iter
     head = f'event: {kind}\ndata: {{"type":"{kind}",{fields},"delta":'
     for position, delta in enumerate(deltas):
         if pause > 0 and position > 0:
-            yield Delay(pause)
+            yield model_script.Delay(pause)
         yield f"{head}{json.dumps(delta)}}}\n\n".encode()
 
 
-def _text(step: Text, item_id: str) -> Iterator[StreamPart]:
+def _text(step: model_script.Text, item_id: str) -> Iterator[StreamPart]:
     item: dict[str, object] = {"type": "message", "role": "assistant", "id": item_id}
     yield _item("added", {**item, "content": []})
     shared = f'"item_id":"{item_id}","output_index":0,"content_index":0'
@@ -300,7 +290,7 @@ def _text(step: Text, item_id: str) -> Iterator[StreamPart]:
     yield _item("done", {**item, "content": [{"type": "output_text", "text": text}]})
 
 
-def _reasoning(step: Reasoning, item_id: str) -> Iterator[StreamPart]:
+def _reasoning(step: model_script.Reasoning, item_id: str) -> Iterator[StreamPart]:
     item: dict[str, object] = {"type": "reasoning", "id": item_id}
     yield _item("added", {**item, "summary": []})
     yield encode_event(
@@ -317,7 +307,7 @@ def _reasoning(step: Reasoning, item_id: str) -> Iterator[StreamPart]:
     yield _item("done", {**item, "summary": [{"type": "summary_text", "text": text}]})
 
 
-def _tool_call(step: ToolCall, made_id: str) -> dict[str, object]:
+def _tool_call(step: model_script.ToolCall, made_id: str) -> dict[str, object]:
     call: dict[str, object] = {
         "type": "function_call",
         "call_id": step.call_id or made_id,
@@ -329,7 +319,7 @@ def _tool_call(step: ToolCall, made_id: str) -> dict[str, object]:
     return call
 
 
-def _end(how: str, extra: Mapping[str, object], usage: Usage) -> bytes:
+def _end(how: str, extra: Mapping[str, object], usage: model_script.Usage) -> bytes:
     counts = {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_input_tokens},
@@ -405,17 +395,17 @@ class _Handler(BaseHTTPRequestHandler):
             match part:
                 case bytes():
                     self.wfile.write(personalise(part, number))
-                case Delay():
+                case model_script.Delay():
                     if not answers._pause(part.seconds):
                         return
-                case Gate():
+                case model_script.Gate():
                     if not answers._hold(part.name):  # visibly: the turn fails with the gate's name
                         reason = f"nobody opened the gate {part.name!r} of the script"
-                        for end in encode_response([Failed("scripted_gate", reason)]):
+                        for end in encode_response([model_script.Failed("scripted_gate", reason)]):
                             if isinstance(end, bytes):
                                 self.wfile.write(personalise(end, number))
                         return
-                case Disconnect():
+                case model_script.Disconnect():
                     return
                 case _:
                     assert_never(part)

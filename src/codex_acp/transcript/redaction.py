@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 from codex_acp._json import text_at
 from codex_acp._last_ones import LastOnes
 from codex_acp._urls import bare_url
+from codex_acp.transcript import secrets
 from codex_acp.transcript.events import (
     ElicitationAnswered,
     ElicitationRequested,
@@ -25,14 +26,6 @@ from codex_acp.transcript.events import (
     WireKind,
     WireMessage,
     WirePeer,
-)
-from codex_acp.transcript.secrets import (
-    REDACTED,
-    scrub,
-    scrub_fields,
-    secret_spans,
-    spellings,
-    without,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +45,7 @@ def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEven
     elif isinstance(event, ElicitationRequested) and event.url is not None:
         event = replace(event, url=bare_url(event.url))
     elif isinstance(event, WireMessage) and event.message is not None:
-        event = replace(event, message=scrub_fields(event.message))
+        event = replace(event, message=secrets.scrub_fields(event.message))
     return _scrub_object(event)
 
 
@@ -60,14 +53,14 @@ def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAns
     if event.content is None:
         return event
     if keep:
-        return replace(event, content=scrub_fields(event.content))
+        return replace(event, content=secrets.scrub_fields(event.content))
     problem = event.problem
     if problem is not None:
         # Whoever wrote it must not quote values; this makes a slip harmless.
         quoted = {text for value in event.content.values() for text in _quotes(value)}
         for text in sorted(quoted, key=len, reverse=True):
             edge = "" if len(text) >= _LONG_ANSWER else r"\b"
-            problem = re.sub(edge + re.escape(text) + edge, lambda _: REDACTED, problem)
+            problem = re.sub(edge + re.escape(text) + edge, lambda _: secrets.REDACTED, problem)
     return replace(event, content=None, problem=problem)
 
 
@@ -96,7 +89,7 @@ def _scrub_member(value: object) -> object:
     if value is None or isinstance(value, bool | int | float | SessionRef):
         return value
     if isinstance(value, str):
-        return scrub(value)
+        return secrets.scrub(value)
     if isinstance(value, tuple):
         return tuple(_scrub_member(one) for one in value)
     if isinstance(value, Mapping):
@@ -145,9 +138,9 @@ class Pieces:
     def _recorded(self, about: str, piece: str) -> str:
         before = self._ends.get(about, "")
         text = before + piece
-        spans = list(secret_spans(text, self._typed))
+        spans = list(secrets.secret_spans(text, self._typed))
         self._ends[about] = _end(text, min((a for a, b in spans if b == len(text)), default=None))
-        return without(text, spans, len(before))
+        return secrets.without(text, spans, len(before))
 
 
 def _end(text: str, begun: int | None) -> str:
@@ -316,7 +309,7 @@ class WireTap:
         typed = result[member]
         for text in _texts(typed):
             if len(text) >= MIN_TYPED:
-                self._taps.typed.update(dict.fromkeys(spellings(text)))
+                self._taps.typed.update(dict.fromkeys(secrets.spellings(text)))
         names: JsonValue = NOT_RECORDED
         if isinstance(typed, dict):
             names = dict.fromkeys(typed, _BLANK)

@@ -138,11 +138,7 @@ class AppServerConnection(CodexCalls):
         """
         import asyncio  # not anyio, which would be loaded before the first thread for this alone
 
-        from codex_acp.codex.connection.handshake import (
-            believes_worktrees,
-            note_version,
-            unloads_at_once,
-        )
+        from codex_acp.codex.connection import handshake
 
         if self._started:
             raise MisuseError("a CodexClient can be started only once; make a new one")
@@ -157,9 +153,9 @@ class AppServerConnection(CodexCalls):
             user_agent = text_at(self._answer, "userAgent")  # without a model
             if user_agent is None:  # says what does not fit
                 user_agent = self.decode_result("initialize", self._answer).user_agent
-            note_version(user_agent)
-            self.believes_worktrees = believes_worktrees(user_agent)
-            self.unloads_at_once = unloads_at_once(user_agent)
+            handshake.note_version(user_agent)
+            self.believes_worktrees = handshake.believes_worktrees(user_agent)
+            self.unloads_at_once = handshake.unloads_at_once(user_agent)
             self._requests.peer_version = user_agent
             self._shaken = True
             self.initialized()
