@@ -19,6 +19,8 @@ from codex_acp.cli.commands import COMMANDS, run
 from codex_acp.cli.main import main
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.connection.launch import LaunchOptions
+from tests.cli.command import environment
+from tests.cli.on_terminal import OnTerminal
 
 DEFAULTS: dict[str, object] = {
     "line_limit": None,
@@ -319,3 +321,25 @@ def test_version_is_a_word_too(
 def test_the_version_of_another_codex(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "--codex", "/none/other"]) == 1
     assert "'/none/other', which does not exist" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("serve", ["--listen", "ws://127.0.0.1:8765/acp"]),  # of the parser
+        ("serve", ["--listen", "ws://198.51.100.1:1/acp", "--expose", "--token-file", "tokens"]),
+        ("fleet", ["run", "no-such-file-of-tasks-in-this-directory.jsonl", "--out", "results"]),
+    ],
+)
+def test_a_terminal_breaks_what_is_wrong_between_words(
+    tmp_path: Path, command: str, words: list[str]
+) -> None:
+    (tmp_path / "tokens").write_text("a-token-of-enough-characters\n")
+    (tmp_path / "tokens").chmod(0o600)
+    arguments = [str(tmp_path / word) if word == "tokens" else word for word in words]
+    env = environment(tmp_path) | {"TERM": "xterm"}
+    with OnTerminal(env, *arguments, command=command, size=(64, 24)) as terminal:
+        rows = terminal.rest().splitlines()
+        assert terminal.end()[0] != 0
+    assert len(rows) > 1
+    assert all(len(row) <= 64 and row == row.strip() for row in rows)

@@ -22,6 +22,10 @@ def complain(message: str) -> None:
 
     room = poll()
     try:
+        if os.isatty(stderr()):
+            from codex_acp.cli.terminal import error_text
+
+            message = error_text(message).removesuffix("\n")
         room.register(stderr(), POLLOUT)
         if room.poll(COMPLAINT_MILLISECONDS):
             os.write(stderr(), f"{message}\n".encode(errors="backslashreplace"))
