@@ -290,3 +290,7 @@ def test_a_session_of_codex_is_gone_on_with() -> None:
             [*COMMAND, "chat", "--list", *where], env=env, capture_output=True, check=True
         )
         assert listed.stdout.count(b"\n") == 1
+        elsewhere = subprocess.run(
+            [*COMMAND, "chat", "--list", "--cwd", "/"], env=env, capture_output=True, check=True
+        )
+        assert (elsewhere.stdout, b"there is no earlier session" in elsewhere.stderr) == (b"", True)

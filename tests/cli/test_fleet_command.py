@@ -65,6 +65,7 @@ def test_a_file_of_tasks_is_run_shown_and_gone_on_with(tmp_path: Path) -> None:
     assert code == 1
     assert [text.partition(" (")[0] for text in printed] == ["c: failed refusal"]
     assert "(1 before)" in told
+    assert "[1 task is failed; --resume --retry-failed runs what failed once more]" in told
     arguments = ("run", file, "--out", out, "--resume", "--retry-failed")
     code, printed, told = fleet(tmp_path, *arguments)
     assert [text.partition(" (")[0] for text in printed] == ["c: failed refusal"]
@@ -215,7 +216,7 @@ def test_a_signal_ends_what_runs_and_leaves_it_to_be_resumed(tmp_path: Path, num
         process.send_signal(number)
         _, told = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 128 + number
-    assert "1 tasks are left" in told
+    assert "1 task is left" in told
     (noted,) = (tmp_path / "store").iterdir()
     with pytest.raises(ProcessLookupError):
         os.kill(json.loads(noted.read_text().splitlines()[0])["pid"], 0)

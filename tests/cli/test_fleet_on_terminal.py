@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from tests.cli.command import environment
@@ -34,6 +35,24 @@ def test_the_questions_of_all_tasks_are_asked_one_after_the_other(tmp_path: Path
     ]
     assert (places[asked[0]] / "asked").exists()
     assert not (places[asked[1]] / "asked").exists()
+
+
+def test_an_outcome_waits_for_the_question_of_another_task(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    lines = [line("asks", tmp_path, ask="execute"), line("ends", tmp_path, wait_for=str(go))]
+    out = tmp_path / "out"
+    arguments = ("run", tasks_file(tmp_path, *lines), "--out", str(out), "--policy", "ask")
+    with OnTerminal(environment(tmp_path), *arguments, command="fleet", stdout_too=True) as screen:
+        screen.until("Enter rejects: ")
+        go.touch()
+        while not (out / "tasks" / "ends" / "outcome.json").exists():
+            time.sleep(0.02)
+        time.sleep(0.5)  # for a line that is written too early
+        screen.type("\n")
+        screen.rest()
+    assert "Enter rejects: \r\n" in screen.screen
+    assert "ends: completed" in screen.screen
+    assert "1 of 1 questions not allowed)" in screen.screen
 
 
 def test_a_terminal_shows_the_tasks_that_run_in_a_live_table(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from codex_acp.acp.types import AgentAuthMethod
+from codex_acp.adapter.sessions.opening_errors import busy_elsewhere, unknown_session
 from codex_acp.cli.screen import LOOK_AT_ITS_LOG, sentence
 from codex_acp.errors import ErrorReply, ProcessExited
 from codex_acp.runtime import AuthenticationRequired
@@ -47,6 +48,24 @@ def test_what_our_agent_says_of_a_setting_has_its_data_for_programs() -> None:
     error = ErrorReply("session/set_config_option", -32602, "no 'x'; use a", {"valid": ["b"]})
     assert sentence(error, "codex", ours=True) == "no 'x'; use a"
     assert sentence(error, "fox") == 'fox: no \'x\'; use a: {"valid": ["b"]}'
+
+
+def test_a_person_at_a_terminal_is_told_what_can_be_done_there() -> None:
+    for made, said in (
+        (
+            unknown_session("s", {"message": "no rollout"}),
+            "there is no session 's'; `codex-acp-sdk chat --list` names those of a directory",
+        ),
+        (
+            busy_elsewhere("s", 7, "zed"),
+            (
+                "something runs in the session 's' in zed (process 7); wait for its end, cancel "
+                "it there"
+            ),
+        ),
+    ):
+        error = ErrorReply("session/load", made.code, made.message, made.data)
+        assert sentence(error, "codex", ours=True) == said
 
 
 def test_who_is_not_logged_in_is_told_the_command() -> None:

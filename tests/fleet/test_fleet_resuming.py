@@ -70,7 +70,14 @@ async def test_a_used_directory_is_not_used_again_without_being_asked(tmp_path: 
 async def test_a_task_that_was_changed_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
     out = tmp_path / "out"
     await outcomes(fleet_of(out), task("a", tmp_path, say="x"))
-    with pytest.raises(OutDirectoryError, match="'a' is another one"):
+    with pytest.raises(OutDirectoryError, match=r"'a' was changed .*; give it another id"):
+        await outcomes(fleet_of(out, resume=True), task("a", tmp_path, say="y"))
+
+
+async def test_of_a_failed_task_that_was_changed_is_said_how_it_is_run(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    await outcomes(fleet_of(out), task("a", tmp_path, stop="refusal"))
+    with pytest.raises(OutDirectoryError, match="--retry-failed"):
         await outcomes(fleet_of(out, resume=True), task("a", tmp_path, say="y"))
 
 

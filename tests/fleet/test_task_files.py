@@ -50,7 +50,7 @@ def test_every_option_can_be_given(tmp_path: Path) -> None:
 
 
 WRONG: list[tuple[object, str]] = [
-    ("{", "it is not JSON"),
+    ('{"id": }', "it is not JSON: Expecting value at column 8"),
     ("[" * 100_000, "it is not JSON"),
     ([1], "it is not an object"),
     ({"prompt": "x", "cwd": "/"}, "it has no 'id'"),
@@ -150,7 +150,8 @@ def test_a_file_of_another_kind_is_told_shortly(tmp_path: Path) -> None:
     file.write_text("x\n" * 1000)
     with pytest.raises(TaskFileError) as caught:
         read_tasks(file)
-    assert len(caught.value.problems) == 21
+    assert len(caught.value.problems) == 22
+    assert caught.value.problems[-1] == "each line is a whole task, as a JSON object"
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(TaskFileError, match="it is not UTF-8"):
         read_tasks(file)

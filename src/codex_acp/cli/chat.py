@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.types import SessionInfo
     from codex_acp.runtime import AgentSpec, Session, Setting, Update
 
+NO_SESSION: Final = "there is no earlier session in this directory"
 LISTED: Final = 20
 """Sessions of which a person can choose."""
 TITLE_LIMIT: Final = 60
@@ -104,7 +105,7 @@ class _Chat:
         if self._options.list:
             found = await self._sessions()
             if not found:
-                self._screen.note("there is no earlier session in this directory")
+                self._screen.note(NO_SESSION)
             for info in found:
                 print(_described(info, sys.stdout, f"{visible(info.session_id)}  "))
             return 0
@@ -198,7 +199,7 @@ class _Chat:
         """Return the id of the session that is meant; None where there is none yet."""
         found = await self._sessions()
         if not found:
-            self._screen.note("there is no earlier session in this directory; this is a new one")
+            self._screen.note(f"{NO_SESSION}; this is a new one")
             return None
         if self._options.last or len(found) == 1:
             return found[0].session_id

@@ -22,7 +22,16 @@ from codex_acp.cli.host import log_level
 from codex_acp.cli.logs import start_logging
 from codex_acp.cli.questions import Questions
 from codex_acp.cli.screen import TextOutput, is_terminal, opened
-from codex_acp.cli.terminal import FAILED, SIGNALLED, LineReader, LiveLine, clipped, failed, size_of
+from codex_acp.cli.terminal import (
+    FAILED,
+    SIGNALLED,
+    LineReader,
+    LiveLine,
+    clipped,
+    failed,
+    in_rows,
+    size_of,
+)
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.fleet import (
     EngineNotInstalled,
@@ -90,7 +99,7 @@ class _Run:
         options, loop = self._options, asyncio.get_running_loop()
         questions = FleetQuestions(self._screen, LineReader()) if self._asks else None
         tasks = self._tasks(questions)
-        self._table: Lines | LiveTable = Lines(self._note)
+        self._table: Lines | LiveTable = Lines(self._screen)
         if LiveLine.possible(sys.stderr) and not (options.json or self._may_ask(questions)):
             self._table = LiveTable(sys.stderr)
         self._progress = Progress(len(tasks), self._table.say)
@@ -109,7 +118,7 @@ class _Run:
                         if not outcome.earlier:
                             print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
                     elif not outcome.earlier:
-                        self._table.print(self._out, outcome_line(outcome))
+                        self._table.print(self._out, in_rows(outcome_line(outcome), self._out))
         finally:
             drawing.cancel()
             if not options.json:
@@ -120,10 +129,14 @@ class _Run:
                 stopped = {"type": "stopped", "reason": reason, "left": self._running.left}
                 print(json.dumps(stopped), file=self._out, flush=True)
             else:
-                count = len(self._running.left)
-                self._note(f"{count} tasks are left, since {reason}; --resume goes on with them")
+                which = _which(len(self._running.left), "left")
+                self._note(f"{which}, since {reason}; --resume goes on")
             return LEFT if self._signal is None else SIGNALLED + self._signal
-        return FAILED if self._progress.failed else 0
+        if not self._progress.failed:
+            return 0
+        which = _which(self._progress.failed, "failed")
+        self._note(f"{which}; --resume --retry-failed runs what failed once more")
+        return FAILED
 
     def _tasks(self, questions: FleetQuestions | None) -> list[Task]:
         """Read the tasks. Raises TaskFileError."""
@@ -212,6 +225,10 @@ class _Run:
         self._note("ending what runs; once more ends it at once")
 
 
+def _which(count: int, what: str) -> str:
+    return f"{count} task is {what}" if count == 1 else f"{count} tasks are {what}"
+
+
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """Return the line of ``--json`` for an outcome."""
     output: Any = outcome.output  # of a task file it is plain JSON
@@ -230,7 +247,8 @@ def show(out: str, *, as_json: bool) -> int:
         return failed("fleet", visible(str(error)))
     left = [task_id for task_id in ids if task_id not in outcomes]
     for outcome in outcomes.values():
-        print(json.dumps(outcome_json(outcome)) if as_json else outcome_line(outcome))
+        line = in_rows(outcome_line(outcome), sys.stdout)
+        print(json.dumps(outcome_json(outcome)) if as_json else line)
     for task_id in left:
         history = histories.get(task_id)
         if as_json:
@@ -340,6 +358,8 @@ def outcome_line(outcome: Outcome) -> str:
     told = [f"{seconds:.1f} s", f"{outcome.usage.total} tokens"]
     if len(outcome.attempts) > 1:
         told.append(f"{len(outcome.attempts)} attempts")
+    if outcome.asked > outcome.allowed:
+        told.append(f"{outcome.asked - outcome.allowed} of {outcome.asked} questions not allowed")
     why = "" if outcome.ok else f" {outcome.reason}"
     said = outcome.message if not outcome.ok else outcome.changes_note
     more = ""
@@ -349,21 +369,20 @@ def outcome_line(outcome: Outcome) -> str:
 
 
 class Lines:
-    """A line for each change."""
+    """A line for each change, behind the question that is open."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
+    def __init__(self, screen: TextOutput) -> None:
+        self._screen = screen
 
     def say(self, task_id: str, text: str) -> None:
-        self._write(f"{visible(task_id)}: {text}")
+        self._screen.note(f"{visible(task_id)}: {text}")
 
     def draw(self, progress: Progress, *, last: bool = False) -> None:
         if last:
-            self._write(progress.summary())
+            self._screen.note(progress.summary())
 
     def print(self, stream: TextIO, text: str) -> None:
-        stream.write(f"{text}\n")
-        stream.flush()
+        self._screen.print(stream, text)
 
 
 class LiveTable:

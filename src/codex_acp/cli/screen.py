@@ -20,12 +20,27 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp import types
 from codex_acp.cli.process import cannot_be_written
-from codex_acp.cli.terminal import Frame, Line, LiveLine, Style, rows_of, size_of, styled, wrapped
+from codex_acp.cli.terminal import (
+    Frame,
+    Line,
+    LiveLine,
+    Style,
+    in_rows,
+    rows_of,
+    size_of,
+    styled,
+    wrapped,
+)
 from codex_acp.cli.tool_calls import exit_code_of, outcome, summary, title_of
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
+from codex_acp.jsonrpc.message import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    RESOURCE_NOT_FOUND,
+)
 from codex_acp.routing.display import prose, shortened, visible
-from codex_acp.runtime import AuthenticationRequired, SessionBusy
+from codex_acp.runtime import AuthenticationRequired
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -190,9 +205,8 @@ class TextOutput:
     def error(self, sentence: str) -> None:
         self._end_text()
         shown = f"error: {visible(sentence, multiline=True)}"
-        rows = [row for line in shown.split("\n") for row in rows_of(line, self._err) or [""]]
-        rows[0] = self._styled("error:", "red") + rows[0].removeprefix("error:")
-        self.say("\n".join(rows))
+        rows = in_rows(shown, self._err)
+        self.say(self._styled("error:", "red") + rows.removeprefix("error:"))
 
     def note(self, text: str, style: Style = "dim") -> None:
         """Write a line of ours, which a terminal breaks between words; ``text`` is safe already."""
@@ -226,6 +240,10 @@ class TextOutput:
         """Write a line of ours, styles included; ``text`` is safe already."""
         self._end_text()
         self._write(self._err, f"{text}\n")
+
+    def print(self, stream: TextIO, text: str) -> None:
+        """Write a line of the result to ``stream``; ``text`` is safe already."""
+        self._write(stream, f"{text}\n")
 
     def logged(self, text: str) -> None:
         """Write lines of the log; they may quote anything."""
@@ -448,6 +466,16 @@ LOOK_AT_ITS_LOG: Final = "; with CODEX_ACP_LOG=INFO you see what it writes to it
 """Where an agent does not say why it failed."""
 DETAIL_LIMIT: Final = 2_000
 """Characters of what an agent adds to its error; what is cut is stated."""
+_DATA_FOR_PROGRAMS: Final = (INVALID_PARAMS, INVALID_REQUEST, RESOURCE_NOT_FOUND)
+"""Codes of our agent whose data says nothing that the message does not say to a person."""
+_HINTS: Final = (
+    (
+        "session/list names those that there are",
+        "`codex-acp-sdk chat --list` names those of a directory",
+    ),
+    (", or go on with a copy (session/fork)", ""),
+)
+"""Next steps that our agent tells a client by a method, and what a person at a terminal can do."""
 _TEXTS: Final = ("message", "details", "detail", "error", "reason")
 """Where agents put a sentence into an error's data."""
 
@@ -462,8 +490,9 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
         return f"{agent} needs a login first: log in with its own command{offers}"
     if isinstance(error, ErrorReply):
         said = error.message.strip() or "an error without words"
-        for_programs = error.code == INVALID_PARAMS or isinstance(error, SessionBusy)
-        if ours and for_programs:  # what its data has
+        if ours and error.code in _DATA_FOR_PROGRAMS:
+            for to_a_client, here in _HINTS:
+                said = said.replace(to_a_client, here)
             return said
         detail = _text_of(error.data)
         if detail not in said and not all(str(value) in said for value in _values(error.data)):

@@ -160,7 +160,7 @@ class Fleet:
             raise MisuseError("only a fleet with an output directory can be resumed")
         if retry_failed and not resume:
             raise MisuseError(
-                "what failed is run again by a fleet that is resumed: add resume (--resume)"
+                "only a fleet that is resumed runs again what failed: add resume (--resume)"
             )
         self._settings = FleetSettings(
             engine=engine or LocalEngine(),
@@ -598,9 +598,11 @@ class RunDriver:
                 history.retry(outcome, goes_on=same and outcome.reason in RETRIED)
             return
         if not same:
+            ways = "give it another id, or remove that directory"
+            if not outcome.ok:
+                ways = f"retry_failed (--retry-failed) runs it as it is now; or {ways}"
             raise OutDirectoryError(
-                f"the task {task.id!r} is another one than the one with an outcome in "
-                f"{outcome.path}; give it another id, or remove that directory"
+                f"the task {task.id!r} was changed since its outcome in {outcome.path}; {ways}"
             )
         if check is not None and outcome.ok:
             outcome = replace(outcome, output=check.read(outcome.output))  # type: ignore[arg-type] # read from JSON

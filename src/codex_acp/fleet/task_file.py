@@ -60,9 +60,12 @@ def read_tasks(
 
 
 def shown(problems: list[str]) -> tuple[str, ...]:
-    """Return as many problems as somebody reads."""
+    """Return as many problems as somebody reads, and what a line is where one is no object."""
     more = len(problems) - _MOST_SHOWN
-    return (*problems[:_MOST_SHOWN], *([f"and {more} more"] if more > 0 else []))
+    told = [*problems[:_MOST_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+    if any(": it is not " in problem for problem in problems):
+        told.append("each line is a whole task, as a JSON object")
+    return tuple(told)
 
 
 def parse_tasks(text: str, *, ask: FleetPolicy | None = None) -> tuple[list[Task], list[str]]:
@@ -92,6 +95,8 @@ def parse_tasks(text: str, *, ask: FleetPolicy | None = None) -> tuple[list[Task
 def _task(line: str, ask: FleetPolicy | None) -> Task:
     try:
         found: Any = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise _Wrong(f"it is not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         raise _Wrong(f"it is not JSON: {error}") from None
     if not isinstance(found, dict):
