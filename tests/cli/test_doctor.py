@@ -406,6 +406,7 @@ def test_settings_of_an_editor_name_the_whole_command(name: str) -> None:
         assert [agent["command"], *agent["args"]] == words
     elif name in ("toad", "acpx"):
         assert shlex.split(shlex.split(text)[2]) == words
+        assert ("exec" in text) == (name == "acpx"), "acpx itself begins no session"
     else:
         assert '"/a place/codex-acp-sdk"' in text
         assert '"a\\"b"' in text

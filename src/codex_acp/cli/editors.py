@@ -80,7 +80,7 @@ EDITORS: Final[Mapping[str, Editor]] = {
         "acpx",
         "a terminal",
         lambda command: (
-            f"acpx --agent {shlex.quote(shlex.join(command))} 'What is in this directory?'"
+            f"acpx --agent {shlex.quote(shlex.join(command))} exec 'What is in this directory?'"
         ),
     ),
 }
