@@ -37,6 +37,18 @@ async def test_no_prompt_begins_in_a_session_that_is_being_closed(method: str) -
         assert len(await bench.asked_codex("turn/start")) == 1
 
 
+async def test_what_a_client_has_closed_it_is_told_to_open() -> None:
+    async with MemoryBench() as bench:
+        closing = {"id": "end", "method": "session/close", "params": {"sessionId": THREAD}}
+        bench.client.send(closing)
+        await bench.client.reply("end")
+        for request in (prompt("p"), closing | {"id": "again"}):
+            bench.client.send(request)
+            error = (await bench.client.reply(request["id"]))["error"]
+            assert error["code"] == -32002
+            assert "is not open; session/list names those that can be" in error["message"]
+
+
 async def test_a_closing_that_is_given_up_leaves_a_session_that_works() -> None:
     script = [Expect("turn/start"), *turn_started(), Expect("turn/interrupt", silent=True)]
     async with MemoryBench(*script) as bench:

@@ -122,6 +122,7 @@ def test_what_makes_no_sense_is_said(
     ("url", "missing", "said"),
     [
         ("ws://127.0.0.1:0/acp", "websockets", "pip install 'codex-acp-sdk[remote]'"),
+        ("http://127.0.0.1:0/acp", "websockets", "pip install 'codex-acp-sdk[http]'"),
         ("http://127.0.0.1:0/acp", "hypercorn", "pip install 'codex-acp-sdk[http]'"),
         ("ws://127.0.0.1:0/acp", "hypercorn", None),
     ],

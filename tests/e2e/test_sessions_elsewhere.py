@@ -125,10 +125,10 @@ def test_a_session_at_rest_follows_the_person_and_comes_back(method: str) -> Non
         session = bench.new(here)
         bench.run(here, session, "Begin.")
         assert "result" in bench.ask(there, method, session)
-        here.wait_for(lambda m: "This session goes on in" in str(m))
+        here.wait_for(lambda m: "This session went to" in str(m))
         assert bench.run(there, session, "Go on.") == "Two."
         assert bench.run(here, session, "Back again.").endswith("Three.")
-        there.wait_for(lambda m: "This session goes on in" in str(m))
+        there.wait_for(lambda m: "This session went to" in str(m))
         assert bench.run(there, session, "And there.").endswith("Four.")
         heard = str(bench.model.requests[-1].body["input"])
         for said in ("Begin.", "Go on.", "Back again.", "And there."):

@@ -324,6 +324,23 @@ async def test_nobody_there_is_said() -> None:
     await link.aclose()
 
 
+async def test_who_speaks_no_tls_is_said() -> None:
+    async def in_the_clear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answer(400, b"this is HTTP"))
+        writer.close()
+
+    server = await asyncio.start_server(in_the_clear, "127.0.0.1")
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/acp"
+    link, receiver = HttpLink(url, name="the agent"), LinkReceiver()
+    link.start(receiver)
+    link.write(b'{"id":1,"method":"initialize"}\n')
+    with anyio.fail_after(WAIT):
+        assert "it speaks no TLS; http:// or ws:// may be meant" in await receiver.end()
+    await link.aclose()
+    server.close()
+
+
 async def test_a_missing_package_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_link, "find_spec", lambda _: None)
     with pytest.raises(MisuseError, match=r"pip install 'codex-acp-sdk\[http\]'"):

@@ -24,7 +24,7 @@ from codex_acp.adapter.login_check import login_ways
 from codex_acp.adapter.prompts.early_turn import QuickPrompts
 from codex_acp.adapter.sessions.after_opening import AfterOpening
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
-from codex_acp.adapter.sessions.opening_errors import unknown_session
+from codex_acp.adapter.sessions.opening_errors import not_open
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
 from codex_acp.adapter.side_tasks import guarded
@@ -365,7 +365,7 @@ class CodexAgent:
         self._sessions.not_below(session_id)
         session = self._sessions.known(session_id)
         if session is None:
-            raise unknown_session(session_id)
+            raise not_open(session_id)
         return session
 
     def _closed(self, session_id: str, reason: str) -> None:

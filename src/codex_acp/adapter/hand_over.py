@@ -84,8 +84,7 @@ class HandOver:
             return "busy"
         opened.unloaded = True  # the next prompt takes it back
         session.say(
-            f"This session goes on in {inline(asker.client)[:MAX_NAME]}; "
-            "the next prompt here takes it back."
+            f"This session went to {inline(asker.client)[:MAX_NAME]}; a prompt here takes it back."
         )
         for thread_id in (*session.sub_agents.threads, session_id):
             await self._opener.let_go(opened.codex, thread_id)

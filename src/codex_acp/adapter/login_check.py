@@ -73,7 +73,10 @@ class LoginCheck(NotificationSink):
             return
         self.follow(codex)
         if await login_is_missing(codex):
-            message = "Codex needs a login first: choose one of this agent's authMethods"
+            message = (
+                "Codex needs a login first: choose one of this agent's authMethods, or run "
+                "`codex-acp-sdk login` on its machine"
+            )
             raise RpcError(AUTHENTICATION_REQUIRED, message)
         self._passed = codex
 

@@ -24,7 +24,7 @@ from codex_acp.transport.http_requests import (
     NotReached,
 )
 from codex_acp.transport.link import CLOSE_SECONDS, MessageLink
-from codex_acp.transport.remote_address import RemotePeer
+from codex_acp.transport.remote_address import TOKEN_HINT, RemotePeer
 from codex_acp.transport.streamable_http import CONNECTION_ID, SESSION_ID, HttpRoutes, Outgoing
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class HttpLink(MessageLink):
             raise MisuseError("httpx[http2] is not installed: pip install 'codex-acp-sdk[http]'")
         super().__init__(name)
         self._url = url
-        self._peer = RemotePeer(name, "ACP agent", "see its --token-file")
+        self._peer = RemotePeer(name, "ACP agent", TOKEN_HINT)
         self._token = token
         self._limit = message_limit
         self._routes = HttpRoutes()

@@ -93,6 +93,13 @@ def without_secrets(said: object, secrets: Iterable[str | None]) -> str:
     return _OF_ADDRESSES.sub("", text)
 
 
+TOKEN_HINT: Final = (
+    "see its --token-file, and give a token of it by --token-file FILE or CODEX_ACP_TOKEN, in "
+    "Python by token="
+)
+"""Where the tokens of a server of this package come from."""
+
+
 @record
 class RemotePeer:
     """``name`` stands for it in messages, ``kind`` says what it should be, ``token_hint`` where
@@ -113,6 +120,8 @@ class RemotePeer:
 
     def unreachable(self, error: object) -> str:
         why = getattr(error, "strerror", None) or without_secrets(error, ())
+        if "WRONG_VERSION_NUMBER" in str(error):
+            why = "it speaks no TLS; http:// or ws:// may be meant"
         return f"nobody can be reached at {self.name}: {why}"
 
     def silent(self) -> str:

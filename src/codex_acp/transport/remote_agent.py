@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._urls import bare_url
-from codex_acp.transport.remote_address import HTTP, SOCKETS, Token, check_remote_url, token_getter
+from codex_acp.transport.remote_address import (
+    HTTP,
+    SOCKETS,
+    TOKEN_HINT,
+    Token,
+    check_remote_url,
+    token_getter,
+)
 
 if TYPE_CHECKING:
     from codex_acp.transport.link import Link
@@ -41,5 +48,5 @@ def remote_agent_link(url: str, token: Token | None = None, *, name: str = "") -
         token=getter,
         ping_seconds=PING_SECONDS,
         kind="ACP agent",
-        token_hint="see its --token-file",
+        token_hint=TOKEN_HINT,
     )

@@ -18,7 +18,7 @@ from codex_acp.adapter.client import Client
 from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.network.registry import Registry
 from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT, VERSIONS, agent_side
-from codex_acp.adapter.sessions.opening_errors import unknown_session
+from codex_acp.adapter.sessions.opening_errors import not_open, unknown_session
 from codex_acp.adapter.sessions.replay import Replay
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import CodexAcpError, RpcError, TransportError
@@ -315,7 +315,7 @@ class NetworkConnection:
         """Return a session that this connection shows. Raises RpcError for all others."""
         session = self._registry.sessions.get(session_id)
         if session is None or session.owner != self._token.owner:
-            raise unknown_session(session_id)
+            raise not_open(session_id)
         if session.client is not self.client:
             raise _shown_elsewhere(session_id)
         return session

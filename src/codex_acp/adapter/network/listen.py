@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
-_NEEDED: Final = (("websockets", "remote"), ("hypercorn", "http"))
-"""Packages that are needed and the extras that install them; the second only for HTTP."""
+_NEEDED: Final = ("websockets", "hypercorn")
+"""Packages that are needed; the second only for HTTP."""
 
 BACKLOG: Final = 128
 """Connections that the kernel keeps until they are accepted."""
@@ -129,7 +129,8 @@ class NetworkOptions:
         Raises MisuseError for an unsafe combination, or if a package is missing.
         """
         address = self.address
-        for package, extra in _NEEDED[: 1 + address.is_http]:
+        extra = "http" if address.is_http else "remote"
+        for package in _NEEDED[: 1 + address.is_http]:
             if find_spec(package) is None:
                 msg = f"{package} is not installed: pip install 'codex-acp-sdk[{extra}]'"
                 raise MisuseError(msg)

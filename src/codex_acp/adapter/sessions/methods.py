@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from codex_acp._json import list_at, text_at, value_at
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
-from codex_acp.adapter.sessions.opening_errors import refused_call, unknown_session
+from codex_acp.adapter.sessions.opening_errors import not_open, refused_call, unknown_session
 from codex_acp.adapter.sessions.session_locks import acquired_soon
 from codex_acp.adapter.sessions.stored_threads import exists, raise_if_open_elsewhere
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
@@ -167,7 +167,7 @@ class SessionMethods:
         """
         self._sessions.not_below(session_id)
         if session_id not in self._sessions and not self._opener.is_opening(session_id):
-            raise unknown_session(session_id)
+            raise not_open(session_id)
         await self.end(session_id, "closed by the client")
 
     async def delete(self, session_id: str) -> None:

@@ -33,6 +33,13 @@ def unknown_session(session_id: str, data: object = None) -> RpcError:
     return RpcError(RESOURCE_NOT_FOUND, message, details)
 
 
+def not_open(session_id: str) -> RpcError:
+    """Return the answer to a request for a session that the client has not opened, or has closed
+    (ACP: -32002)."""
+    message = f"the session {session_id!r} is not open; session/list names those that can be opened"
+    return RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
+
+
 def deleted_meanwhile(session_id: str) -> RpcError:
     """The answer to a load or resume of a session that somebody deletes before it is open."""
     message = f"the session {session_id!r} was deleted while it was loaded"

@@ -25,7 +25,7 @@ from codex_acp.adapter.session.driver import (
     TurnWork,
 )
 from codex_acp.adapter.sessions.activity import stop_command
-from codex_acp.adapter.sessions.opening_errors import unknown_session
+from codex_acp.adapter.sessions.opening_errors import not_open
 from codex_acp.adapter.sessions.prompt_message import prompt_message
 from codex_acp.adapter.sessions.shown_thread import ShownThread
 from codex_acp.adapter.sub_agents import SubAgents
@@ -148,7 +148,7 @@ class Session:
         """
         begun = self.prompts.has_begun(early)
         if self._stopping and not begun:
-            raise unknown_session(self.id)
+            raise not_open(self.id)
         if self.lost is not None and not begun:
             raise NotTaken(INTERNAL_ERROR, self.lost, {"reason": AGENT_LOST})
         end, usage, unread = await self.prompts.run(
