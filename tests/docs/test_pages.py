@@ -27,7 +27,7 @@ OTHER_COMMANDS = (
     "pip install 'codex-acp-sdk", "python3 -m venv .venv && .venv/bin/pip install -q ",
     ".venv/bin/nox -s ",
     "git diff tests/golden/", "towncrier build --draft", "(umask 077; python -c ",
-    "curl ",
+    "curl ", "jq -c ", "python examples/",
 )  # fmt: skip
 """How the commands begin that the pages tell somebody to run, besides ours."""
 
