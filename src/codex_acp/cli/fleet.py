@@ -29,7 +29,7 @@ from codex_acp.cli.terminal import (
     LiveLine,
     clipped,
     failed,
-    in_rows,
+    rows_of,
     size_of,
 )
 from codex_acp.errors import CodexAcpError, MisuseError
@@ -118,7 +118,7 @@ class _Run:
                         if not outcome.earlier:
                             print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
                     elif not outcome.earlier:
-                        self._table.print(self._out, in_rows(outcome_line(outcome), self._out))
+                        self._table.print(self._out, _outcome_rows(outcome, self._out))
         finally:
             drawing.cancel()
             if not options.json:
@@ -247,7 +247,7 @@ def show(out: str, *, as_json: bool) -> int:
         return failed("fleet", visible(str(error)))
     left = [task_id for task_id in ids if task_id not in outcomes]
     for outcome in outcomes.values():
-        line = in_rows(outcome_line(outcome), sys.stdout)
+        line = _outcome_rows(outcome, sys.stdout)
         print(json.dumps(outcome_json(outcome)) if as_json else line)
     for task_id in left:
         history = histories.get(task_id)
@@ -366,6 +366,10 @@ def outcome_line(outcome: Outcome) -> str:
     if said and said != NOT_A_REPOSITORY:
         more = f": {shortened(visible(' '.join(said.split())), 300)}"
     return f"{visible(outcome.id)}: {outcome.status}{why} ({', '.join(told)}){more}"
+
+
+def _outcome_rows(outcome: Outcome, out: TextIO) -> str:
+    return "\n".join(rows_of(outcome_line(outcome), out))
 
 
 class Lines:

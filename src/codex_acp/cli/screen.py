@@ -25,7 +25,6 @@ from codex_acp.cli.terminal import (
     Line,
     LiveLine,
     Style,
-    in_rows,
     rows_of,
     size_of,
     styled,
@@ -205,8 +204,9 @@ class TextOutput:
     def error(self, sentence: str) -> None:
         self._end_text()
         shown = f"error: {visible(sentence, multiline=True)}"
-        rows = in_rows(shown, self._err)
-        self.say(self._styled("error:", "red") + rows.removeprefix("error:"))
+        rows = [row for line in shown.split("\n") for row in rows_of(line, self._err) or [""]]
+        rows[0] = self._styled("error:", "red") + rows[0].removeprefix("error:")
+        self.say("\n".join(rows))
 
     def note(self, text: str, style: Style = "dim") -> None:
         """Write a line of ours, which a terminal breaks between words; ``text`` is safe already."""
