@@ -38,14 +38,14 @@ def test_what_has_no_thread_goes_to_all_open_sessions() -> None:
     router, sink = unclaimed(one, two)
     router.on_notification("configWarning", {"summary": "!"})
     assert one.log == two.log == ["configWarning"]
-    assert sink.take("t") == []
+    assert sink.take(None, "t") == []
 
 
 def test_while_no_session_is_open_it_waits_for_the_first() -> None:
     router, sink = unclaimed()
     router.on_notification("configWarning", {})
-    assert sink.take("t1") == [("configWarning", {})]
-    assert sink.take("t2") == []
+    assert sink.take(None, "t1") == [("configWarning", {})]
+    assert sink.take(None, "t2") == []
 
 
 def test_while_one_is_opened_it_goes_to_that_one_alone() -> None:
@@ -55,23 +55,23 @@ def test_while_one_is_opened_it_goes_to_that_one_alone() -> None:
         router.on_notification("deprecationNotice", {})
         router.on_notification("mcp", {"threadId": "new"})
         router.on_notification("mcp", {"threadId": "a sub-agent"})
-        taken = sink.take("new")
+        taken = sink.take(None, "new")
     assert [method for method, _ in taken] == ["deprecationNotice", "mcp"]
     assert other.log == []
-    assert sink.take("a sub-agent") == []
+    assert sink.take(None, "a sub-agent") == []
 
 
 def test_what_is_another_threads_is_dropped_unless_that_may_be_the_one() -> None:
     router, sink = unclaimed(Heard())
     router.on_notification("turn/started", {"threadId": "a sub-agent"})
     with sink.opening():
-        assert sink.take("a sub-agent") == []
+        assert sink.take(None, "a sub-agent") == []
 
 
 def test_what_is_kept_is_bounded() -> None:
     router, sink = unclaimed()
     for number in range(MAX_KEPT + 5):
         router.on_notification(str(number), {})
-    kept = sink.take("t")
+    kept = sink.take(None, "t")
     assert len(kept) == MAX_KEPT
     assert kept[-1][0] == str(MAX_KEPT + 4)

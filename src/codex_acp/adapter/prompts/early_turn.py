@@ -114,11 +114,8 @@ class QuickPrompts:
         on_accepted: Callable[[str], None] | None,
     ) -> EarlyTurn | None:
         early = self._ask_early(session_id, message, on_accepted)
-        if early is not None:  # else it takes its place now: a cancel, or another, may be behind it
-            await self._loaded()
-        return early
-
-    async def _loaded(self) -> None:
+        if early is None:  # it takes its place now: a cancel, or another, may be behind it
+            return None
         assert self._ahead is not None
         try:
             await self._ahead.for_a_prompt()
@@ -128,6 +125,7 @@ class QuickPrompts:
             task = asyncio.current_task()
             assert task is not None
             task.cancel()
+        return early
 
 
 def _nothing() -> None:

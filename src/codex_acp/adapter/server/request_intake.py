@@ -121,13 +121,6 @@ class RequestIntake(NotificationSink):
             self._runner = self._make_runner(self.items)
         return self._runner
 
-    def _aside(self) -> AsyncQuestionRunner:
-        if self._asks_aside is None:
-            from codex_acp.adapter.server_requests import AsyncQuestionRunner
-
-            self._asks_aside = AsyncQuestionRunner(self._client, self._ready_runner)
-        return self._asks_aside
-
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
@@ -142,7 +135,11 @@ class RequestIntake(NotificationSink):
             self.items.apply(event)
             self._look_elsewhere(event)
             if event.method == "item/completed" and getattr(event.params.item, "questions", None):
-                self._aside().completed(event.params)
+                if self._asks_aside is None:
+                    from codex_acp.adapter.server_requests import AsyncQuestionRunner
+
+                    self._asks_aside = AsyncQuestionRunner(self._client, self._ready_runner)
+                self._asks_aside.completed(event.params)
             if self._runner is None:
                 return
             self._runner.reported(event)

@@ -65,16 +65,8 @@ class ThreadlessNotifications(NotificationSink):
             if not self._openings and not self._awaits():
                 self._kept = [kept for kept in self._kept if kept.thread_id is None]
 
-    def take_of(self, thread_id: str) -> list[tuple[str, JsonValue]]:
-        """Return what came for a sub-agent's thread before anybody heard it, in order."""
-        return self._taken(thread_id)
-
-    def take(self, thread_id: str) -> list[tuple[str, JsonValue]]:
-        """Return what came for a thread that has just been opened, and what has no thread, in
-        order."""
-        return self._taken(None, thread_id)
-
-    def _taken(self, *of: str | None) -> list[tuple[str, JsonValue]]:
+    def take(self, *of: str | None) -> list[tuple[str, JsonValue]]:
+        """Return what came for threads before anybody heard it, in order; None: for no thread."""
         taken = [(kept.method, kept.params) for kept in self._kept if kept.thread_id in of]
         if taken:
             self._kept = [kept for kept in self._kept if kept.thread_id not in of]

@@ -190,11 +190,6 @@ class _Waiting:
         self.outcome = asyncio.get_running_loop().create_future()
         """How the prompt ended; None: `_result` runs its `LocalReply` now."""
 
-    def continue_with(self, message_id: str, work: TurnWork, show: OnMessageId) -> None:
-        """Continue the prompt with a second turn, which another message begins."""
-        self.id, self.work, self.show, self.on_accepted = message_id, work, show, None
-        self.takes_plan = True
-
     def settle(self, outcome: PromptOutcome | Exception | None) -> None:
         if self.outcome.done():
             if self.outcome.exception() is not None or self.outcome.result() is not None:
@@ -644,10 +639,10 @@ class SessionDriver:
             return
         waiting = self._waiting.pop(prompt, None)
         if waiting is not None:
-            message_id = uuid4().hex
-            waiting.continue_with(message_id, work, self._host.plan_shown)
-            self._waiting[message_id] = waiting
-            self.handle(ev.PlanTaken(prompt, message_id, _kind(work)))
+            waiting.id, waiting.work, waiting.takes_plan = uuid4().hex, work, True
+            waiting.show, waiting.on_accepted = self._host.plan_shown, None
+            self._waiting[waiting.id] = waiting
+            self.handle(ev.PlanTaken(prompt, waiting.id, _kind(work)))
 
     # Timers.
 

@@ -764,12 +764,10 @@ class SessionMachine:
             end = CANCELLED
         self._forget_turn(run)
         missed = self._take_out_unread(replace(run, added=run.added and not cancelled), end)
-        mine = [
-            each.id
-            for each in self.prompts
-            if isinstance(each.place, InTurn) and each.id not in missed
-        ]
-        asks = mine[:1] if self.plan and end == DONE and not self._has_steered else []
+        in_turn = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
+        mine = [each for each in in_turn if each not in missed]
+        steered = any(p.place == Waits(steered=True) for p in self.prompts)
+        asks = mine[:1] if self.plan and end == DONE and not steered else []
         ended = (*run.names, *(turn for turn, _ in run.ended))
         self._settle_of(*ended)
         self._out.append(ev.EndTurn(run.turn, end))
@@ -790,7 +788,9 @@ class SessionMachine:
             call = self._call()
             self._change(prompt_id, place=Reviews(call))
             self._out.append(ev.AskPlan(call, prompt_id))
-        self._adopt()
+        active = self.active
+        if active is not None and active not in self.stale and active not in self.answered:
+            self._follow(active, None)  # Codex has begun it by itself meanwhile
 
     def _forget_turn(self, run: Run) -> None:
         """Wait for nothing of the turn any more."""
@@ -831,13 +831,6 @@ class SessionMachine:
                     assert_never(prompt.place)
         return missed
 
-    def _adopt(self) -> None:
-        """Follow a turn that Codex has begun by itself meanwhile."""
-        active = self.active
-        if active is None or active in self.stale or active in self.answered:
-            return
-        self._follow(active, None)
-
     def _follow(self, turn: str, root: str | None) -> None:
         """Follow a turn that no prompt began."""
         self.runs += 1
@@ -846,10 +839,6 @@ class SessionMachine:
         self._set("silence")
         if self.closing:
             self._cancel_run(run)
-
-    @property
-    def _has_steered(self) -> bool:
-        return any(isinstance(p.place, Waits) and p.place.steered for p in self.prompts)
 
     # The plan of a turn that has ended.
 

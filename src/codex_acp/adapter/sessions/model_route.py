@@ -39,20 +39,28 @@ class ModelRoute:
         every call; RpcError -32603 where this Codex cannot have a stored one go by a gateway.
         """
         if self.gateway is not None:
-            from codex_acp.mapping.session_setup import through
+            from codex_acp.mapping.session_setup import GATEWAY_PROVIDER, through
 
             try:
                 return await codex.call_raw(method, through(params, self.gateway))
             except ErrorReply as error:
-                if stored is not None and await _keeps_another(codex, stored):
-                    raise _keeps_its_provider(error) from error
-                raise
+                provider = None if stored is None else await _provider_of(codex, stored)
+                if provider in (None, GATEWAY_PROVIDER):
+                    raise
+                # Codex since 0.169 lets a thread have no other provider than it began with.
+                message = (
+                    "this Codex would not have the model of a session that is there asked by the "
+                    f"client's gateway: {error.message}; start a new session, or disable the "
+                    "gateway"
+                )
+                raise RpcError(INTERNAL_ERROR, message) from error
         if stored is not None and self.had_gateway:
-            from codex_acp.mapping.session_setup import GATEWAY_PROVIDER
+            from codex_acp.mapping.session_setup import GATEWAY_PROVIDER, as_configured
 
             provider = await _provider_of(codex, stored)
-            if provider == GATEWAY_PROVIDER:
-                return await self._as_configured(codex, method, params)
+            if provider == GATEWAY_PROVIDER:  # it stays, and means the configured one
+                read = await configuration(codex, str(params["cwd"]))
+                return await codex.call_raw(method, as_configured(params, read))
             if provider is not None:  # Codex 0.147 may still have it loaded with the gateway
                 params = {**params, "modelProvider": provider}
         return await codex.call_raw(method, params)
@@ -69,15 +77,6 @@ class ModelRoute:
         self.had_gateway = provider == GATEWAY_PROVIDER
         return self.had_gateway
 
-    async def _as_configured(
-        self, codex: AppServerConnection, method: str, params: dict[str, JsonValue]
-    ) -> JsonValue:
-        """The provider that is stored with the thread stays, and means the configured one."""
-        from codex_acp.mapping.session_setup import as_configured
-
-        read = await configuration(codex, str(params["cwd"]))
-        return await codex.call_raw(method, as_configured(params, read))
-
 
 async def configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
     """Return Codex's configuration in a directory; None if it does not tell."""
@@ -93,19 +92,3 @@ async def _provider_of(codex: AppServerConnection, session_id: str) -> str | Non
     from codex_acp.adapter.sessions.stored_threads import stored_thread
 
     return text_at(await stored_thread(codex, session_id), "modelProvider")
-
-
-async def _keeps_another(codex: AppServerConnection, session_id: str) -> bool:
-    """Whether a thread is stored with another provider than the gateway."""
-    from codex_acp.mapping.session_setup import GATEWAY_PROVIDER
-
-    return await _provider_of(codex, session_id) not in (None, GATEWAY_PROVIDER)
-
-
-def _keeps_its_provider(error: ErrorReply) -> RpcError:
-    """Codex since 0.169 lets a thread have no other provider than it began with."""
-    message = (
-        "this Codex would not have the model of a session that is there asked by the client's "
-        f"gateway: {error.message}; start a new session, or disable the gateway"
-    )
-    return RpcError(INTERNAL_ERROR, message)

@@ -141,7 +141,11 @@ class SessionOpener:
             raise opening_errors.session_error(error) from error
         if codex.believes_worktrees:
             setup = setup._replace(params=without_false_worktree(setup.params, setup.cwd, read))
-        return codex, _instructed(setup, read), read
+        if "developerInstructions" in setup.params:  # the configured ones stand before those
+            from codex_acp.mapping.session_setup import behind_configured
+
+            setup = setup._replace(params=behind_configured(setup.params, read))
+        return codex, setup, read
 
     async def start(self, setup: Setup) -> OpeningResult:
         """A new thread. Raises RpcError: -32000, or -32603 when Codex cannot."""
@@ -512,15 +516,6 @@ class SessionOpener:
         if history.missing and not await surely_exists(codex, session_id):
             raise opening_errors.deleted_meanwhile(session_id)
         return history.end(running)
-
-
-def _instructed(setup: Setup, read: JsonValue) -> Setup:
-    """With the configured instructions before those of the client, if it gave some."""
-    if "developerInstructions" not in setup.params:
-        return setup
-    from codex_acp.mapping.session_setup import behind_configured
-
-    return setup._replace(params=behind_configured(setup.params, read))
 
 
 def _said_of(place: Place, unrestored: str | None, linked: Sequence[tuple[str, str]]) -> list[str]:

@@ -96,16 +96,13 @@ def session_error(error: CodexAcpError) -> RpcError:
     if isinstance(error, RpcError):
         return error
     if isinstance(error, ErrorReply):
-        code = AUTHENTICATION_REQUIRED if _asks_for_login(error) else INTERNAL_ERROR
+        # Codex marks an error that a login would cure in its data, not only in its text.
+        login = value_at(error.data, "codexErrorInfo") == "unauthorized"
+        code = AUTHENTICATION_REQUIRED if login else INTERNAL_ERROR
         return refused_call("Codex could not start the session", error, code)
     if isinstance(error, TransportError):
         return RpcError(INTERNAL_ERROR, scrub(str(error)), {"reason": AGENT_LOST})
     return RpcError(INTERNAL_ERROR, f"Codex could not start the session: {error}")
-
-
-def _asks_for_login(error: ErrorReply) -> bool:
-    """Codex marks an error that a login would cure in its data, not only in its text."""
-    return bool(value_at(error.data, "codexErrorInfo") == "unauthorized")
 
 
 def sub_agent_session(session_id: str) -> RpcError:

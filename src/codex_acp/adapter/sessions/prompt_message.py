@@ -28,14 +28,9 @@ async def prompt_message(
         try:
             no_audio = await why_no_audio(codex, session_id)
         except CodexAcpError as error:
-            raise refused(error) from error
+            failure = start_refused(error)
+            raise RpcError(failure.code, failure.message, failure.data) from error
     return user_input(prompt, files, no_audio)
-
-
-def refused(error: CodexAcpError) -> RpcError:
-    """Return the answer to the client when Codex did not take a call for it."""
-    failure = start_refused(error)
-    return RpcError(failure.code, failure.message, failure.data)
 
 
 async def why_no_audio(codex: AppServerConnection, thread_id: str) -> str | None:

@@ -106,7 +106,8 @@ class Session:
         self.thread: ShownThread = ShownThread(codex, session_id, self._state, self)
         """Shows its notifications."""
         self.sub_agents: SubAgents = SubAgents(
-            session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs,
+            session_id, codex, outflow, self._state, say=self.say,
+            may_note=lambda: self.prompts.running,
             may_be_below=may_be_below, earlier=earlier,
         )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
@@ -285,9 +286,6 @@ class Session:
         if self._settle is not None:
             self._settle(turn_id)
 
-    def _prompt_runs(self) -> bool:
-        return self.prompts.running
-
     def turn_begins(self) -> None:
         self._used_before = self._state.total_usage
         self._state.proposed_plan = None
@@ -410,7 +408,9 @@ class Session:
         """Nothing of a turn whose prompt is answered or given up."""
         turn_id = turn_of(params)
         if turn_id in self._stale:
-            self._of_stale_turn(method, params)
+            if method == "turn/completed" and turn_id is not None:  # its end is noted
+                self._state.turn_errors.pop(turn_id, None)
+                self.prompts.turn_ended(turn_id, PromptStop("cancelled"))
             return False
         if not (method.startswith("item/") and self.prompts.is_answered(turn_id)):
             return True
@@ -440,10 +440,3 @@ class Session:
         if turn_id is not None:
             message = f"Codex ended the turn in a way that could not be read: {problem}"
             self.prompts.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
-
-    def _of_stale_turn(self, method: str, params: JsonValue) -> None:
-        """Nothing of a turn is shown whose prompt was given up, but its end is noted."""
-        turn_id = turn_of(params)
-        if method == "turn/completed" and turn_id is not None:
-            self._state.turn_errors.pop(turn_id, None)
-            self.prompts.turn_ended(turn_id, PromptStop("cancelled"))

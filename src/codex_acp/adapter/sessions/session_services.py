@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.commands import Fact
     from codex_acp.mapping.events import Command
-    from codex_acp.transcript.events import ApprovalSettler
 
 
 SKILLS_CHANGED: Final = "skills/changed"
@@ -72,24 +71,21 @@ class SessionServices(NotificationSink):
     def known(self, session: Session, opened: OpenSession) -> None:
         """A session's object was made: give it its commands."""
         session_id = session.id
+
+        async def leave_plan_mode() -> None:
+            await self._live(session_id)  # the question may have outlived its Codex
+            await self._config.plan_mode(session_id, wanted=False)
+
         session.commands = self._commands_of(session_id, opened)
         session.plan_mode = PlanMode(
             partial(self._config.plans, session_id),
-            partial(self._leave_plan_mode, session_id),
+            leave_plan_mode,
             lambda: self._sessions.audience(session_id).asks,
-            partial(self._plan_decided, session_id),
+            lambda plan, approved, by: self._sessions.transcript.agreed(
+                session_id, "plan", [plan], agreed=approved, by=by
+            ),
         )
         self._follow(opened.codex, session_id)
-
-    def _plan_decided(
-        self, session_id: str, plan: str, approved: bool | None, by: ApprovalSettler
-    ) -> None:
-        transcript = self._sessions.transcript
-        transcript.agreed(session_id, "plan", [plan], agreed=approved, by=by)
-
-    async def _leave_plan_mode(self, session_id: str) -> None:
-        await self._live(session_id)  # the question may have outlived its Codex
-        await self._config.plan_mode(session_id, wanted=False)
 
     async def told_commands(self, session_id: str) -> Sequence[Command]:
         """The commands of an open session, which the client is told by an answer.
@@ -156,7 +152,7 @@ class SessionServices(NotificationSink):
         if method == SKILLS_CHANGED:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._reread)
+            self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._outdated)
 
     def on_closed(self, error: TransportError | None) -> None:
         del error
@@ -176,15 +172,16 @@ class SessionServices(NotificationSink):
                 codex, self._sessions.audience, self._spawn, self._answered.__contains__, self._say
             )
 
-    def _reread(self) -> None:
+    def _outdated(self) -> None:
         self._timer = None
         for commands in self._commands.values():
             commands.outdated()
-        self._spawn(self._announce_all)
 
-    async def _announce_all(self) -> None:
-        for session_id in list(self._commands):
-            await self._announce(session_id)
+        async def announce_all() -> None:
+            for session_id in list(self._commands):
+                await self._announce(session_id)
+
+        self._spawn(announce_all)
 
     async def _announce(self, session_id: str) -> None:
         """Send the list of commands, if it is not the one that the client has."""

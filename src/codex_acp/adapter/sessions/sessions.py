@@ -120,7 +120,7 @@ class OpenSession:
 
     def said_of(self, thread_id: str) -> list[tuple[str, JsonValue]]:
         """Return the notifications of a thread that nobody followed; once."""
-        return self.connection.threadless.take_of(thread_id)
+        return self.connection.threadless.take(thread_id)
 
     @property
     def prompted(self) -> bool:
@@ -168,7 +168,7 @@ class Sessions:
         self._connection = _Connection(
             codex,
             lambda items: self._runner(codex, number, items),
-            self._on,
+            lambda newest: [each for each in self._open.values() if each.connection is newest],
             lambda thread_id, turn_id: self._interrupt(codex, thread_id, turn_id),
         )
 
@@ -241,7 +241,7 @@ class Sessions:
                 if each.session is not None:
                     each.session.sub_agents.forget(session_id)
         held = held or HeldNotifications(connection.codex, session_id)
-        held.keep(connection.threadless.take(session_id))
+        held.keep(connection.threadless.take(None, session_id))
         opened = OpenSession(connection, params, servers, held, state, audience=audience)
         self._open[session_id] = opened
 
@@ -450,9 +450,6 @@ class Sessions:
     def _newest(self) -> _Connection:
         assert self._connection is not None, "Codex was asked before a session is opened"
         return self._connection
-
-    def _on(self, connection: _Connection) -> list[OpenSession]:
-        return [each for each in self._open.values() if each.connection is connection]
 
     def _runner(
         self, codex: AppServerConnection, generation: int, items: Items

@@ -99,7 +99,7 @@ class ShownThread:
         self._pieces = JoinedPieces(self._hear, self._take_pieces)
         self.on_notification: Callable[[str, JsonValue], None] = self._pieces.hear
         """Takes each notification in order, though the files of an edit may have to be read."""
-        self._timer = DueTimer(self._due_at, self._flush_due)
+        self._timer = DueTimer(lambda: due(state), self._flush_due)
 
     def follow(self, held: HeldNotifications | None = None) -> None:
         """Take the notifications that were held, then subscribe to those that follow."""
@@ -213,9 +213,6 @@ class ShownThread:
         self.state.now, self.state.looks = monotonic(), looks
         self._owner.tell(ROWS[event.method](self.state, event.params))
         self._timer.set()
-
-    def _due_at(self) -> float | None:
-        return due(self.state)
 
     def _flush_due(self) -> None:
         self.state.now = monotonic()
