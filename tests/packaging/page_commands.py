@@ -71,11 +71,14 @@ WAYS = {
         "It is gone.", typed=((" to choose; Enter rejects: ", CHOOSE_FIRST),)
     ),
     "codex-acp-sdk chat": _CHAT,
+    'codex-acp-sdk chat --command "codex-acp-sdk demo --agent"': Way(
+        "I am a script", typed=((READY, "Hello\r"), ("I am a script", ""), (READY, "\x04"))
+    ),
     "codex-acp-sdk chat --connect ws://127.0.0.1:8765/acp --token-file tokens"
     " --cwd /srv/project": _CHAT,
     "codex-acp-sdk chat --last": Way(ANSWER, typed=((READY, "\x04"),)),
     "codex-acp-sdk chat --resume": Way(ANSWER, typed=((READY, "1\r"), (READY, "\x04"))),
-    "codex-acp-sdk chat --list": Way(QUESTION, typed=(("", ""),)),
+    "codex-acp-sdk chat --list": Way(QUESTION[:20], typed=(("", ""),)),
     "codex-acp-sdk --transcript ~/codex.jsonl": Way(as_agent=True),
     "codex-acp-sdk transcript codex.jsonl": _SHOWS_THE_TRANSCRIPT,
     "codex-acp-sdk transcript codex.jsonl --kind approval,decline --since 2h": Way(),
