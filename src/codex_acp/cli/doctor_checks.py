@@ -207,7 +207,6 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
 def look_at_home() -> tuple[list[Finding], Home]:
     """Check ``CODEX_HOME``, its configuration and the file of its login."""
     given = os.environ.get("CODEX_HOME")
-    name = "CODEX_HOME"
     try:
         path = Path(given) if given else Path.home() / ".codex"
     except (RuntimeError, KeyError):
@@ -215,80 +214,68 @@ def look_at_home() -> tuple[list[Finding], Home]:
         return [problem("codex_home", "this user has no home directory", advice)], Home(
             None, None, usable=False, broken=True
         )
-    findings: list[Finding] = []
-    usable = _look_at_folder(findings, path, given is not None, name)
-    config = _look_at_config(findings, path / "config.toml") if usable else None
+    folder, usable = _look_at_folder(path, given is not None)
+    findings, content = [folder], None
     if usable:
+        config, content = _look_at_config(path / "config.toml")
+        findings.append(config)
         login = path / "auth.json"
         with suppress(OSError):  # there is none, or Codex will say
             mode = login.stat().st_mode
             if mode & _FOR_OTHERS and stat.S_ISREG(mode):
                 text = f"others may read {login}, which holds your login"
                 findings.append(warning("login_file", text, f"chmod 600 {login}"))
-    broken = any(one.check == "codex_home" and one.level == "problem" for one in findings)
-    return findings, Home(path, config, usable, broken)
+    return findings, Home(path, content, usable, broken=folder.level == "problem")
 
 
-def _look_at_folder(findings: list[Finding], path: Path, named: bool, name: str) -> bool:
-    check = "codex_home"
+def _look_at_folder(path: Path, named: bool) -> tuple[Finding, bool]:
+    """Return the finding, and whether what is in the folder can be read."""
+    check, name = "codex_home", "CODEX_HOME"
     try:
         found = path.stat()
     except FileNotFoundError:
         if named:
             advice = f"make it (mkdir -m 700 {path}), or unset {name}"
-            findings.append(problem(check, f"{name} is {path}, which does not exist", advice))
-            return False
+            return problem(check, f"{name} is {path}, which does not exist", advice), False
         if os.access(path.parent, os.W_OK | os.X_OK):
-            findings.append(Finding(check, "ok", f"{path} does not exist yet; Codex makes it"))
-        else:
-            text = f"{path} does not exist, and cannot be made"
-            advice = f"set HOME to a directory of yours, or {name}"
-            findings.append(problem(check, text, advice))
-        return False
+            return Finding(check, "ok", f"{path} does not exist yet; Codex makes it"), False
+        text = f"{path} does not exist, and cannot be made"
+        return problem(check, text, f"set HOME to a directory of yours, or {name}"), False
     except OSError as error:
         text = f"{path} cannot be looked at: {error.strerror}"
-        findings.append(problem(check, text, f"name another directory with {name}"))
-        return False
+        return problem(check, text, f"name another directory with {name}"), False
     if not stat.S_ISDIR(found.st_mode):
-        findings.append(problem(check, f"{path} is no directory", f"name one with {name}"))
-        return False
+        return problem(check, f"{path} is no directory", f"name one with {name}"), False
     missing = [word for word, mode in (("read", os.R_OK | os.X_OK), ("written", os.W_OK))
                if not os.access(path, mode)]  # fmt: skip
     owner = _owner(found.st_uid)
     if missing:
         text = f"{path} cannot be {' or '.join(missing)}; it belongs to {owner}"
-        findings.append(problem(check, text, f"chown it, or name another one with {name}"))
-        return os.access(path, os.R_OK | os.X_OK)
+        wrong = problem(check, text, f"chown it, or name another one with {name}")
+        return wrong, os.access(path, os.R_OK | os.X_OK)
     disk = os.statvfs(path)
     if disk.f_blocks and not disk.f_bavail:
         text = f"there is no room left on the disk of {path}: Codex cannot keep sessions there"
-        findings.append(problem(check, text, f"make room, or name another one with {name}"))
-        return True
+        return problem(check, text, f"make room, or name another one with {name}"), True
     if found.st_uid != os.geteuid():
         text = f"{path} belongs to {owner}, and this is {_owner(os.geteuid())}"
-        findings.append(warning(check, text, f"use a home of your own: set {name}"))
-    elif found.st_mode & _WRITE_FOR_OTHERS:
+        return warning(check, text, f"use a home of your own: set {name}"), True
+    if found.st_mode & _WRITE_FOR_OTHERS:
         text = f"others may write to {path}, and so decide what Codex runs"
-        findings.append(warning(check, text, f"chmod go-w {path}"))
-    else:
-        findings.append(Finding(check, "ok", f"{path} can be read and written; it is {owner}'s"))
-    return True
+        return warning(check, text, f"chmod go-w {path}"), True
+    return Finding(check, "ok", f"{path} can be read and written; it is {owner}'s"), True
 
 
-def _look_at_config(findings: list[Finding], path: Path) -> bytes | None:
+def _look_at_config(path: Path) -> tuple[Finding, bytes | None]:
     check = "config"
     try:
         content = read_regular(path, MAX_CONFIG)
     except FileNotFoundError:
-        findings.append(Finding(check, "ok", f"there is no {path}: Codex's defaults hold"))
-        return None
+        return Finding(check, "ok", f"there is no {path}: Codex's defaults hold"), None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        text = f"{path} cannot be read: {reason}"
-        findings.append(problem(check, text, "make it a file that you may read, or move it away"))
-        return None
-    findings.append(Finding(check, "ok", f"{path} can be read ({len(content)} bytes)"))
-    return content
+        text = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
+        return problem(check, text, "make it a file that you may read, or move it away"), None
+    return Finding(check, "ok", f"{path} can be read ({len(content)} bytes)"), content
 
 
 def look_at_syntax(content: bytes | None) -> Iterator[Finding]:
