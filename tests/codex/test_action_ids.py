@@ -42,9 +42,9 @@ def asked(*approvals: ApprovalRequest, allowed: bool = False) -> tuple[ActionIds
     ids: ActionIds[int] = ActionIds()
     got = None
     for key, approval in enumerate(approvals):
-        got = ids.asked(key, approval, "turn")
+        got = ids.enter(key, approval, "turn")
         if allowed and key == 0:
-            ids.allowed(0)
+            ids.note_allowed(0)
     return ids, got
 
 
@@ -95,11 +95,11 @@ def test_3_7_a_command_that_was_allowed_may_ask_for_a_connection_once_codex_has_
     None
 ):
     ids, _ = asked(LS, allowed=True)
-    ids.resolved(0)
-    assert ids.asked(1, approval_of(command(1, **NETWORK)), "turn") is None
+    ids.note_resolved(0)
+    assert ids.enter(1, approval_of(command(1, **NETWORK)), "turn") is None
     ids, _ = asked(LS, allowed=True)
-    ids.resolved(0)
-    assert ids.asked(1, RM, "turn") == Collision((), (0,))
+    ids.note_resolved(0)
+    assert ids.enter(1, RM, "turn") == Collision((), (0,))
 
 
 def test_3_7_an_action_without_an_item_counts_until_codex_has_the_answer() -> None:
@@ -107,18 +107,18 @@ def test_3_7_an_action_without_an_item_counts_until_codex_has_the_answer() -> No
     ids, got = asked(*host, allowed=True)
     assert got == Collision((), (0,))
     ids, _ = asked(host[0], allowed=True)
-    ids.resolved(0)
-    assert not ids.holds(0)
-    assert ids.asked(1, host[1], "turn") is None
+    ids.note_resolved(0)
+    assert not ids.has(0)
+    assert ids.enter(1, host[1], "turn") is None
 
 
 def test_3_7_an_id_that_collided_is_barred_until_its_turn_ends() -> None:
     ids, _ = asked(LS, RM)
-    assert ids.asked(2, LS, "turn") == Collision((), ())
+    assert ids.enter(2, LS, "turn") == Collision((), ())
     ids.apply(turn_completed(turn="another"))
-    assert ids.asked(2, LS, "turn") == Collision((), ())
+    assert ids.enter(2, LS, "turn") == Collision((), ())
     ids.apply(turn_completed())
-    assert ids.asked(3, LS, "next") is None
+    assert ids.enter(3, LS, "next") is None
 
 
 @pytest.mark.parametrize(
@@ -127,37 +127,37 @@ def test_3_7_an_id_that_collided_is_barred_until_its_turn_ends() -> None:
 def test_3_7_what_was_allowed_in_a_turn_that_is_over_counts_no_more(end: Any) -> None:
     ids, _ = asked(LS, allowed=True)
     ids.apply(end)
-    assert ids.asked(1, RM, "next") is None
+    assert ids.enter(1, RM, "next") is None
 
 
 def test_3_7_what_is_pending_stays_so_when_a_turn_ends_for_its_owner_settles_it() -> None:
     ids, _ = asked(LS)
     ids.apply(turn_completed())
-    assert ids.asked(1, RM, "turn") == Collision((0,), ())
+    assert ids.enter(1, RM, "turn") == Collision((0,), ())
 
 
 def test_3_7_a_turn_that_is_reported_to_start_again_forgets_nothing() -> None:
     ids, _ = asked(LS, allowed=True)
     ids.apply(turn_started())
-    assert ids.asked(1, RM, "turn") == Collision((), (0,))
+    assert ids.enter(1, RM, "turn") == Collision((), (0,))
     ids.apply(turn_started())
-    assert ids.asked(1, RM, "turn") == Collision((), ())
+    assert ids.enter(1, RM, "turn") == Collision((), ())
 
 
 def test_3_7_a_request_that_is_declined_unasked_puts_its_id_in_doubt_as_well() -> None:
     ids, _ = asked(LS, allowed=True)
-    assert ids.declined(command(1, itemId="other")) is None
-    assert ids.declined(elicitation(1)) is None
-    assert ids.declined(command(1, approvalId="sub")) is None
-    assert ids.declined(command(1, kind="newKind")) == Collision((), (0,))
-    assert ids.declined(command(1)) is None
-    assert asked(LS)[0].declined(file_change(1)) == Collision((0,), ())
+    assert ids.note_declined(command(1, itemId="other")) is None
+    assert ids.note_declined(elicitation(1)) is None
+    assert ids.note_declined(command(1, approvalId="sub")) is None
+    assert ids.note_declined(command(1, kind="newKind")) == Collision((), (0,))
+    assert ids.note_declined(command(1)) is None
+    assert asked(LS)[0].note_declined(file_change(1)) == Collision((0,), ())
 
 
 def test_3_7_what_was_refused_counts_no_more() -> None:
     ids, _ = asked(LS)
     ids.forget(0)
-    assert ids.asked(1, RM, "turn") is None
+    assert ids.enter(1, RM, "turn") is None
 
 
 def test_3_7_a_command_asked_about_under_the_item_of_another_is_not_entered() -> None:
@@ -172,7 +172,7 @@ def test_3_7_a_command_asked_about_under_the_item_of_another_is_not_entered() ->
 def test_3_7_an_allowed_action_that_ended_as_shown_frees_its_id() -> None:
     ids, _ = asked(LS, allowed=True)
     assert ids.apply(item_completed(command_item(status="completed"))) is None
-    assert ids.asked(1, RM, "turn") is None
+    assert ids.enter(1, RM, "turn") is None
 
 
 @pytest.mark.parametrize("report", [item_started, item_completed])
@@ -199,7 +199,7 @@ def test_3_7_another_action_that_starts_in_place_of_a_pending_one_withdraws_it()
 def test_3_7_the_end_of_a_command_says_nothing_of_its_sub_command() -> None:
     ids, _ = asked(approval_of(command(0, approvalId="sub", command="rm")), allowed=True)
     assert ids.apply(item_completed(command_item())) is None
-    assert ids.holds(0)
+    assert ids.has(0)
 
 
 # --- the same action -----------------------------------------------------------------------------

@@ -451,6 +451,11 @@ class CommonMethods:
             "session/prompt": self._own.quick_prompts(self._answer_prompt),
         }
 
+    def notifications(self) -> Any:
+        """Return one row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
+        agent = self._agent
+        return {"session/cancel": lambda n: agent.cancel(n.session_id), "$/cancel_request": None}
+
     def unstable(self) -> Any:
         """Return the methods of the unstable schema; advertised where that schema has them."""
         agent, whole, row = self._agent, self._whole, self._row

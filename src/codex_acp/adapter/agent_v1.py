@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from codex_acp.acp._generated.v1 import models as v1
-    from codex_acp.acp._generated.v1.handlers import AgentNotificationHandlers, AgentRequestHandlers
+    from codex_acp.acp._generated.v1.handlers import AgentRequestHandlers
     from codex_acp.acp.dialects import ExtensionHandler
     from codex_acp.adapter.agent import AgentMethods, CodexAgent
     from codex_acp.adapter.prompts.early_turn import BeginPrompt
@@ -62,11 +62,6 @@ class AgentInV1(CommonMethods):
             "session/set_config_option": self.set_config_option,
             "session/prompt": self.prompt,
         }
-
-    def notifications(self) -> AgentNotificationHandlers:
-        """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
-        agent = self._agent
-        return {"session/cancel": lambda n: agent.cancel(n.session_id), "$/cancel_request": None}
 
     # The connection.
 

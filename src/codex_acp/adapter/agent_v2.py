@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from codex_acp.acp._generated.v2 import models as v2
-    from codex_acp.acp._generated.v2.handlers import AgentNotificationHandlers, AgentRequestHandlers
+    from codex_acp.acp._generated.v2.handlers import AgentRequestHandlers
     from codex_acp.acp.dialects import ExtensionHandler
     from codex_acp.adapter.agent import AgentMethods, CodexAgent
     from codex_acp.adapter.prompts.early_turn import BeginPrompt
@@ -87,11 +87,6 @@ class AgentInV2(CommonMethods):
                 "CancelTerminal", lambda r: self._stop(r.session_id, r.terminal_id, "terminalId")
             ),
         }
-
-    def notifications(self) -> AgentNotificationHandlers:
-        """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
-        agent = self._agent
-        return {"session/cancel": lambda n: agent.cancel(n.session_id), "$/cancel_request": None}
 
     # The connection.
 

@@ -165,7 +165,7 @@ class ServerRequestRunner:
                     reply = await self._elicitations.ask(self._key(routed.request.id), routed)
                 return self._refused(request, _ID_IN_USE) if reply is None else reply
             case Decline():
-                failed = self._ledger.declined(request)
+                failed = self._ledger.note_declined(request)
                 if failed is not None:
                     await self._fail_closed_before_reply(failed)
                 return self._decline(routed)
@@ -370,7 +370,7 @@ class ServerRequestRunner:
             reason=reason_shown(approval),
             command=command_of(approval, entry.route.looks),
         )
-        asked = partial(self._ledger.asked, entry.key)
+        asked = partial(self._ledger.set_request_id, entry.key)
         try:
             return await asks.request_permission(question, asked)
         except CodexAcpError as error:

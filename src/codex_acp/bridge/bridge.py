@@ -314,7 +314,7 @@ class Bridge:
                 return self._elicitation(key, routed, request)
             case routes.Decline():
                 out = _Results()
-                self._fail_closed(self._ledger.declined(request), out)
+                self._fail_closed(self._ledger.note_declined(request), out)
                 is_told = routed.session_id is not None
                 return self._declined(request, routed.reason, out, is_told=is_told)
             case _:

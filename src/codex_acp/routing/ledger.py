@@ -135,7 +135,7 @@ class Ledger:
         """
         if key in self._pending:
             return None
-        collision = self._ids.asked(key, route.approval, route.turn_id)
+        collision = self._ids.enter(key, route.approval, route.turn_id)
         if collision is not None:
             return self._fail_closed(collision)
         self._opened += 1
@@ -144,15 +144,15 @@ class Ledger:
         entry = self._pending[key] = LedgerEntry(key, token, route, listed, acp_request_id)
         return entry
 
-    def asked(self, key: Key, acp_request_id: RequestId | None) -> None:
-        """A pending approval is asked by this permission request from now on."""
+    def set_request_id(self, key: Key, acp_request_id: RequestId | None) -> None:
+        """Set the permission request that asks for a pending approval from now on."""
         entry = self._pending.get(key)
         if entry is not None:
             self._pending[key] = replace(entry, acp_request_id=acp_request_id)
 
-    def declined(self, request: ServerRequest) -> FailedClosed | None:
-        """A request was declined without being entered: what shares its id fails closed as well."""
-        collision = self._ids.declined(request)
+    def note_declined(self, request: ServerRequest) -> FailedClosed | None:
+        """Note a request that was declined unentered: what shares its id fails closed as well."""
+        collision = self._ids.note_declined(request)
         return None if collision is None else self._fail_closed(collision)
 
     def answered(
@@ -225,7 +225,7 @@ class Ledger:
         """
         entry = self._pending.get(key)
         if entry is None:
-            self._ids.resolved(key)
+            self._ids.note_resolved(key)
             self._forget_ended()
             return None
         why = "Codex settled it itself"
@@ -284,14 +284,14 @@ class Ledger:
         return FailedClosed(settled, [self._accepted.pop(key) for key in collision.allowed])
 
     def _forget_ended(self) -> None:
-        self._accepted = {key: e for key, e in self._accepted.items() if self._ids.holds(key)}
+        self._accepted = {key: e for key, e in self._accepted.items() if self._ids.has(key)}
 
     def _settle(self, settlement: Settlement) -> Settlement:
         entry = settlement.entry
         del self._pending[entry.key]
         if settlement.outcome == "accepted":
             self._accepted[entry.key] = entry
-            self._ids.allowed(entry.key)
+            self._ids.note_allowed(entry.key)
         else:
             self._ids.forget(entry.key)
         return settlement

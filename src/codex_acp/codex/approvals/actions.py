@@ -372,7 +372,7 @@ class ActionIds(Generic[K]):
     _barred: dict[tuple[str, str], str] = field(default_factory=dict)
     """Thread and id that were used for several actions → the turn, until it ends."""
 
-    def asked(self, key: K, approval: ApprovalRequest, turn_id: str) -> Collision[K] | None:
+    def enter(self, key: K, approval: ApprovalRequest, turn_id: str) -> Collision[K] | None:
         """Enter a request; if it collides it is not entered, and is to be declined as well."""
         asked = _Held(key, approval, place_of(approval), turn_id)
         others = [held for held in self._held if _collide(held, asked)]
@@ -384,14 +384,14 @@ class ActionIds(Generic[K]):
             return None
         return self._fail_closed(others, shared, turn_id)
 
-    def declined(self, request: server_requests.ServerRequest) -> Collision[K] | None:
-        """A request is declined without being entered: what shares its id is in doubt as well."""
+    def note_declined(self, request: server_requests.ServerRequest) -> Collision[K] | None:
+        """Note a request that is declined unentered: what shares its id is in doubt as well."""
         shared = answer_id_of(request)
         others = [h for h in self._held if (h.place.thread_id, h.place.answer_id) == shared]
         return self._fail_closed(others, None, others[0].turn_id) if others else None
 
-    def allowed(self, key: K) -> None:
-        """The accepting reply is made."""
+    def note_allowed(self, key: K) -> None:
+        """Note that the accepting reply is made."""
         for held in self._of(key):
             held.allowed = True
 
@@ -399,8 +399,8 @@ class ActionIds(Generic[K]):
         """Forget an action that was not allowed, and never will be."""
         self._held = [held for held in self._held if held.key != key]
 
-    def resolved(self, key: K) -> None:
-        """Codex has taken the answer (``serverRequest/resolved``)."""
+    def note_resolved(self, key: K) -> None:
+        """Note that Codex has taken the answer (``serverRequest/resolved``)."""
         for held in self._of(key):
             held.resolved = True
         self._held = [  # of one without an item nothing more will show what it was that ran
@@ -409,8 +409,8 @@ class ActionIds(Generic[K]):
             if not (held.allowed and held.resolved and not has_item(held.approval))
         ]
 
-    def holds(self, key: K) -> bool:
-        """Whether it is pending, or allowed and not seen to end."""
+    def has(self, key: K) -> bool:
+        """Return whether an action is pending, or allowed and not seen to end."""
         return bool(self._of(key))
 
     def apply(self, event: notifications.ServerNotification) -> Collision[K] | None:

@@ -165,7 +165,7 @@ class PolicyRunner(NotificationSink):
             if is_negative(reply):
                 self._ids.forget(key)
             else:
-                self._ids.allowed(key)
+                self._ids.note_allowed(key)
         except BaseException:
             self._ids.forget(key)
             raise
@@ -263,7 +263,7 @@ class PolicyRunner(NotificationSink):
 
     async def _enter(self, key: _Key, question: ApprovalQuestion) -> _Open | None:
         """Open the question; None if Codex could take its action for another, so that none runs."""
-        collision = self._ids.asked(key, question.approval, question.turn_id)
+        collision = self._ids.enter(key, question.approval, question.turn_id)
         if collision is not None:
             self._fail_closed(collision, question.thread_id, question.turn_id)
             await asyncio.sleep(0)  # an interrupt is written before this refusal
@@ -334,7 +334,7 @@ class PolicyRunner(NotificationSink):
             self._ids.forget(key)
             return self._refuse(request, reply.reason)
         if grants.allows(grant):
-            self._ids.allowed(key)
+            self._ids.note_allowed(key)
         else:
             self._ids.forget(key)
         what = "allowed" if grants.allows(grant) else "ruled out"
@@ -358,7 +358,7 @@ class PolicyRunner(NotificationSink):
 
     async def _fail_others_closed(self, request: ServerRequest) -> bool:
         """Let what shares the request's id fail closed; return whether there was something."""
-        collision, shared = self._ids.declined(request), actions.answer_id_of(request)
+        collision, shared = self._ids.note_declined(request), actions.answer_id_of(request)
         if collision is None or shared is None:
             return False
         self._fail_closed(collision, shared[0], getattr(request.params, "turn_id", ""))
@@ -449,7 +449,7 @@ class PolicyRunner(NotificationSink):
         if key in self._open:
             self._open[key].withdraw("Codex settled it itself")
         else:
-            self._ids.resolved(key)
+            self._ids.note_resolved(key)
             self._resolved_early.add(key)
 
 
