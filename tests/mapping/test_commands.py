@@ -12,10 +12,10 @@ from codex_acp.mapping.commands import (
     Typed,
     UserPrompt,
     available_commands,
-    expanded,
-    reserved,
+    built_in_name,
+    filled_prompt,
     skill_mentions,
-    typed,
+    typed_command,
     user_prompt,
 )
 from codex_acp.wire.codec import decode
@@ -40,7 +40,7 @@ def skill(name: str, *, enabled: bool = True, description: str = "Does it.") -> 
     ],
 )
 def test_a_command_is_the_word_behind_a_leading_slash(text: str, command: Typed | None) -> None:
-    assert typed(text) == command
+    assert typed_command(text) == command
 
 
 def test_a_prompt_file_tells_its_description_and_what_may_follow_it() -> None:
@@ -71,14 +71,14 @@ def test_a_prompt_file_without_front_matter_is_all_prompt() -> None:
     ],
 )
 def test_the_places_of_a_prompt_are_filled(body: str, arguments: str, text: str) -> None:
-    assert expanded(body, arguments) == text
+    assert filled_prompt(body, arguments) == text
 
 
 @given(st.text(), st.text())
 def test_what_is_filled_in_is_not_filled_again(first: str, second: str) -> None:
-    words = expanded("$1", "'$2' x")
+    words = filled_prompt("$1", "'$2' x")
     assert words == "$2"
-    assert isinstance(expanded(first, second), str)
+    assert isinstance(filled_prompt(first, second), str)
 
 
 def test_skills_are_named_with_a_dollar_sign_each_once() -> None:
@@ -114,14 +114,14 @@ def test_a_long_description_of_a_skill_is_one_line_that_says_it_was_cut() -> Non
 
 @pytest.mark.parametrize("name", ["logout", "Logout", "LOGOUT", "\uff4cogout", "Init"])
 def test_a_name_that_reads_like_one_of_ours_is_ours(name: str) -> None:
-    assert reserved(name) in {command.name for command in BUILT_IN}
+    assert built_in_name(name) in {command.name for command in BUILT_IN}
     offered = available_commands([], [skill(name)]).commands
     assert [command.name for command in offered] == [command.name for command in BUILT_IN]
 
 
 @pytest.mark.parametrize("name", ["log-out", "logouts", "mcp:reconnect", "prompts:logout", ""])
 def test_a_name_that_does_not_is_free(name: str) -> None:
-    assert reserved(name) is None
+    assert built_in_name(name) is None
 
 
 def test_a_codex_that_others_use_is_logged_out_by_none_of_them() -> None:

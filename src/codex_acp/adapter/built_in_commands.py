@@ -23,7 +23,7 @@ from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping import commands
-from codex_acp.mapping.commands import RECONNECT, Typed, reserved
+from codex_acp.mapping.commands import RECONNECT, Typed, built_in_name
 from codex_acp.routing.display import block, inline
 from codex_acp.transcript.secrets import scrub
 
@@ -92,7 +92,7 @@ class CommandRuns:
             "rename": self._rename,
             "logout": self._logout,
         }
-        name = reserved(command.name)
+        name = built_in_name(command.name)
         return None if name is None else makers[name](command.arguments)
 
     # Turns.

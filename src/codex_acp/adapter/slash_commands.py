@@ -102,7 +102,7 @@ class SessionCommands:
         with suppress(TimeoutError):
             async with asyncio.timeout(LIST_SECONDS):
                 await self.load()
-        command = names.typed(first.text)
+        command = names.typed_command(first.text)
         found = None if command is None else self._found(command, prompt[1:])
         if found is not None:
             return found
@@ -116,7 +116,7 @@ class SessionCommands:
             prompt = self._prompts.get(command.name.removeprefix(names.PROMPTS_PREFIX))
             if prompt is None:
                 return None
-            text = names.expanded(prompt.body, command.arguments)
+            text = names.filled_prompt(prompt.body, command.arguments)
         else:
             built_in = self._run.built_in(command)
             if built_in is not None:

@@ -91,14 +91,14 @@ class Typed(NamedTuple):
     arguments: str
 
 
-def typed(text: str) -> Typed | None:
-    """The command that ``text`` begins with, if it does; nothing says that it exists."""
+def typed_command(text: str) -> Typed | None:
+    """Return the command that ``text`` begins with, if it does; nothing says that it exists."""
     match = _COMMAND.fullmatch(text.strip())
     return None if match is None else Typed(match[1], (match[2] or "").strip())
 
 
-def reserved(name: str) -> str | None:
-    """The built-in command that a name means, however it is written; None: it means none.
+def built_in_name(name: str) -> str | None:
+    """Return the built-in command that a name means, however it is written; None: it means none.
 
     So nothing that a repository brings can look like one of them and be something else.
     """
@@ -153,7 +153,7 @@ class UserPrompt(NamedTuple):
 
 
 def user_prompt(name: str, text: str) -> UserPrompt:
-    """A prompt file's text; its front matter may say ``description`` and ``argument-hint``."""
+    """Read a prompt file; its front matter may say ``description`` and ``argument-hint``."""
     lines = text.splitlines(keepends=True)
     fields: dict[str, str] = {}
     body = text
@@ -172,8 +172,8 @@ def user_prompt(name: str, text: str) -> UserPrompt:
     return UserPrompt(name, description, hint, body)
 
 
-def expanded(body: str, arguments: str) -> str:
-    """A prompt with its places filled: ``$1`` to ``$9``, ``$ARGUMENTS``, ``$NAME``, ``$$``.
+def filled_prompt(body: str, arguments: str) -> str:
+    """Fill the places of a prompt: ``$1`` to ``$9``, ``$ARGUMENTS``, ``$NAME``, ``$$``.
 
     A name that no ``NAME=value`` gives stays as it is: it may be a variable of a shell.
     """
@@ -199,7 +199,7 @@ def expanded(body: str, arguments: str) -> str:
 
 
 def skill_mentions(text: str, skills: Mapping[str, SkillMetadata]) -> list[SkillMetadata]:
-    """The skills that a text names as ``$name``, each once, in order."""
+    """Return the skills that a text names as ``$name``, each once, in order."""
     names = dict.fromkeys(_SKILL.findall(text))
     return [skills[name] for name in names if name in skills]
 
@@ -221,7 +221,7 @@ def available_commands(
     taken = {command.name for command in commands}
     for skill in skills:
         name = skill.name
-        if skill.enabled and name not in taken and not reserved(name) and _is_word(name):
+        if skill.enabled and name not in taken and not built_in_name(name) and _is_word(name):
             taken.add(name)
             described = skill.interface.short_description if skill.interface is not None else None
             about = described or skill.short_description or skill.description
@@ -312,7 +312,7 @@ def span_words(minutes: int) -> str:
 
 
 def mcp_report(servers: Sequence[models.McpServerStatus], starting: Collection[str] = ()) -> str:
-    """Each MCP server, how it stands, and its tools; ``starting`` are those that still start."""
+    """Tell how each MCP server stands, and its tools; ``starting`` are those that still start."""
     if not servers:
         return "No MCP servers are configured."
     lines = []
@@ -331,12 +331,12 @@ def mcp_report(servers: Sequence[models.McpServerStatus], starting: Collection[s
 
 
 def background_report(terminals: Sequence[models.ThreadBackgroundTerminal]) -> str:
-    """Each command that runs in the background."""
+    """Tell each command that runs in the background."""
     return "\n".join(map(_terminal, terminals)) or "Nothing runs in the background."
 
 
 def stopped_report(ended: int, left: Sequence[models.ThreadBackgroundTerminal]) -> str:
-    """How many were ended, and what could not be."""
+    """Tell how many commands were ended, and what could not be."""
     if not ended and not left:
         return "Nothing runs in the background."
     lines = [f"{ended} background command{'s' * (ended != 1)} ended."]
@@ -349,7 +349,7 @@ def _terminal(terminal: models.ThreadBackgroundTerminal) -> str:
 
 
 def skills_report(entries: Iterable[models.SkillsListEntry]) -> str:
-    """Each skill, how it is called, and what could not be read."""
+    """Tell each skill, how it is called, and what could not be read."""
     lines: list[str] = []
     for entry in entries:
         for skill in entry.skills:
@@ -363,7 +363,7 @@ def skills_report(entries: Iterable[models.SkillsListEntry]) -> str:
 
 
 def goal_report(goal: models.ThreadGoal | None) -> str:
-    """The goal of the thread and how far it is."""
+    """Tell the goal of the thread and how far it is."""
     if goal is None:
         return "This session has no goal. `/goal TEXT` sets one."
     how = _GOAL_WORDS.get(goal.status) or inline(str(goal.status))
@@ -376,7 +376,7 @@ def goal_report(goal: models.ThreadGoal | None) -> str:
 
 
 def diff_report(diff: str, new_files: Sequence[str]) -> str:
-    """The changes of a working tree that no commit has."""
+    """Show the changes of a working tree that no commit has."""
     if not diff and not new_files:
         return "There are no uncommitted changes."
     parts = []
