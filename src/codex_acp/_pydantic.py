@@ -26,11 +26,9 @@ _left_out = False
 
 
 def leave_out() -> None:
-    """Leave pydantic out of this process, in which only this library runs.
-
-    Call it before any import of pydantic-core. Generated models are then no pydantic models, but
-    otherwise the same. Does nothing if pydantic-core is imported already or is not found.
-    """
+    """Leave pydantic out of this process, in which only this library runs; models are otherwise the
+    same. Call it before any import of pydantic-core: it does nothing afterwards, or if there is
+    none."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 

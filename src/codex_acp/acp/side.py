@@ -437,11 +437,8 @@ def answer_rpc_error(responder: Responder, error: RpcError) -> None:
 
 
 def answer_failure(responder: Responder, error: Exception, *, was_cancelled: bool) -> None:
-    """Answer for a handler that raised.
-
-    An RpcError is the answer that the handler chose. Anything else is -32603 with what happened;
-    or -32800 if the peer had cancelled the request, which is all that ACP then allows.
-    """
+    """Answer for a handler that raised: by its RpcError, else -32603 with what happened, or -32800
+    if the peer had cancelled the request, which is all that ACP then allows."""
     method = responder.method
     if isinstance(error, RpcError):
         answer_rpc_error(responder, error)

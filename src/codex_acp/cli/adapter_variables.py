@@ -248,10 +248,8 @@ def _login(text: str | None) -> dict[str, Any] | None:
 def overridden(
     settings: dict[str, JsonValue], whole: tuple[str, ...], arguments: Sequence[str]
 ) -> tuple[dict[str, JsonValue], list[str]]:
-    """Return ``settings`` of a thread, by dotted keys, and the ``arguments`` that are left.
-
-    All settings whose key begins with one of ``whole`` go with the thread.
-    """
+    """Return ``settings`` of a thread, by dotted keys, and the ``arguments`` that are left. All
+    settings whose key begins with one of ``whole`` go with the thread."""
     left: list[str] = []
     for option, text in zip(arguments[::2], arguments[1::2], strict=True):
         key, _, value = text.partition("=")

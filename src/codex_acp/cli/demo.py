@@ -347,10 +347,8 @@ KEY: Final = re.compile(r"([a-z]{2}\d+)\) (?:\x1b\[\d+m)?(.*)")
 
 @dataclass
 class Tour:
-    """``spec`` is the agent, ``server`` the MCP server that it calls in ``workspace``.
-
-    ``asks``: the person answers; ``wire``: every line of the connection is shown.
-    """
+    """``spec`` is the agent, ``server`` the MCP server that it calls in ``workspace``. ``asks``:
+    the person answers; ``wire``: every line of the connection is shown."""
 
     spec: AgentSpec
     workspace: Path

@@ -366,11 +366,8 @@ def within(seconds: float, check: Callable[[], _T]) -> _T:
 
 
 def run_program(argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Done:
-    """Run a program to its end, and end it and its group with the limit.
-
-    Its output goes to a file: a pipe would be held open by whatever it left behind. Raises
-    OSError if it cannot be started, TooSlow.
-    """
+    """Run a program to its end, and end its group with the limit. Its output goes to a file: what
+    it left behind would hold a pipe open. Raises OSError, TooSlow."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(env), cwd=cwd,

@@ -61,10 +61,8 @@ class _Shown:
 
 
 class LogHandler(logging.Handler):
-    """Writes to ``fd``; ``path`` is its name, None for stderr. Never waits, never raises.
-
-    In place of a descriptor a function that shows a line, at once or later.
-    """
+    """Writes to a descriptor, named ``path`` (None: stderr), or has a function show lines. Never
+    waits, never raises."""
 
     def __init__(self, to: int | Callable[[str], None], path: str | None = None) -> None:
         super().__init__()

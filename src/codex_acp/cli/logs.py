@@ -51,12 +51,8 @@ class LogFile:
 
 
 def start_logging(level: str, to: LogFile | Callable[[str], None] | None) -> None:
-    """Log this library from ``level`` on, and all else from WARNING on.
-
-    ``to`` is a file, or what shows a line; None stands for stderr. Neither a file nor stderr can
-    hold this process up: what nobody reads is dropped, and counted. Secrets are taken out as they
-    are of the transcript.
-    """
+    """Log this library from ``level`` on, and all else from WARNING on, to a file, stderr (None) or
+    what shows a line. What nobody reads is dropped and counted; secrets are taken out."""
     import logging
 
     from codex_acp.cli.log_handler import LogHandler

@@ -34,10 +34,8 @@ def complain(message: str) -> None:
 
 
 def stderr() -> int:
-    """Return its descriptor: whoever is stuck in a write to ``sys.stderr`` holds a lock of Python.
-
-    A descriptor of nothing if this process was started without one: 2 may be anything then.
-    """
+    """Return its descriptor: a stuck write to ``sys.stderr`` holds a lock. -1 if started without
+    one: 2 may be anything."""
     return 2 if sys.stderr is not None else -1
 
 

@@ -150,10 +150,8 @@ def _stdio(
 
 
 def _load_asyncio_without_tls() -> None:
-    """Load asyncio as without OpenSSL, which saves a sixth of its time: pipes need none.
-
-    Whoever imports ``ssl`` later gets it; a loop of this process opens no TLS.
-    """
+    """Load asyncio as without OpenSSL, which saves a sixth of its time: pipes need none. A later
+    import of ``ssl`` works; a loop of this process opens no TLS."""
     if "asyncio" in sys.modules or "ssl" in sys.modules:
         return
     modules: dict[str, ModuleType | None] = vars(sys)["modules"]
@@ -234,10 +232,8 @@ _MAY_RUN = (b"include", b"insteadof", b"helper", b"askpass", b"plugins", b"workt
 
 
 def _harmless_start(options: LaunchOptions) -> LaunchOptions:
-    """Have Codex start elsewhere if git would run programs here; it opens no session there.
-
-    Codex 0.147 has git ask for its plugins as it starts, with the configuration of this directory.
-    """
+    """Have Codex start elsewhere if git would run programs here: Codex 0.147 has git ask for its
+    plugins as it starts, with the configuration of this directory."""
     if options.cwd is not None or not _may_run_programs():
         return options
     from codex_acp.codex.threads.git_programs import look

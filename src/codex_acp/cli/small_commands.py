@@ -31,11 +31,8 @@ _SOURCES = {
 
 
 def version_text(codex: str | None = None) -> tuple[str, int]:
-    """Return four lines and the exit code; ``codex`` is the option of that name.
-
-    That none is installed is no error here; one that is named and missing, or that is there and
-    cannot be used, is.
-    """
+    """Return four lines and the exit code. No Codex is no error; one that is named (``codex``) and
+    missing, or cannot be used, is."""
     code = 0
     try:
         binary = binary_text(codex)

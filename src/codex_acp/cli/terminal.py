@@ -298,10 +298,8 @@ def styled(text: str, style: Style) -> str:
 
 
 def wrapped(text: str, columns: int) -> Iterator[str]:
-    """Cut ``text`` into rows of at most so many columns, whatever a terminal makes of a character.
-
-    Between words where that leaves at least half of a row; all of the text is there.
-    """
+    """Cut ``text`` into rows of at most so many columns on any terminal, between words where that
+    leaves at least half of a row; nothing is lost."""
     start = used = 0
     word, before_word = 0, 0  # where the last word began, and the columns before it
     for at, char in enumerate(text):
@@ -336,10 +334,8 @@ FRAMES: Final = "-\\|/"
 
 
 class LiveLine:
-    """``write`` puts text onto ``stream``, which is a terminal that knows control sequences.
-
-    ``text`` gives the words to show, safe already, or None while there is nothing to show.
-    """
+    """``write`` puts text onto ``stream``, a terminal that knows control sequences; ``text``
+    returns the words to show, safe already, or None."""
 
     def __init__(
         self, stream: TextIO, text: Callable[[], str | None], write: Callable[[str], None]

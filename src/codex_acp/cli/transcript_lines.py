@@ -332,10 +332,8 @@ class Selection:
 
 
 def moment(text: str, now: datetime) -> str:
-    """Return a time as the transcript has it: from ISO 8601, or from ``10m`` (ago; s, m, h, d).
-
-    Without a zone it is UTC, as in the transcript. Raises ValueError for anything else.
-    """
+    """Return a time as the transcript has it: from ISO 8601 (UTC without a zone), or from ``10m``
+    (ago; s, m, h, d). Raises ValueError."""
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
         try:

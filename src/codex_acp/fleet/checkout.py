@@ -308,10 +308,8 @@ def _remove(tree: Path, administration: Path | None) -> None:
 
 
 def _make_ours_again(repository: Path) -> None:
-    """An agent may have been able to write in it: where all lies below /tmp, its sandbox lets it.
-
-    Only before it is used; an agent that runs meanwhile can be quicker: the default is elsewhere.
-    """
+    """Remove what an agent may have written into a repository: below /tmp its sandbox lets it. An
+    agent that runs meanwhile can be quicker: the default is elsewhere."""
     if not (repository / "HEAD").exists():
         return
     for name in _NOT_OURS:

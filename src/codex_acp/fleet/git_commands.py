@@ -170,10 +170,8 @@ async def _spawned(
 
 
 async def _started(starting: asyncio.Task[Process]) -> Process:
-    """The process. When this is cancelled meanwhile, it is ended with all that it has started.
-
-    asyncio itself would kill git alone then, and wait for as long as a child of it has the pipes.
-    """
+    """Return the process; cancelled meanwhile, end it with all that it has started: asyncio would
+    kill git alone, and wait while a child of it has the pipes."""
     try:
         return await shielded(starting)
     except asyncio.CancelledError:

@@ -31,11 +31,8 @@ class Stray(Enum):
 
 
 class OutgoingCalls(Generic[W]):
-    """Requests sent and not answered; ``W`` is whatever waits for the answer.
-
-    Ids are integers from 0 up, none used twice. ``cancel_method`` is the notification that
-    tells the peer that a request was given up; None if its protocol has none.
-    """
+    """Requests sent and not answered; ``W`` waits for the answer. Ids count from 0, none twice.
+    ``cancel_method`` is the notification that gives a request up; None if the protocol has none."""
 
     def __init__(self, cancel_method: str | None = None) -> None:
         self._cancel_method = cancel_method

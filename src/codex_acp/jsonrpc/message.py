@@ -214,11 +214,8 @@ _METHOD_CACHE_SIZE: Final = 512
 
 
 def encode_json(value: JsonValue) -> EncodedJson:
-    """Serialise a value that no model serialised before; never raises for what was read.
-
-    A number as large as 1e400 reads as an infinity, which JSON cannot hold: it becomes null, as
-    in a model. Raises ValueError for NaN, TypeError for what is not JSON.
-    """
+    """Serialise a value that no model serialised before. An infinity, as 1e400 reads, becomes null,
+    as in a model. Raises ValueError for NaN, TypeError for what is not JSON."""
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:

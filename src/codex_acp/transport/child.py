@@ -122,12 +122,9 @@ def spawn(
 
 
 class ChildProcess:
-    """A running child as a `Link`; made by `spawn`.
-
-    The receiver hears ``ProcessExited`` when it ended, or ``ConnectionClosed`` when it lives on
-    without its stdin or stdout. Whoever spawned it must call `aclose`, even after its end: what
-    the child started may still run.
-    """
+    """A running child as a `Link`; made by `spawn`. The receiver hears ``ProcessExited``, or
+    ``ConnectionClosed`` when it lives on without its stdin or stdout. Call `aclose` even after its
+    end: what the child started may still run."""
 
     def __init__(
         self,
@@ -239,11 +236,9 @@ class ChildProcess:
             self._look_for_end()
 
     async def aclose(self) -> None:
-        """End the process and all it started; takes half a second, and what it was given to exit.
-
-        Closes stdin, waits, sends SIGTERM, waits, sends SIGKILL; descendants included, even those
-        in another session or group. Output is read and dropped meanwhile.
-        """
+        """End the process and all it started, descendants in other sessions included: close stdin,
+        SIGTERM, SIGKILL. Takes half a second besides what it was given to exit; output is read and
+        dropped."""
         import asyncio
 
         from codex_acp.transport.shielding import finish
@@ -255,10 +250,8 @@ class ChildProcess:
         await finish(self._closing)
 
     def kill_tree(self) -> None:
-        """Kill the process and all it started, now and without an event loop: the last resort.
-
-        Takes up to 0.1 s. The receiver is not told; `aclose` may still be called, and tells it.
-        """
+        """Kill the process and all it started, now and without an event loop; takes up to 0.1 s.
+        The receiver is not told: `aclose` may still be called, and tells it."""
         if self._collected:
             return
         from codex_acp.transport.shutdown import kill_now

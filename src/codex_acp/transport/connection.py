@@ -88,11 +88,9 @@ class Handler(Protocol):
 
 
 class Responder:
-    """Answers one request, once. May be kept and used later, from the event loop's thread.
-
-    `result` and `error` give True if the answer was handed to the connection; False if the
-    connection is closed (dropped silently) or the request was settled before (logged).
-    """
+    """Answers one request, once, now or later, on the event loop's thread. `result` and `error`
+    return whether the connection took the answer: not if it is closed, or settled before
+    (logged)."""
 
     __slots__ = ("_connection", "_version", "id", "method", "settled")
 
@@ -263,12 +261,9 @@ class Connection:
         *,
         written: bool = False,
     ) -> int:
-        """Send a request at once and return its id.
-
-        ``on_outcome`` is called where the reply stands among the peer's other messages, or when the
-        connection closes; what it raises is logged. Raises TransportError if the connection is
-        closed already.
-        """
+        """Send a request at once and return its id. ``on_outcome`` is called where the reply stands
+        among the peer's other messages, or at the close; what it raises is logged. Raises
+        TransportError."""
         self._must_be_open()
         request_id = self._outgoing.open((method, on_outcome))
         line = encode_request(request_id, method, params, version=self._version)

@@ -55,11 +55,9 @@ class Link(Protocol):
         """Deliver again."""
 
     async def aclose(self) -> None:
-        """Release everything within a bounded time. No data is delivered once this has begun.
-
-        Not interrupted by cancellation; may be called again. The receiver is told
-        ``link_closed(None)`` if it was told of no end before.
-        """
+        """Release everything within a bounded time, whatever is cancelled; may be called again. No
+        data is delivered from now on. The receiver is told ``link_closed(None)`` unless it was told
+        of an end."""
 
 
 logger = logging.getLogger(__name__)

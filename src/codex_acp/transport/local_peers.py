@@ -70,11 +70,9 @@ class Asked(NamedTuple):
 
 
 def private_folder(key: str) -> Path:
-    """Return this user's folder for ``key``, made if need be.
-
-    It is below ``XDG_RUNTIME_DIR``, which what cron starts does not know, else below the temporary
-    directory. Raises OSError where it is a link, another user's, or open to others.
-    """
+    """Return this user's folder for ``key``, made if need be: below ``XDG_RUNTIME_DIR``, which cron
+    does not know, else the temporary directory. Raises OSError for a link, or one open to
+    others."""
     if not hasattr(socket, "AF_UNIX"):
         raise OSError("this system has no unix sockets")
     user = os.geteuid()

@@ -211,11 +211,9 @@ def _environment(pid: int) -> bytes | None:
 
 
 class ProcessTree:
-    """A root process, which leads a session and group of its own, and all that came from it.
-
-    While the root is not collected (`root_collected`) its id cannot be reused, so group and
-    session ids can be trusted; afterwards only processes already known are touched.
-    """
+    """A root process, which leads a session and group of its own, and all that came from it. Group
+    and session ids are trusted until the root is collected; then only known processes are
+    touched."""
 
     def __init__(self, root: int, mark: str | None = None) -> None:
         self._root = root

@@ -49,11 +49,9 @@ def _heard(work: asyncio.Future[T]) -> None:
 
 
 async def finish(task: asyncio.Task[T]) -> None:
-    """Wait until ``task`` is done, then raise its error or the cancellation that came meanwhile.
-
-    The task must be bounded in time. The shielded scope holds off anyio's cancellation, which is
-    delivered again and again; the loop holds off `asyncio.Task.cancel`, which comes once.
-    """
+    """Wait until ``task``, which is bounded in time, is done; then raise its error or the
+    cancellation that came meanwhile. The scope holds off anyio's, which repeats, the loop
+    `asyncio.Task.cancel`."""
     from anyio import CancelScope
 
     cancelled: asyncio.CancelledError | None = None
@@ -69,11 +67,9 @@ async def finish(task: asyncio.Task[T]) -> None:
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """As ``asyncio.run``, on the main thread.
-
-    That closes the socket by which a signal wakes the loop before it has the kernel's handler
-    forget it: a child that ends in between had "Bad file descriptor" written to stderr.
-    """
+    """Run ``main`` as ``asyncio.run`` does, on the main thread. That closes the wake-up socket
+    before its handler is forgotten: a child that ended in between had an error written to
+    stderr."""
 
     async def run() -> T:
         try:

@@ -45,10 +45,7 @@ async def shut_down(
     tree: ProcessTree, exited: Future[None], close_stdin: Callable[[], None], exit_seconds: float
 ) -> None:
     """End a process, which has ``exit_seconds`` to do so by itself, and all that came of it.
-
-    Returns as soon as nothing lives any more. ``exited`` is done when the root has ended, and
-    whoever set it has refreshed the tree at that moment.
-    """
+    ``exited`` is done when the root has ended and the tree was refreshed at that moment."""
     tree.refresh()
     close_stdin()
     end = time.monotonic() + exit_seconds

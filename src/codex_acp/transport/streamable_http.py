@@ -62,11 +62,8 @@ def session_named(params: object) -> str | None:
 
 
 def as_event(line: bytes) -> bytes:
-    """A message, without line breaks, as an event.
-
-    In ASCII: readers are known that decode each chunk of a stream by itself, and others that take
-    more characters for the end of a line than the protocol does.
-    """
+    """Return a message, without line breaks, as an event in ASCII: some readers decode each chunk
+    by itself, others take more characters for the end of a line than the protocol does."""
     if not line.isascii():
         text = line.decode(errors="replace")
         line = _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text).encode()
