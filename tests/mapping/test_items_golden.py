@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import get_args
+
+import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.mapping.call import ToolItem
@@ -66,3 +69,13 @@ def test_the_samples_fit_the_schema_of_codex() -> None:
         for item in (sample.started, sample.completed):
             if item is not None and item["type"] != "telepathy":
                 assert_fits("ThreadItem", item)
+
+
+def test_a_change_is_told_with_its_lines_and_the_session_that_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(UPDATE, raising=False)
+    (tmp_path / "items.md").write_text("same\nold\n")
+    with pytest.raises(pytest.fail.Exception, match="nox -s goldens") as caught:
+        assert_golden(tmp_path / "items.md", "same\nnew\n")
+    assert "-old\n+new" in str(caught.value)
