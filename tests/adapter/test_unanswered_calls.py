@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any, NamedTuple
 
 import anyio
@@ -143,6 +144,18 @@ async def stopped() -> AsyncIterator[Stopped]:
             await far.aclose()
 
 
+async def works_again(
+    client: RawPeer, request_id: str, method: str, params: dict[str, Any]
+) -> None:
+    """Ask until Codex answers in time: on a busy machine it may need longer than 0.2 s at first."""
+    with anyio.fail_after(WAIT):
+        for number in count():
+            answer = await client.ask(f"{request_id} again {number}", method, params)
+            if "result" in answer:
+                return
+            assert "Codex has not answered" in answer["error"]["message"], answer
+
+
 @pytest.mark.e2e
 async def test_4_3_each_request_ends_while_codex_is_stopped_and_works_when_it_goes_on() -> None:
     async with stopped() as it:
@@ -169,5 +182,4 @@ async def test_4_3_each_request_ends_while_codex_is_stopped_and_works_when_it_go
         it.go_on()
         for request_id, (method, params) in requests.items():
             if params.get("sessionId") != it.session:
-                answer = await it.client.ask(f"{request_id} again", method, params)
-                assert "result" in answer, answer
+                await works_again(it.client, request_id, method, params)

@@ -164,17 +164,20 @@ def test_7_3_a_question_in_a_window_without_room_waits(env: dict[str, str]) -> N
 
 @pytest.mark.attack("agent")
 def test_7_3_a_question_between_prompts_takes_nothing_that_is_being_typed(
-    env: dict[str, str],
+    env: dict[str, str], tmp_path: Path
 ) -> None:
-    with chat(env, "asks later", "echoes", more=("Go.",)) as terminal:
-        terminal.line("ha")
+    ask = tmp_path / "ask"
+    with chat(env | {"ASK_WHEN": str(ask)}, "asks later", "echoes", more=("Go.",)) as terminal:
+        terminal.line("zqx")
+        terminal.until("zqx")
+        ask.touch()
         terminal.until(CHOOSE)
         terminal.type("1\n")
         terminal.until("That is none of the answers.")
         terminal.until(CHOOSE, times=2)
         terminal.choose(1)
-        terminal.line("lf\r")
-        terminal.until("You said 'half'.")
+        terminal.line("yqz\r")
+        terminal.until("You said 'zqxyqz'.")
         assert '"optionId": "y"' in terminal.screen
 
 

@@ -120,12 +120,17 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
     more = {"_meta": {"blob": "z" * 200_000}} if "huge answer" in behaviours else {}
     answer(request, {"stopReason": stop_reason(behaviours), **more})
     if "asks later" in behaviours:
-        time.sleep(1)  # for a line to be begun
-        params = permission(session_id, behaviours)
-        send({"jsonrpc": "2.0", "id": "later", "method": PERMISSION, "params": params})
+        asks_later(session_id, behaviours)
     if "answers twice" in behaviours:
         answer(request, {"stopReason": "refusal"})
         answer(request, {"stopReason": "end_turn"})
+
+
+def asks_later(session_id: str, behaviours: set[str]) -> None:
+    while not os.path.exists(os.environ["ASK_WHEN"]):  # noqa: PTH110 - no pathlib here
+        time.sleep(0.01)
+    params = permission(session_id, behaviours)
+    send({"jsonrpc": "2.0", "id": "later", "method": PERMISSION, "params": params})
 
 
 def calls_tools(session_id: str, behaviours: set[str]) -> None:
