@@ -44,6 +44,7 @@ from codex_acp.jsonrpc.message import (
 )
 from codex_acp.transport.link import memory_pair
 from codex_acp.wire.codec import plain
+from tests.acp.raw_peer import RawPeer
 
 WAIT = 60
 
@@ -348,3 +349,28 @@ def test_who_starts_an_agent_in_a_terminal_is_told_what_it_is() -> None:
     os.close(terminal)
     assert out == b""
     assert b"small: an ACP agent, which a client starts; try it: codex-acp-sdk run" in err
+
+
+async def test_methods_whose_params_may_be_absent_are_called_in_version_2_as_well() -> None:
+    near, far = memory_pair()
+    agent = RawPeer(far)
+    methods: list[str] = []
+
+    async def answer() -> None:
+        results: dict[str, Any] = {
+            "initialize": {"protocolVersion": 2, "info": {"name": "a", "version": "1"}},
+            "session/list": {"sessions": []},
+        }
+        results["initialize"]["capabilities"] = {"session": {}, "auth": {"logout": {}}}
+        for method in ("initialize", "auth/logout", "session/list"):
+            request = await agent.sent(method)
+            methods.append(request["method"])
+            agent.send({"id": request["id"], "result": results.get(method, {})})
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(answer)
+        async with connect_agent(near, name="c") as connected:
+            assert connected.side.version == 2
+            await connected.side.logout()
+            assert (await connected.side.session_list()).sessions == []
+    assert methods == ["initialize", "auth/logout", "session/list"]

@@ -22,7 +22,7 @@ from tests.cli.command import COMMAND
 
 RAW_AGENT = Path(__file__).resolve().parents[1] / "runtime" / "raw_agent.py"
 
-TERMINAL_SECONDS = 30
+TERMINAL_SECONDS = 60
 """For one step of a dialogue; each takes milliseconds once the command has started."""
 
 MARK = "\u2503"
@@ -118,9 +118,8 @@ class OnTerminal:
     def rest(self) -> str:
         """What is written until its end."""
         before = len(self.screen)
-        deadline = time.monotonic() + TERMINAL_SECONDS
         while True:
-            ready, _, _ = select.select([self._master], [], [], max(0, deadline - time.monotonic()))
+            ready, _, _ = select.select([self._master], [], [], TERMINAL_SECONDS)
             assert ready, self.screen
             try:
                 more = os.read(self._master, 4096)

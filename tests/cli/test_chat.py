@@ -166,11 +166,12 @@ def test_7_3_a_question_in_a_window_without_room_waits(env: dict[str, str]) -> N
 def test_7_3_a_question_between_prompts_takes_nothing_that_is_being_typed(
     env: dict[str, str], tmp_path: Path
 ) -> None:
-    ask = tmp_path / "ask"
-    with chat(env | {"ASK_WHEN": str(ask)}, "asks later", "echoes", more=("Go.",)) as terminal:
+    gates = tmp_path / "gates"
+    gates.mkdir()
+    with chat(env | {"GATES": str(gates)}, "asks later", "echoes", more=("Go.",)) as terminal:
         terminal.line("zqx")
         terminal.until("zqx")
-        ask.touch()
+        (gates / "ask").touch()
         terminal.until(CHOOSE)
         terminal.type("1\n")
         terminal.until("That is none of the answers.")

@@ -22,12 +22,21 @@ def env(tmp_path: Path) -> dict[str, str]:
     return environment(tmp_path, TERM="xterm", NO_COLOR="1", XDG_STATE_HOME=state)
 
 
-def test_a_turn_that_says_much_beside_a_form_is_heard_to_its_end(env: dict[str, str]) -> None:
+def test_a_turn_that_says_much_beside_a_form_is_heard_to_its_end(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    gates = tmp_path / "gates"
+    gates.mkdir()
     command = agent("goes on beside a form")
-    with OnTerminal(env, *command, "Go.", command="chat", stdout_too=True) as terminal:
+    with OnTerminal(
+        env | {"GATES": str(gates)}, *command, "Go.", command="chat", stdout_too=True
+    ) as terminal:
         terminal.until(NOT_NOW)
-        assert " 7" not in terminal.screen.partition("Hello.")[2], "beside the open question"
+        (gates / "say").touch()
         terminal.type("half an ans")
+        terminal.until("half an ans")
+        assert " 7" not in terminal.screen.partition("Hello.")[2], "beside the open question"
+        (gates / "withdraw").touch()
         terminal.until("the question was withdrawn")
         terminal.until(" 2999")
         terminal.until(AT_THE_LINE)

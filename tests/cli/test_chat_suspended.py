@@ -75,11 +75,13 @@ def test_an_enter_just_behind_fg_is_not_lost(env: dict[str, str]) -> None:
         terminal.until("You said 'first'.")
 
 
-def test_a_turn_that_streams_goes_on_behind_it(env: dict[str, str]) -> None:
-    with chat(env, *agent("streams"), "Go.") as terminal:
+def test_a_turn_that_streams_goes_on_behind_it(env: dict[str, str], tmp_path: Path) -> None:
+    gates = tmp_path / "gates"
+    gates.mkdir()
+    with chat(env | {"GATES": str(gates)}, *agent("streams"), "Go.") as terminal:
         terminal.until("piece 2,")
         stopped(terminal)
-        assert "piece 19," not in terminal.screen
+        (gates / "on").touch()
         terminal.type("\n")
         terminal.until(AT_THE_LINE)
         pieces = [int(n) for n in re.findall(r"piece\s+(\d+),", terminal.screen)]

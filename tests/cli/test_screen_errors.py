@@ -31,6 +31,11 @@ OLD = "Codex 0.80.0 is too old; update it"
             {"at": "fast", "valid": ["slow"]},
             'fast is none: {"at": "fast", "valid": ["slow"]}',
         ),
+        (
+            "the limit of 15 is reached",
+            {"retryAfter": 5},
+            'the limit of 15 is reached: {"retryAfter": 5}',
+        ),
         ("", None, "an error without words"),
     ],
 )

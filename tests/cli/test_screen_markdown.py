@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from codex_acp.cli import markdown
 from codex_acp.cli.markdown import BLOCK_LIMIT, MarkdownText, rendered
 
 TEXT = """\
@@ -102,3 +103,13 @@ def test_a_block_without_an_end_is_shown_as_it_was_written(piece: str) -> None:
     text = piece * (BLOCK_LIMIT // len(piece) + 1)
     assert message.add(text, 80, coloured=False) == text
     assert message.add("\n\n# x", 80, coloured=False) == "\n\n# x"
+
+
+def test_a_text_that_the_parser_cannot_read_is_shown_as_it_was_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def parse(_: str) -> None:
+        raise IndexError
+
+    monkeypatch.setattr(markdown._PARSER, "parse", parse)
+    assert rendered("*hello*", 40, coloured=False) == "*hello*\n"

@@ -126,9 +126,15 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
         answer(request, {"stopReason": "end_turn"})
 
 
-def asks_later(session_id: str, behaviours: set[str]) -> None:
-    while not os.path.exists(os.environ["ASK_WHEN"]):  # noqa: PTH110 - no pathlib here
+def stand_at_gate(name: str) -> None:
+    """Wait until the folder ``GATES``, if the test has one, has a file of that name."""
+    folder = os.environ.get("GATES")
+    while folder is not None and name not in os.listdir(folder):  # noqa: PTH208 - no pathlib here
         time.sleep(0.01)
+
+
+def asks_later(session_id: str, behaviours: set[str]) -> None:
+    stand_at_gate("ask")
     params = permission(session_id, behaviours)
     send({"jsonrpc": "2.0", "id": "later", "method": PERMISSION, "params": params})
 
@@ -148,7 +154,8 @@ def calls_tools(session_id: str, behaviours: set[str]) -> None:
     if "streams" in behaviours:
         for number in range(20):
             say(session_id, f" piece {number},")
-            time.sleep(0.1)
+            if number == 2:
+                stand_at_gate("on")
 
 
 def flood(session_id: str) -> None:
@@ -208,9 +215,10 @@ def ask(method: str, params: object, answers: int = 1, key: str = "q") -> str:
 def goes_on_beside_a_form(session_id: str) -> None:
     """As Codex does whose model does not wait for the answer: the turn's end withdraws it."""
     send({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form(session_id)})
+    stand_at_gate("say")
     for number in range(3_000):
         say(session_id, f" {number}")
-    time.sleep(1)  # for the form to be seen
+    stand_at_gate("withdraw")
     withdrawn = {"method": "$/cancel_request", "params": {"requestId": "q"}}
     send({"jsonrpc": "2.0"} | withdrawn)
 

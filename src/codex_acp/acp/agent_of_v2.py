@@ -194,37 +194,38 @@ class AgentOfVersion2:
     async def call(self, method: str, params: Any) -> Any:
         """Call a method of version 1. Raises ErrorReply for one that version 2 lacks."""
         agent = self._side.v2
-        match params:
-            case v1.AuthenticateRequest(method_id=method_id):
-                await agent.auth_login(v2.LoginAuthRequest(method_id=method_id))
+        match method:
+            case "authenticate":
+                await agent.auth_login(v2.LoginAuthRequest(method_id=params.method_id))
                 return v1.AuthenticateResponse()
-            case v1.LogoutRequest():
+            case "logout":  # whose params may be absent
                 await agent.auth_logout(v2.LogoutAuthRequest())
                 return v1.LogoutResponse()
-            case v1.NewSessionRequest():
+            case "session/new":
                 new = v2.NewSessionRequest.model_validate(_where(params))
                 return self._new_session(await agent.session_new(new))
-            case v1.LoadSessionRequest(session_id=session_id):
-                self._updates[session_id] = Updates()
+            case "session/load":
+                self._updates[params.session_id] = Updates()
                 resumed = await self._resumed(params, {"replayFrom": {"type": "start"}})
                 return v1.LoadSessionResponse.model_validate(resumed)
-            case v1.ResumeSessionRequest():
+            case "session/resume":
                 return v1.ResumeSessionResponse.model_validate(await self._resumed(params, {}))
-            case v1.ListSessionsRequest():
-                request = v2.ListSessionsRequest.model_validate(as_json(params))
+            case "session/list":
+                given = {} if params is None else as_json(params)
+                request = v2.ListSessionsRequest.model_validate(given)
                 listed = await agent.session_list(request)
                 return v1.ListSessionsResponse.model_validate(as_json(listed))
-            case v1.DeleteSessionRequest(session_id=session_id):
-                await agent.session_delete(v2.DeleteSessionRequest(session_id=session_id))
+            case "session/delete":
+                await agent.session_delete(v2.DeleteSessionRequest(session_id=params.session_id))
                 return v1.DeleteSessionResponse()
-            case v1.CloseSessionRequest(session_id=session_id):
-                self._updates.pop(session_id, None)
-                await agent.session_close(v2.CloseSessionRequest(session_id=session_id))
+            case "session/close":
+                self._updates.pop(params.session_id, None)
+                await agent.session_close(v2.CloseSessionRequest(session_id=params.session_id))
                 return v1.CloseSessionResponse()
-            case v1.PromptRequest():
+            case "session/prompt":
                 return await self._prompt(params)
-        if method == "session/set_config_option":
-            return await self._set_config_option(params)
+            case "session/set_config_option":
+                return await self._set_config_option(params)
         # Version 2 has config options in place of modes.
         raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
 

@@ -51,8 +51,8 @@ class EitherAgentSide(Side):
                 raise MisuseError(msg)
             requests = {**made.requests, "initialize": self._or_reset(initialize)}
             quick = dict(made.quick)
-            if "initialize" in quick:
-                quick["initialize"] = self._quick_or_reset(quick["initialize"])
+            if (first := quick.get("initialize")) is not None:
+                quick["initialize"] = self._quick_or_reset(first)
             return replace(made, requests=requests, quick=quick)
 
         super().__init__(connection, dialects("agent", v1, v2, complete), on_invalid_notification)

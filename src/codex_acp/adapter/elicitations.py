@@ -80,10 +80,10 @@ class ElicitationRunner:
         self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
         reply = cancelled(routed.asked)
         by: ElicitationSettler
-        milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
-        seconds = math.inf if milliseconds is None else milliseconds / 1000
         try:
             # For some questions, Codex says after how long it answers them itself.
+            milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
+            seconds = math.inf if milliseconds is None else milliseconds / 1000
             with elicited.scope, anyio.move_on_after(seconds) as limit:
                 reply = await self._answer(elicited, elicitation_id)
             if elicited.by != "client":  # an answer in the same read came too late, or too early

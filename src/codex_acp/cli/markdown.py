@@ -86,11 +86,11 @@ def rendered(text: str, columns: int, *, coloured: bool) -> str:
     """Return Markdown as rows of at most ``columns``, each with its line end; as it was written
     where no layout of so few columns has room for all of it."""
     console = Console(file=io.StringIO(), width=columns, color_system=None, legacy_windows=False)
-    page = _Page(prose(text))
     try:
+        page = _Page(prose(text))
         segments = list(console.render(page))
     except Exception:  # noqa: BLE001 - no text of a model may end the conversation
-        segments = []
+        return prose(text).rstrip("\n") + "\n"
     shown = _characters(segment.text for segment in segments)
     if not shown >= _characters(_texts(page.parsed)):
         return prose(text).rstrip("\n") + "\n"

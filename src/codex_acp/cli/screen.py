@@ -11,6 +11,7 @@ import asyncio
 import fcntl
 import json
 import os
+import re
 import stat
 import struct
 import termios
@@ -495,13 +496,18 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
                 said = said.replace(to_a_client, here)
             return said
         detail = _text_of(error.data)
-        if detail not in said and not all(str(value) in said for value in _values(error.data)):
+        if detail not in said and not all(_says(said, value) for value in _values(error.data)):
             said = detail if said in detail else f"{said}: {shortened(detail, DETAIL_LIMIT)}"
         if ours:
             return said
         unsaid = error.code == INTERNAL_ERROR and not error.data
         return f"{agent}: {said}{LOOK_AT_ITS_LOG if unsaid else ''}"
     return str(error)
+
+
+def _says(message: str, value: object) -> bool:
+    """Return whether a message has a value as words of its own."""
+    return re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", message) is not None
 
 
 def _values(data: object) -> Iterator[object]:

@@ -6,6 +6,7 @@ Pure. Owns how a tool call is patched and what one message is. Must not know how
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from codex_acp._json import text_at, value_at
@@ -141,10 +142,15 @@ def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | N
     session_id, kind = text_at(params, "sessionId"), text_at(params, "update", "sessionUpdate")
     if notification.method != "session/update" or session_id is None:
         return None
-    stable = (each for each in get_args(get_args(SessionUpdate)[0]) if not is_unstable(each))
-    if kind is None or kind in {one.model_fields["session_update"].default for one in stable}:
+    if kind is None or kind in _known_kinds():
         return None
     return session_id, UnknownVariant.model_validate(value_at(params, "update"))
+
+
+@cache
+def _known_kinds() -> frozenset[str]:
+    stable = (each for each in get_args(get_args(SessionUpdate)[0]) if not is_unstable(each))
+    return frozenset(one.model_fields["session_update"].default for one in stable)
 
 
 def kind_of(update: Update) -> str:
