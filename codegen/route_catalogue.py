@@ -400,7 +400,7 @@ def _shown(routed: Route) -> tuple[RouteName, str, tuple[CatalogueOption, ...]]:
             options = tuple(CatalogueOption(option.kind, option.name) for option in listed)
             return "approval", routed.shown.title or "", options
         case Elicitation():
-            request = elicitations.create_request(routed.asked, routed.session_id, "e")
+            request = elicitations.create_request(routed.form_or_url, routed.session_id, "e")
             return "elicitation", request["message"], ()
         case Decline():
             told = "" if routed.session_id is None else "Declined without asking: "

@@ -158,7 +158,7 @@ def _replies(sample: Sample, routed: Route) -> Iterator[tuple[Outcome, object]]:
         what = type(classify(sample.request, sample.items))
         content = {"color": "red"} if "color" in repr(params) else {}
         for said in TAKES["ELICITATION_ACTIONS"]:
-            answer = reply_to(routed.asked, {"action": said, "content": content})
+            answer = reply_to(routed.form_or_url, {"action": said, "content": content})
             yield ("elicitation", what), answer.result
 
 

@@ -43,7 +43,7 @@ class SlowLoad(LoadAhead):
     def then(self, callback: Any) -> None:
         """See `LoadAhead`; what follows an opening does not matter here."""
 
-    def needed(self) -> None:
+    def mark_loaded(self) -> None:
         """See `LoadAhead`."""
         self.finish()
 

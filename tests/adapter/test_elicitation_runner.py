@@ -19,7 +19,8 @@ async def test_3_4_a_question_whose_time_is_no_number_of_seconds_does_not_stay_o
     params = MODELS.decode(
         "ToolRequestUserInputParams",
         {
-            "autoResolutionMs": 10**400, "isBlocking": True, "itemId": "i", "threadId": "t", "turnId": "u",
+            "autoResolutionMs": 10**400, "isBlocking": True,
+            "itemId": "i", "threadId": "t", "turnId": "u",
             "questions": [{"id": "q", "header": "h", "question": "?"}],
         },
         "item/tool/requestUserInput",

@@ -134,7 +134,7 @@ async def test_a_prompt_does_not_wait_for_what_comes_later(monkeypatch: pytest.M
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_all_that_is_named_exists(version: str) -> None:
     for name in load_ahead.FOR_A_PROMPT + load_ahead.LATER:
-        in_version = name.replace(load_ahead.V1, load_ahead.V1.replace("1", version))
+        in_version = name.replace(".v1.", f".v{version}.")
         module, _, model = in_version.partition(":")
         loaded = import_module(module)
         assert not model or loaded.MODELS.decoder(model)

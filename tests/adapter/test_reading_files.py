@@ -86,10 +86,10 @@ async def test_what_follows_waits_behind_the_read_and_comes_in_order(disk: Disk,
     steps.note(1)
     steps.put(partial(steps.note_read, file))
     steps.note(2)
-    assert steps.waiting is not None
+    assert steps.busy
     assert steps.seen == ["at once"]
     disk.answers.set()
-    await steps.caught_up()
+    await steps.wait_idle()
 
     assert steps.seen == ["at once", [file], 1, [file], 2]
     assert disk.reads == 2
@@ -102,7 +102,7 @@ async def test_a_disk_that_is_stuck_holds_nobody_for_long_and_takes_one_thread(
     steps = Steps()
     steps.note_read(file)
     steps.note(1)
-    await steps.caught_up()
+    await steps.wait_idle()
     assert steps.seen == [[], 1], "without the file"
     assert "could not be read" in caplog.text
     steps.note_read(file)
@@ -114,7 +114,7 @@ async def test_a_disk_that_is_stuck_holds_nobody_for_long_and_takes_one_thread(
     assert steps.seen == [[], 1, [], 2], "what comes too late changes nothing"
     monkeypatch.undo()
     steps.note_read(file)
-    await steps.caught_up()
+    await steps.wait_idle()
     assert steps.seen[4:] == [[file]], "a disk that has come back is read again"
 
 
@@ -138,7 +138,7 @@ async def test_catching_up_does_all_that_waits_and_dropping_nothing(disk: Disk, 
         one.note_read(file)
         one.put(partial(one.note_read, file))
         one.note(1)
-    steps.catch_up()
+    steps.run_without_files()
     dropped.drop()
     disk.answers.set()
     await until(lambda: not steps._reading and not dropped._reading)
@@ -158,7 +158,7 @@ async def test_a_step_that_fails_ends_nothing(
     steps.put(_fail)
     steps.note(1)
     disk.answers.set()
-    await steps.caught_up()
+    await steps.wait_idle()
 
     assert steps.seen == [[file], 1]
     assert "could not be shown" in caplog.text

@@ -17,7 +17,7 @@ import pytest
 
 from codex_acp.acp.types import StopReason, ToolKind
 from codex_acp.cli import host as run_module
-from codex_acp.cli.command_arguments import EXIT_CODES, KINDS, NOBODY_ASKED
+from codex_acp.cli.command_arguments import EXIT_CODES, EXIT_NOBODY_ASKED, KINDS
 from codex_acp.cli.main import main
 from codex_acp.testing import CodexHome, ScriptedModel, Text
 from tests.cli.command import COMMAND, environment
@@ -105,8 +105,8 @@ def test_what_could_steer_a_terminal_is_shown_and_not_obeyed(run: Run) -> None:
 
 def test_without_a_terminal_permissions_are_rejected_and_forms_not_offered(run: Run) -> None:
     done = run(["run", *agent("asks"), "Go."])
-    assert done.returncode == NOBODY_ASKED
-    assert run(["run", *agent("asks"), "--json", "Go."]).returncode == NOBODY_ASKED
+    assert done.returncode == EXIT_NOBODY_ASKED
+    assert run(["run", *agent("asks"), "--json", "Go."]).returncode == EXIT_NOBODY_ASKED
     assert '{"outcome": {"optionId": "n", "outcome": "selected"}}' in done.stdout
     assert "permission for rm -rf build⟦U+001B⟧[2K: rejected" in done.stderr
     assert " null\n" in run(["run", *agent("has a form"), "Go."]).stdout
@@ -119,7 +119,7 @@ def test_kinds_that_are_allowed_are_permitted_unasked(run: Run, allow: str, opti
     done = run(["run", *agent("asks"), "--allow", allow, "--json", "Go."])
     asked = [line for line in lines_of(done.stdout) if line["type"] == "permission"]
     assert [line["optionId"] for line in asked] == [option if option == "y" else None]
-    assert done.returncode == (0 if option == "y" else NOBODY_ASKED)
+    assert done.returncode == (0 if option == "y" else EXIT_NOBODY_ASKED)
     assert asked[0]["request"]["toolCall"]["kind"] == "execute"
     by = ("policy", "--allow execute") if option == "y" else ("nobody", None)
     assert (asked[0]["by"], asked[0]["policy"]) == by
@@ -149,7 +149,7 @@ def test_each_stop_reason_has_its_exit_code(run: Run, reason: str, code: int) ->
 def test_no_stop_reason_and_no_kind_is_forgotten() -> None:
     assert set(EXIT_CODES) == set(get_args(StopReason))
     assert set(KINDS) == set(get_args(ToolKind))
-    assert len(set(EXIT_CODES.values()) | {1, 2, NOBODY_ASKED}) == len(EXIT_CODES) + 3
+    assert len(set(EXIT_CODES.values()) | {1, 2, EXIT_NOBODY_ASKED}) == len(EXIT_CODES) + 3
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from codex_acp.codex.approvals.grants import (
     accepting_reply,
     digest_of,
 )
-from codex_acp.codex.approvals.real_paths import too_late
+from codex_acp.codex.approvals.real_paths import not_looked_at
 from codex_acp.mapping.events import PermissionQuestion, tool_call_id
 from codex_acp.mapping.v1.updates import permission_request
 from codex_acp.routing.approvals import choices, identity_of
@@ -510,7 +510,7 @@ def test_3_8_a_long_list_of_files_is_counted_and_says_that_it_is_cut() -> None:
         (file_change(), [file_item()], linked("/w/a"), linked("/w/a"), True),
         (file_change(), [file_item()], linked("/w/a"), {}, False),
         (file_change(), [file_item()], {"/w/a": nothing("/w/a")}, looks_of({"/w/a": "x"}), False),
-        (file_change(), [file_item()], too_late(["/w/a"]), linked("/w/a"), True),
+        (file_change(), [file_item()], not_looked_at(["/w/a"]), linked("/w/a"), True),
         (permissions(), [], {"/out": nothing("/out")}, looks_of({"/out": "x"}), True),
         (command(), [], linked("/w"), {"/w": nothing("/w")}, False),
     ],

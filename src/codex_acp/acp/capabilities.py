@@ -1,12 +1,12 @@
 """PURE: read ``initialize``: choose the protocol version, and find what the peer can do.
 
-Small frozen values, functions on them, and params of one version read as those of another. Must not
-know who asks.
+Defines small frozen values and functions on them, and converts ``initialize`` params of a newer
+version to the chosen one. Must not know the connection.
 
 Sources: the definitions ``ClientCapabilities`` and ``AgentCapabilities`` of the schema, and
-https://agentclientprotocol.com/protocol/v1/initialization. A capability that is an object is
-advertised by any object, also an empty one; absent, null and a value of another type (which the
-models read as absent) are not. So ``elicitation: {}`` advertises no mode.
+https://agentclientprotocol.com/protocol/v1/initialization. Where the schema of a capability is an
+object, any object advertises the capability, even an empty one. Null, an absent field or a value of
+another type (which the models read as absent) does not. So ``elicitation: {}`` advertises no mode.
 For version 2 https://agentclientprotocol.com/protocol/v2/initialization, the descriptions of
 ``InitializeRequest`` and ``InitializeResponse`` in its schema, and for what an agent does with
 params of a newer version ``dist/protocol-router.js`` of npm's ``@agentclientprotocol/sdk``.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 PROTOCOL_VERSION: Final = 1
-"""The stable protocol version; what a client that has no other sends."""
+"""The stable protocol version: the one that a client of version 1 alone sends."""
 
 SUPPORTED_VERSIONS: Final[frozenset[int]] = frozenset({PROTOCOL_VERSION})
 """Every protocol version that is stable."""
@@ -54,7 +54,7 @@ class ClientFeatures:
     terminal: bool = False
     """``terminal``: all five ``terminal/*`` methods."""
     terminal_auth: bool = False
-    """``auth.terminal``: ``authMethods`` may hold some of type ``terminal``."""
+    """``auth.terminal``: ``authMethods`` may have entries of type ``terminal``."""
     notices: bool = False
     """``session.notices``: updates of kind ``notice``."""
     compaction: bool = False
@@ -68,11 +68,11 @@ class ClientFeatures:
     agent_terminals: bool = False
     """v2: ``terminal_update`` and ``terminal_output_chunk`` of terminals that the agent owns."""
     subagents: bool = False
-    """``subagents``, of every client in v2: sub-agents as sessions of their own."""
+    """``subagents``: sub-agents as sessions of their own. Every client of v2 has the feature."""
 
     @property
     def shows_terminals(self) -> bool:
-        """Whether command output can be told piece by piece, as that of a terminal."""
+        """Return whether the client shows command output piece by piece, in a terminal."""
         return self.terminal_output_meta or self.agent_terminals
 
 
@@ -109,17 +109,20 @@ class AgentFeatures:
 
 
 def client_features(capabilities: ClientCapabilities | None) -> ClientFeatures:
-    """Return the features that ``clientCapabilities`` of ``initialize`` advertises; None: none."""
+    """Return the features that ``clientCapabilities`` of ``initialize`` advertises.
+
+    None advertises no feature.
+    """
     from codex_acp.wire.codec import plain
 
     return features_in(plain(capabilities))
 
 
 def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> ClientFeatures:
-    """The same of what was sent, before a model is loaded; of another type it says nothing.
+    """Return the features that the raw ``capabilities`` advertise, without loading a model.
 
-    Every client of version 2 can do notices, compaction, boolean options, terminals of the agent
-    and sub-agents.
+    Capabilities that are no object advertise no feature. Every client of version 2 can do notices,
+    compaction, boolean options, terminals of the agent and sub-agents.
     """
     elicitation, auth = object_at(capabilities, "elicitation"), object_at(capabilities, "auth")
     features = ClientFeatures(
@@ -154,24 +157,28 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
 
 
 def agent_features(capabilities: AgentCapabilities | None) -> AgentFeatures:
-    """Return the features that ``agentCapabilities`` of an answer advertises; None: none."""
+    """Return the features that ``agentCapabilities`` of an answer advertises.
+
+    None advertises no feature.
+    """
     from codex_acp.wire.codec import plain
 
     return _agent_features(plain(capabilities))
 
 
-def _agent_features(said: object) -> AgentFeatures:
-    session, prompt = object_at(said, "sessionCapabilities"), object_at(said, "promptCapabilities")
-    mcp = object_at(said, "mcpCapabilities")
+def _agent_features(capabilities: object) -> AgentFeatures:
+    session = object_at(capabilities, "sessionCapabilities")
+    prompt = object_at(capabilities, "promptCapabilities")
+    mcp = object_at(capabilities, "mcpCapabilities")
     return AgentFeatures(
-        load_session=value_at(said, "loadSession") is True,
+        load_session=value_at(capabilities, "loadSession") is True,
         list_sessions=_has(session, "list"),
         delete_session=_has(session, "delete"),
         resume_session=_has(session, "resume"),
         close_session=_has(session, "close"),
         fork_session=_has(session, "fork"),
         additional_directories=_has(session, "additionalDirectories"),
-        logout=_has(object_at(said, "auth"), "logout"),
+        logout=_has(object_at(capabilities, "auth"), "logout"),
         prompt_image=prompt.get("image") is True,
         prompt_audio=prompt.get("audio") is True,
         prompt_embedded_context=prompt.get("embeddedContext") is True,
@@ -192,56 +199,59 @@ def client_features_v2(capabilities: ClientCapabilitiesV2 | None) -> ClientFeatu
 def agent_features_v2(
     capabilities: AgentCapabilitiesV2 | None, *, has_logins: bool = False
 ) -> AgentFeatures:
-    """Return the features in ``capabilities`` of an agent of version 2; it can list, resume with
-    history and close sessions. ``has_logins``: it named ``authMethods``.
+    """Return the features in ``capabilities`` of an agent of version 2.
+
+    Every agent of version 2 can list, resume with history and close sessions. ``has_logins``:
+    the agent named ``authMethods``.
     """
     from codex_acp.acp.as_v1 import agent_capabilities
     from codex_acp.wire.codec import plain
 
-    said = agent_capabilities(object_at(plain(capabilities)), has_logins=has_logins)
-    return _agent_features(said)
+    in_v1 = agent_capabilities(object_at(plain(capabilities)), has_logins=has_logins)
+    return _agent_features(in_v1)
 
 
 def negotiated_version(requested: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> int:
-    """Return the answer of an agent that has version 1 alone to a client's ``protocolVersion``: the
-    requested version if the agent speaks it, otherwise the agent's highest. ``supported`` must not
-    be empty. `AgentSide` chooses the version itself where it was given handlers of another.
+    """Return the version that an agent of version 1 alone answers to a client's request: the
+    ``requested`` version if the agent speaks it, otherwise the agent's highest. ``supported`` must
+    not be empty. `AgentSide` chooses the version itself if it has handlers of version 2, too.
     """
     return requested if requested in supported else max(supported)
 
 
 def is_supported_version(answered: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> bool:
-    """Whether a client can go on with the version an agent answered; if not, it disconnects."""
+    """Return whether a client can go on with the version that an agent answered; if not, the client
+    disconnects."""
     return answered in supported
 
 
-def _has(said: dict[str, Any], key: str) -> bool:
-    """Whether there is an object under a key, also an empty one."""
-    return isinstance(said.get(key), dict)
+def _has(capabilities: dict[str, Any], key: str) -> bool:
+    """Return whether ``key`` has an object, even an empty one."""
+    return isinstance(capabilities.get(key), dict)
 
 
 UNSUPPORTED_VERSION: Final = -32022
-"""``Unsupported protocol version`` of the schema of version 2."""
+"""Error code ``Unsupported protocol version`` of the schema of version 2."""
 
 MAX_VERSION: Final = 0xFFFF
 """``ProtocolVersion`` of the schema is an unsigned number of 16 bits."""
 
 _UNKNOWN: Final[dict[str, JsonValue]] = {"name": "unknown", "version": "unknown"}
-"""Name and version of a client that does not give them, where version 2 requires them."""
+"""``info`` for a client that gives no name and version, both of which version 2 requires."""
 
 
 def version_of(params: JsonValue) -> int | None:
-    """Return the ``protocolVersion`` of params or of a result; None if there is no valid one."""
+    """Return the ``protocolVersion`` of params or of a result; None if it is missing or invalid."""
     version = value_at(params, "protocolVersion")
     return version if type(version) is int and 0 <= version <= MAX_VERSION else None
 
 
 def answered_version(result: JsonValue, offered: Collection[int]) -> int | None:
-    """Return the version of an agent's answer to ``initialize``; None if it names none.
+    """Return the version of an agent's answer to ``initialize``; None if the answer names none.
 
-    Some agents of version 1 repeat any version that they are asked for, as an example of the Python
-    SDK does (``echo_agent.py``). Such an answer counts as version 1 if it lacks ``info``, which
-    version 2 requires.
+    Some agents of version 1 repeat any requested version, as an example of the Python SDK does
+    (``echo_agent.py``). Such an answer counts as version 1 if it lacks ``info``, which version 2
+    requires.
     """
     answered = version_of(result)
     repeated = answered == 2 and 1 in offered and isinstance(result, dict) and "info" not in result
@@ -275,7 +285,7 @@ def choose_version(params: JsonValue, supported: Collection[int]) -> int:
 
 
 def initialize_params(params: Params, chosen: int) -> Params:
-    """Return ``params`` for the chosen version, if they were written for a newer one."""
+    """Convert ``params`` of a newer version to the chosen version; return other params as given."""
     requested = version_of(params)
     if not isinstance(params, dict) or requested is None or requested <= chosen:
         return params
@@ -287,12 +297,13 @@ def initialize_params(params: Params, chosen: int) -> Params:
         if "clientCapabilities" not in kept and isinstance(capabilities, dict):
             kept["clientCapabilities"] = client_capabilities(capabilities)
         return kept
-    known = params if is_implementation(params.get("info")) else {**params, "info": _UNKNOWN}
-    return {**known, "protocolVersion": chosen}
+    with_info = params if is_implementation(params.get("info")) else {**params, "info": _UNKNOWN}
+    return {**with_info, "protocolVersion": chosen}
 
 
 def client_capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return capabilities of version 2 as of version 1, where boolean options are one."""
+    """Convert a client's capabilities of version 2 to version 1, which has to advertise boolean
+    options."""
     terminal = isinstance(value_at(given, "auth", "terminal"), dict)
     found: dict[str, JsonValue] = {
         "session": {"configOptions": {"boolean": {}}},
@@ -302,5 +313,5 @@ def client_capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def is_implementation(info: JsonValue) -> bool:
-    """Return whether a side gives its name and version."""
+    """Return whether ``info`` has a name and a version."""
     return None not in (text_at(info, "name"), text_at(info, "version"))

@@ -1,7 +1,7 @@
 """A client's side that is used in version 1 of ACP, whichever version the agent speaks.
 
-Owns which calls go another way where version 2 is spoken. What they are there, `agent_of_v2` knows;
-nothing of it is loaded for an agent of version 1.
+Owns which calls are translated if the agent speaks version 2. `agent_of_v2` translates them; that
+module is not loaded for an agent of version 1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ logger = logging.getLogger(__name__)
 
 
 class ClientOfBothVersions(ClientSide):
-    """``requests`` and ``notifications`` are those of version 1; ``versions`` may be spoken."""
+    """A client that may speak any of ``versions``, with handlers of version 1: ``requests`` and
+    ``notifications``."""
 
     def __init__(
         self,
@@ -69,7 +70,8 @@ class ClientOfBothVersions(ClientSide):
         return self._agent.handlers()
 
     async def introduce(self, request: InitializeRequest) -> InitializeResponse:
-        """``initialize``, and what the agent said of itself. Raises as `ClientSide.negotiate`."""
+        """Send ``initialize``; return the agent's answer in version 1. Raises as
+        `ClientSide.negotiate`."""
         params = cast("dict[str, JsonValue]", plain(request))
         newer: dict[str, JsonValue] = {
             "info": params["clientInfo"],
@@ -83,19 +85,20 @@ class ClientOfBothVersions(ClientSide):
         return self._agent.introduced(cast("InitializeResponseV2", response))
 
     async def fork(self, session_id: str, request: NewSessionRequest) -> NewSessionResponse:
-        """``session/fork``, which the stable schema lacks; it is answered as ``session/new``."""
+        """Send ``session/fork``, which the stable schema lacks; its result is that of
+        ``session/new``."""
         if self._agent is not None and self.version == 2:
             return await self._agent.fork(session_id, request)
         params = {**cast("dict[str, JsonValue]", plain(request)), "sessionId": session_id}
         result = await self.connection.call("session/fork", encode_json(params))
-        return cast("NewSessionResponse", self._speaking(1).result("session/new", result))
+        return cast("NewSessionResponse", self._dialect_for(1).result("session/new", result))
 
     def on_closed(self, error: TransportError | None) -> None:
-        """End the prompts that wait for their turn's end, and then all else as `Side` does."""
+        """End the prompts that wait for the end of their turn, after all that `Side` ends."""
         super().on_closed(error)
         why = self.connection.why_closed
         if self._agent is not None and why is not None:
-            self._loop.call_soon(self._agent.ended, why)  # behind what it has said before
+            self._loop.call_soon(self._agent.ended, why)  # after its earlier updates
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
         if self._agent is None or self.version != 2:
@@ -120,7 +123,7 @@ class ClientOfBothVersions(ClientSide):
 
 
 def _in_v2(given: JsonValue) -> dict[str, JsonValue]:
-    """The client's capabilities, of which version 2 asks less."""
+    """Convert the client's capabilities to version 2, which has fewer of them."""
     if not isinstance(given, dict):
         return {}
     made = {key: given[key] for key in ("elicitation", "_meta") if given.get(key) is not None}

@@ -1,7 +1,7 @@
-"""The client's side of ACP: the peer is an agent, whichever.
+"""The client's side of ACP: the peer is any agent.
 
-Knows nothing of how the agent was started, and of one method more than the generated tables: a
-person who is asked for permission sees what is asked, also where it does not fit the schema.
+Does not know how the agent was started. Knows one request besides the generated tables: a person
+who is asked for permission sees the whole tool call, even the parts that do not fit the schema.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
 class ClientSide(Side, AgentCalls):
     """An ACP client on a connection, and the agent's methods for it to call.
 
-    ``requests`` has one async function for each method that an agent can ask for, or None for one
-    that is not offered (answered -32601). A function returns the result's model, or raises
-    RpcError to answer with that error; anything else that it raises is answered -32603. Each runs
+    ``requests`` has one async function for each method that an agent can ask for, or None for a
+    method that is not offered (answered -32601). A function returns the result's model, or raises
+    RpcError to answer with that error; any other exception is answered -32603. Each function runs
     in a task of its own, which is cancelled when the agent sends ``$/cancel_request``.
-    ``notifications`` has a plain function for each, or None to ignore it.
+    ``notifications`` has a plain function for each notification, or None to ignore it.
 
-    The schema's ``session/update`` is a closed union: one of a newer agent does not fit. It is
-    logged and given to ``on_invalid_notification``, and the connection goes on. ``unstable`` and
-    ``unstable_notifications`` have the handlers of methods that the stable schema lacks; one of
-    them given also has the side read and send unstable fields and members.
+    The schema's ``session/update`` is a closed union: an unknown update of a newer agent does not
+    fit. The update is logged and given to ``on_invalid_notification``, and the connection goes on.
+    ``unstable`` and ``unstable_notifications`` have the handlers of methods that the stable schema
+    lacks; with either of them, the side also reads and sends unstable fields and members.
 
-    ``v2`` has the handlers for agents of version 2, a draft, or is a function that gives them when
-    the agent turns out to be one, so that nothing of that version is loaded before; then
-    ``requests`` and ``notifications`` may be None, for a client that has no version 1. `negotiate`
-    begins the connection with whichever version the agent answers.
+    ``v2`` has the handlers for agents of version 2, a draft, or is a function that returns these
+    handlers: it is called once the agent answers version 2, so that nothing of that version is
+    loaded before. With ``v2``, ``requests`` and ``notifications`` may be None, for a client without
+    version 1. `negotiate` begins the connection with the version that the agent answers.
     """
 
     def __init__(
@@ -88,12 +88,13 @@ class ClientSide(Side, AgentCalls):
         v1: InitializeRequest | JsonObject | None = None,
         v2: InitializeRequestV2 | JsonObject | None = None,
     ) -> InitializeResponse | InitializeResponseV2:
-        """``initialize`` for the highest version that is given, read by what the agent answers.
+        """Send ``initialize`` for the highest given version; read the result in the version that
+        the agent answers.
 
-        Both given, the agent is sent what either says: each version reads its own fields. Given as
-        plain JSON, nothing of a version is loaded that is not spoken afterwards.
-        Raises UnsupportedVersion if the agent answers a version that was not given, and else as
-        any call.
+        If both are given, the agent gets the fields of both: each version reads its own fields.
+        With plain JSON, no model of the other version is loaded.
+        Raises UnsupportedVersion if the agent answers a version that was not given, and all that
+        a call raises.
         """
         offered = [version for version, given in ((1, v1), (2, v2)) if given is not None]
         params: dict[str, JsonValue] = {}
@@ -112,16 +113,16 @@ class ClientSide(Side, AgentCalls):
         if isinstance(result, dict):
             result = {**result, "protocolVersion": answered}
         response: InitializeResponse | InitializeResponseV2
-        response = self._speaking(answered).result("initialize", result)
+        response = self._dialect_for(answered).result("initialize", result)
         self._version = answered
         return response
 
     async def call_as(self, version: int, method: str, params: WireModel | Any | None) -> Any:
-        """Call a method; the answer to ``initialize`` decides which version the side speaks."""
+        """Send a request; the answer to ``initialize`` decides which version the side speaks."""
         result = await super().call_as(version, method, params)
         if method == "initialize" and result.protocol_version in self._dialects:
             self._version = result.protocol_version
-            self._begin_with(self._version)
+            self._load_dialect(self._version)
         return result
 
     def _typed(
@@ -132,7 +133,7 @@ class ClientSide(Side, AgentCalls):
         return super()._typed(handler, model, request)
 
     def _shown_whole(self, params: JsonObject) -> JsonObject:
-        """``params`` with content that would be left out in reading, as text: it is decided on."""
+        """Return ``params`` with unreadable content as text: the person decides on it, too."""
         subject = params.get("subject")
         if isinstance(subject, dict) and isinstance(subject.get("toolCall"), dict):
             return {**params, "subject": self._shown_whole(subject)}
@@ -149,7 +150,7 @@ class ClientSide(Side, AgentCalls):
         from codex_acp.wire.model import UnknownVariant
 
         try:
-            read = self._spoken.models.decode("ToolCallContent", piece, "")
+            read = self._current_dialect.models.decode("ToolCallContent", piece, "")
         except InvalidPayload:
             read = None
         if read is not None and not isinstance(getattr(read, "content", read), UnknownVariant):
@@ -172,7 +173,8 @@ def option_of(
 def outcome_of(
     options: Sequence[types.PermissionOption], kind: types.PermissionOptionKind | None
 ) -> types.RequestPermissionOutcome:
-    """The outcome that chooses `option_of` this kind; "cancelled" where there is none."""
+    """Return the outcome that selects the option of this kind (see `option_of`); "cancelled" if
+    there is no such option."""
     from codex_acp.acp import types  # here: a client of version 2 loads no model of version 1
 
     option = option_of(options, kind)

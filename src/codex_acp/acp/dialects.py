@@ -1,8 +1,8 @@
-"""One version of ACP as one side speaks it: its methods, how they are read, and who handles them.
+"""One version of ACP as one side speaks it: methods, models and handlers.
 
 Knows the generated registries' shape, but no single method. A version's registry loads when a
-dialect of it is made, so a side of one version loads nothing of another. Finds what is unstable in
-models that a stable side may not send (`_generated/v1/unstable.py` lists it).
+dialect of that version is made, so a side of one version loads nothing of another. Finds unstable
+models and fields, which a stable side may not send (`_generated/v1/unstable.py` lists them).
 """
 
 from __future__ import annotations
@@ -73,35 +73,35 @@ class ClientHandlers(NamedTuple):
 
 @record(frozen=True)
 class Dialect:
-    """A version as a side speaks it."""
+    """One version of ACP with the handlers of one side."""
 
     version: int
     models: ModelRegistry
-    handled: Mapping[str, MethodInfo]
+    peer_requests: Mapping[str, MethodInfo]
     """Requests that the peer may send."""
-    heard: Mapping[str, MethodInfo]
+    peer_notifications: Mapping[str, MethodInfo]
     """Notifications that the peer may send."""
-    sent: Mapping[str, MethodInfo]
+    own_methods: Mapping[str, MethodInfo]
     """Requests and notifications that this side may send."""
     requests: Mapping[str, RequestHandler | None]
     notifications: Mapping[str, NotificationHandler | None]
     quick: Mapping[str, QuickHandler]
     extensions: Mapping[str, ExtensionHandler]
-    """Requests that are in no schema."""
+    """Handlers of requests that are in no schema, by method."""
     is_stable: bool
-    """Whether what only the unstable schema has is to this side as if no schema had it."""
+    """Whether the side uses the stable schema alone: it sends and reads nothing unstable."""
 
     def result(self, method: str, result: object) -> Any:
-        """The peer's answer as the method's result model. Raises InvalidPayload."""
-        model = self.sent[method].result
+        """Decode the peer's answer as the method's result model. Raises InvalidPayload."""
+        model = self.own_methods[method].result
         if model is None:
             return None
-        # Some peers answer null where the schema has an object with nothing required in it.
+        # Some peers answer null where the schema has an object without required fields.
         whole = {} if result is None else result
         return self.models.decode(model, whole, f"the result of {method}")
 
     def check_sent(self, method: str, info: MethodInfo, value: object) -> None:
-        """Raise MisuseError if the peer of a stable side was to be sent what is unstable."""
+        """Raise MisuseError if a stable side is about to send anything unstable."""
         if not self.is_stable:
             return
         if info.experimental:
@@ -122,7 +122,8 @@ def dialects(
     v2: V2 | Callable[[], V2] | None,
     complete: Callable[[Dialect], Dialect] = lambda made: made,
 ) -> dict[int, Callable[[], Dialect]]:
-    """By version what gives its dialect. Tables that are there are checked now; MisuseError."""
+    """Map each version to a function that returns its dialect. Tables that are given as such are
+    checked now. Raises MisuseError."""
     found: dict[int, Callable[[], Dialect]] = {}
     for version, handlers in ((1, v1), (2, v2)):
         if isinstance(handlers, tuple):
@@ -147,20 +148,25 @@ def _called(
 
 
 def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
-    """Return a version with its handlers. Raises MisuseError for rows too few or too many, also
-    unchecked ones."""
+    """Return the dialect of ``version`` with ``handlers``. Raises MisuseError if a table of
+    handlers lacks a row or has a row too many, for code that no type checker has checked."""
     tree: Any = import_module(f"codex_acp.acp._generated.v{version}.methods")
     both: Mapping[str, MethodInfo] = tree.PROTOCOL_NOTIFICATIONS
     agent = (tree.AGENT_REQUESTS, {**tree.AGENT_NOTIFICATIONS, **both})
     client = (tree.CLIENT_REQUESTS, {**tree.CLIENT_NOTIFICATIONS, **both})
-    (handled, heard), sent = (agent, client) if side == "agent" else (client, agent)
+    peer, own = (agent, client) if side == "agent" else (client, agent)
+    peer_requests, peer_notifications = peer
     is_stable = handlers.unstable is None and handlers.unstable_notifications is None
     requests, notifications = handlers.unstable or {}, handlers.unstable_notifications or {}
-    check_rows("request", handlers.requests, methods_of(handled, unstable=False))
-    check_rows("notification", handlers.notifications, methods_of(heard, unstable=False))
-    check_known("unstable request", requests, methods_of(handled, unstable=True))
-    check_known("unstable notification", notifications, methods_of(heard, unstable=True))
-    check_known("quick", handlers.quick or {}, handled)
+    check_rows("request", handlers.requests, methods_of(peer_requests, unstable=False))
+    check_rows(
+        "notification", handlers.notifications, methods_of(peer_notifications, unstable=False)
+    )
+    check_known("unstable request", requests, methods_of(peer_requests, unstable=True))
+    check_known(
+        "unstable notification", notifications, methods_of(peer_notifications, unstable=True)
+    )
+    check_known("quick", handlers.quick or {}, peer_requests)
     wrong = [method for method in (handlers.extensions or {}) if not method.startswith("_")]
     if wrong:
         msg = f"a method that is in no schema has to begin with _, unlike {', '.join(wrong)}"
@@ -168,9 +174,9 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     return Dialect(
         version,
         tree.STABLE_MODELS if is_stable else tree.MODELS,
-        handled,
-        heard,
-        {**sent[0], **sent[1]},
+        peer_requests,
+        peer_notifications,
+        {**own[0], **own[1]},
         cast("Mapping[str, RequestHandler | None]", {**handlers.requests, **requests}),
         cast(
             "Mapping[str, NotificationHandler | None]", {**handlers.notifications, **notifications}
@@ -187,7 +193,7 @@ def methods_of(methods: Mapping[str, MethodInfo], *, unstable: bool) -> dict[str
 
 
 def is_unstable(model: type[WireModel]) -> bool:
-    """Whether only the unstable schema has this model."""
+    """Return whether only the unstable schema has this model."""
     return model.__name__ in _lists(model.__module__.partition(".models.")[0]).TYPES
 
 
@@ -197,7 +203,7 @@ def _lists(tree: str) -> ModuleType:
 
 
 def _look(value: Any, lists: ModuleType, found: list[str]) -> None:
-    """Note what is unstable; only what can hold something unstable is looked into."""
+    """Add the unstable models and fields of ``value`` to ``found``; skip models without any."""
     name = value.__class__.__name__
     if name in lists.TYPES:
         found.append(name)
@@ -221,7 +227,7 @@ def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, Meth
 
 
 def check_known(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
-    """Raise MisuseError if ``rows`` has one that is no method."""
+    """Raise MisuseError if ``rows`` has a row for an unknown method."""
     unknown = [method for method in rows if method not in methods]
     if unknown:
         msg = f"the table of {what} handlers has rows for unknown methods: {', '.join(unknown)}"

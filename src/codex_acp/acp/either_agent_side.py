@@ -33,8 +33,8 @@ T = TypeVar("T")
 
 
 class EitherAgentSide(Side):
-    """An ACP agent; ``v1`` and ``v2`` have handlers, or give them when a client speaks it; see
-    `AgentSide`."""
+    """An ACP agent. ``v1`` and ``v2`` are the handlers of a version, or functions that return them
+    when a client speaks that version; see `AgentSide`."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class EitherAgentSide(Side):
         super().__init__(connection, dialects("agent", v1, v2, complete), on_invalid_notification)
         self._initialized = False
         self._asked = False
-        """Whether any other request than ``initialize`` has come behind it."""
+        """Whether another request has followed ``initialize``."""
 
     @cached_property
     def v2(self) -> ClientCallsV2:
@@ -68,7 +68,7 @@ class EitherAgentSide(Side):
         return CallsOfClient(self)
 
     def on_request(self, request: Request, responder: Responder) -> None:
-        """Handle a request; ``initialize`` must be the first, and comes once."""
+        """Handle a request; ``initialize`` must be the first, and may be sent once."""
         if request.method == "initialize":
             try:
                 chosen = choose_version(request.params, self._dialects)
@@ -77,11 +77,11 @@ class EitherAgentSide(Side):
             except RpcError as error:
                 answer_rpc_error(responder, error)
                 return
-            self._begin_with(chosen)
+            self._load_dialect(chosen)
             params = initialize_params(request.params, chosen)
             super().on_request(Request(request.id, request.method, params), responder)
             if not responder.settled:
-                # Requests that follow in the same read run behind it, so they need not wait.
+                # Requests of the same read run after ``initialize``, so they need not wait.
                 self._version = chosen
         elif self._version is None:
             refusal = f"{request.method} was sent before initialize"
@@ -91,7 +91,7 @@ class EitherAgentSide(Side):
             super().on_request(request, responder)
 
     def _check_repeated(self, spoken: int, chosen: int) -> None:
-        """Raises RpcError for an ``initialize`` that may not come again."""
+        """Raise RpcError if ``initialize`` may not be sent again."""
         if spoken == 1 or self._asked or not self._initialized:
             again = "before any other request" if spoken > 1 else "once per connection"
             raise RpcError(INVALID_REQUEST, f"initialize was sent before; it is allowed {again}")
@@ -100,21 +100,22 @@ class EitherAgentSide(Side):
             raise RpcError(INVALID_REQUEST, refusal)
 
     def on_notification(self, notification: Notification) -> None:
-        """Handle a notification; those before ``initialize`` are ignored."""
+        """Handle a notification; ignore notifications before ``initialize``."""
         if self._version is not None:
             super().on_notification(notification)
         else:
             logger.debug("%s was sent before initialize and ignored", notification.method)
 
     async def close_behind(self, method: str, seconds: float) -> None:
-        """Close the connection when no request of a method is open, after ``seconds`` at most."""
+        """Close the connection once the open requests of ``method`` are answered, after ``seconds``
+        at most."""
         entries = [each for each in self._open.values() if each.responder.method == method]
         if tasks := {each.task for each in entries if each.task is not None}:
             await asyncio.wait(tasks, timeout=seconds)
         await self.aclose()
 
     def session_update_encoded(self, params: EncodedJson) -> None:
-        """`session_update` with its params as JSON: for a sender that has most of it ready."""
+        """Send `session_update` with its params as JSON, for a sender that has encoded them."""
         self.connection.notify("session/update", params)
 
     def hold(self, write: Callable[[], None]) -> None:
@@ -122,7 +123,7 @@ class EitherAgentSide(Side):
         self.connection.outbox.hold(write)
 
     def _or_reset(self, initialize: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-        """``initialize``, which may be sent again if it fails."""
+        """Return ``initialize`` as a handler whose request may be sent again if it fails."""
 
         async def run(*args: P.args, **kwargs: P.kwargs) -> T:
             is_first, self._initialized = not self._initialized, False

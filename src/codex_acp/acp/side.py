@@ -4,10 +4,10 @@ Owns the tasks of the peer's requests, their cancellation, and how the outcome o
 the one answer of its request, with the error codes and their messages. Must not
 know which methods a side has, what they mean, or what a session is.
 
-Everything that arrives takes effect in the order of arrival. The first step of a request's
-handler, a notification and the wake-up of whoever waits for a response are all put behind each
-other on the event loop, so a ``session/cancel`` finds the prompt it follows, and an update that
-follows the answer to ``session/new`` finds a caller who knows the session's id.
+All messages take effect in the order of arrival. The first step of a request's handler, the handler
+of a notification and the wake-up of the caller who waits for a response are queued on the event
+loop in that order. So a ``session/cancel`` finds the prompt it follows, and an update that follows
+the answer to ``session/new`` finds a caller who knows the session's id.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CANCEL_REQUEST: Final = "$/cancel_request"
-"""Either side may send it to give up a request of its own."""
+"""Notification with which either side gives up a request of its own."""
 
 
 def acp_connection(
@@ -59,9 +59,9 @@ def acp_connection(
     line_limit: int = DEFAULT_LINE_LIMIT,
     on_line: Callable[[Direction, bytes], None] | None = None,
 ) -> Connection:
-    """A connection with ACP's conventions. ``name`` stands for the peer in logs and errors.
+    """Return a connection with ACP's conventions. ``name`` stands for the peer in logs and errors.
 
-    ``line_limit`` is in bytes; ``on_line`` sees each line received and sent.
+    ``line_limit`` is in bytes; ``on_line`` is called with each line received and sent.
     """
     return Connection(
         link,
@@ -74,7 +74,8 @@ def acp_connection(
 
 
 def stdio() -> Link:
-    """The link of an agent to whoever started it. What is printed afterwards goes to stderr."""
+    """Return the link of an agent to the process that started it. Text that is printed afterwards
+    goes to stderr."""
     from codex_acp.transport.stdio import StdioLink, claim_stdout
 
     return StdioLink(stdout_fd=claim_stdout())
@@ -92,7 +93,7 @@ class _OpenRequest:
         self.task: asyncio.Task[object] | None = None
 
     def cancel(self) -> None:
-        """Cancel the handler once: what it then does to clean up is not cancelled again."""
+        """Cancel the handler once: its clean-up is not cancelled by a second call."""
         if not self.cancelled and self.task is not None:
             self.task.cancel()
         self.cancelled = True
@@ -104,12 +105,13 @@ class Side:
     A context manager that starts the connection and, at the end, closes it: handlers that still
     run are cancelled, their requests answered -32800, and calls in flight raise TransportError.
 
-    What it speaks are ``dialects``, one for each version of ACP that it has handlers for; which of
-    them the connection speaks is found at ``initialize``. A dialect's ``quick`` is for the requests
-    that a process just started must answer before it has loaded the models: by method a function
-    that looks at the raw params, and gives None (the request goes to the typed handler of its
-    method, as without it) or the async function that answers it with JSON. Everything else (order,
-    one answer, cancellation, errors) is the same for both.
+    ``dialects`` has, for each version of ACP that the side has handlers for, a function that makes
+    its `Dialect`; ``initialize`` decides which one the connection uses.
+
+    ``Dialect.quick`` maps a method to a function that answers before the models are loaded, in a
+    process just started. The function gets the raw params. It returns an async function that
+    returns the result as JSON, or None: then the typed handler answers. Order, cancellation and
+    errors are the same for quick and typed handlers.
     """
 
     def __init__(
@@ -136,7 +138,7 @@ class Side:
         return f"{type(self).__name__}({self.connection.name!r})"
 
     async def run(self) -> None:
-        """Serve until the peer disconnects or `aclose` is called, then close. Raises
+        """Serve until the peer disconnects or `aclose` is called, then close the connection. Raises
         TransportError."""
         async with self:
             await self._ended.wait()
@@ -144,7 +146,7 @@ class Side:
             raise self._failure.with_traceback(None)
 
     async def wait_closed(self) -> None:
-        """Wait until the connection has ended, and what had arrived before was delivered."""
+        """Wait until the connection has ended and all earlier messages were delivered."""
         if self._tasks is None:
             raise MisuseError("the connection was not started; use `async with` or run()")
         await self._ended.wait()
@@ -155,12 +157,12 @@ class Side:
         await self.connection.aclose()
 
     async def drain(self) -> None:
-        """Wait until the peer has taken most of what was sent. Raises TransportError."""
+        """Wait until the peer has taken most of the bytes that were sent. Raises TransportError."""
         await self.connection.drain()
 
     @property
     def writing_paused(self) -> bool:
-        """Whether the peer is slower than this side; `drain` waits until it has caught up."""
+        """Whether the peer is slower than this side; `drain` waits until the peer has caught up."""
         return self.connection.outbox.paused
 
     @property
@@ -221,14 +223,14 @@ class Side:
         """Never called: a peer of ACP may not use the id of an open request."""
 
     def on_notification(self, notification: Notification) -> None:
-        """Put the notification behind whatever arrived before it."""
+        """Queue the notification behind all messages that arrived before it."""
         self._loop.call_soon(self._take_notification, notification)
 
     def on_batch_end(self) -> None:
-        """Nothing waits for the end of a batch."""
+        """Do nothing: a side does not wait for the end of a batch."""
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Stop the handlers; what arrived before this still takes effect before they notice."""
+        """Cancel the handlers. Earlier messages still take effect before the handlers notice."""
         self._failure = error
         for entry in self._open.values():
             entry.cancel()
@@ -237,71 +239,82 @@ class Side:
     # What the generated calls call.
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
-        """`call_as` of version 1."""
+        """Send a request of version 1; see `call_as`."""
         return await self.call_as(1, method, params)
 
     def _notify(self, method: str, params: WireModel | Any | None) -> None:
-        """`notify_as` of version 1."""
+        """Send a notification of version 1; see `notify_as`."""
         self.notify_as(1, method, params)
 
     async def call_as(self, version: int, method: str, params: WireModel | Any | None) -> Any:
-        """Send a request; return its result as a model. Raises as `Connection.call`,
-        InvalidPayload, MisuseError."""
-        spoken = self._speaking(version)
-        spoken.check_sent(method, spoken.sent[method], params)
-        return spoken.result(method, await self.connection.call(method, _encoded(params)))
+        """Send a request; return its result as a model.
+
+        Raises what `Connection.call` raises (ErrorReply, LineTooLong, TransportError),
+        InvalidPayload for a result that does not fit, and MisuseError for a version that the
+        connection does not speak or an unstable method.
+        """
+        dialect = self._dialect_for(version)
+        dialect.check_sent(method, dialect.own_methods[method], params)
+        return dialect.result(method, await self.connection.call(method, _encoded(params)))
 
     def notify_as(self, version: int, method: str, params: WireModel | Any | None) -> None:
-        """Send a notification; dropped if the connection is closed. MisuseError as `call_as`."""
-        spoken = self._speaking(version)
-        spoken.check_sent(method, spoken.sent[method], params)
+        """Send a notification; drop it if the connection is closed. Raises MisuseError as
+        `call_as`."""
+        dialect = self._dialect_for(version)
+        dialect.check_sent(method, dialect.own_methods[method], params)
         self.connection.notify(method, _encoded(params))
 
-    def _speaking(self, version: int) -> Dialect:
+    def _dialect_for(self, version: int) -> Dialect:
         if version not in self._dialects:
             raise MisuseError(f"this side was given no handlers for version {version} of ACP")
         if self._version not in (None, version):
             msg = f"the connection speaks version {self._version} of ACP, not {version}"
             raise MisuseError(msg)
-        return self._begin_with(version)
+        return self._load_dialect(version)
 
-    def _begin_with(self, version: int) -> Dialect:
+    def _load_dialect(self, version: int) -> Dialect:
+        """Return the dialect of ``version``; make it the first time, or if another is in use."""
         if self._dialect is None or self._dialect.version != version:
             self._dialect = self._dialects[version]()
         return self._dialect
 
     @property
-    def _spoken(self) -> Dialect:
-        """Return the dialect in use, or the only one that the side has."""
-        return self._dialect or self._begin_with(self._version or min(self._dialects))
+    def _current_dialect(self) -> Dialect:
+        """Return the dialect in use; before ``initialize``, that of the lowest version."""
+        return self._dialect or self._load_dialect(self._version or min(self._dialects))
 
     # Requests of the peer.
 
     def _accepted(self, request: Request) -> Callable[[], Awaitable[object]]:
-        """Return the call that answers the request. Raises RpcError where no handler does."""
+        """Return the call that answers the request.
+
+        Raises RpcError if the method has no handler.
+        """
         method = request.method
-        extension = self._spoken.extensions.get(method)
+        extension = self._current_dialect.extensions.get(method)
         if extension is not None:
             return partial(_extension_result, extension, request.params)
-        handler = self._spoken.requests.get(method)
+        handler = self._current_dialect.requests.get(method)
         if handler is None:
             message = f"the method {method} is not offered"
             raise RpcError(METHOD_NOT_FOUND, message, {"method": method})
-        quick = self._spoken.quick.get(method)
+        quick = self._current_dialect.quick.get(method)
         run = None if quick is None else quick(request.params)
         if run is not None:
             return partial(_encoded_result, run)
-        return self._typed(handler, self._spoken.handled[method].params, request)
+        return self._typed(handler, self._current_dialect.peer_requests[method].params, request)
 
     def _typed(
         self, handler: RequestHandler, model: str | None, request: Request
     ) -> Callable[[], Awaitable[object]]:
-        """``handler`` with the request's params as ``model``; RpcError if they do not fit."""
+        """Return ``handler`` bound to the request's params as ``model``. Raises RpcError if the
+        params do not fit."""
         if model is None:
             return partial(handler, None)
         params = {} if request.params is None else request.params
         try:
-            return partial(handler, self._spoken.models.decode(model, params, request.method))
+            models = self._current_dialect.models
+            return partial(handler, models.decode(model, params, request.method))
         except InvalidPayload as error:
             self.connection.complaints.warn(
                 logger, "%s sent invalid params: %s", self.connection.name, error
@@ -316,18 +329,20 @@ class Side:
         method = responder.method
         _SERVED.set(responder)
         entry.task = asyncio.current_task()
-        if entry.cancelled and entry.task is not None:  # its first step is taken all the same
+        if entry.cancelled and entry.task is not None:
+            # Cancelled before it started: the handler still runs up to its first await.
             entry.task.cancel()
         try:
             result = await entry.run()
-            if method not in self._spoken.extensions:
-                self._spoken.check_sent(method, self._spoken.handled[method], result)
+            dialect = self._current_dialect
+            if method not in dialect.extensions:
+                dialect.check_sent(method, dialect.peer_requests[method], result)
             answer_result(responder, result)
         except Exception as error:  # noqa: BLE001 - logged and answered by the next line
             answer_failure(responder, error, was_cancelled=entry.cancelled)
         except asyncio.CancelledError:
-            # The task ends here. Raised on, one that the handler made up (by awaiting what was
-            # cancelled elsewhere) would end the task group, and with it the connection.
+            # Do not re-raise: a CancelledError that comes from inside the handler (it awaited a
+            # task that was cancelled elsewhere) would end the task group and the connection.
             answer_rpc_error(responder, cancelled(method))
         except BaseException as error:
             answer_rpc_error(responder, cancelled(method, f"ended by {error!r}"))
@@ -338,7 +353,8 @@ class Side:
                 del self._open[key]
 
     def _leave(self) -> None:
-        """This side ends the connection: answer what is open, while that can still be sent."""
+        """Answer all open requests, while answers can still be sent: this side closes the
+        connection."""
         self._leaving = True
         for entry in self._open.values():
             responder = entry.responder
@@ -351,17 +367,17 @@ class Side:
         if self._leaving:
             return
         method = notification.method
-        handler = self._spoken.notifications.get(method)
+        handler = self._current_dialect.notifications.get(method)
         if handler is None and method != CANCEL_REQUEST:
             logger.debug("the notification %s is not handled and was ignored", method)
             return
-        model = self._spoken.heard[method].params
-        # Absent params read as an empty object, so that what is missing is named.
+        model = self._current_dialect.peer_notifications[method].params
+        # Absent params read as an empty object, so that the complaint names the missing fields.
         given = {} if notification.params is None else notification.params
         params: Any = None
         try:
             if model is not None:
-                params = self._spoken.models.decode(model, given, method)
+                params = self._current_dialect.models.decode(model, given, method)
         except InvalidPayload as error:
             self.connection.complaints.warn(
                 logger, "%s sent an invalid notification: %s", self.connection.name, error
@@ -411,7 +427,7 @@ async def _extension_result(
 
 
 def answer_result(responder: Responder, result: object) -> None:
-    """Answer with what a handler returned; raises if that is no model or cannot be encoded."""
+    """Answer with a handler's result. Raises if the result is no model or cannot be encoded."""
     if responder.settled:
         return
     if isinstance(result, _EncodedResult):
@@ -427,7 +443,8 @@ def answer_result(responder: Responder, result: object) -> None:
 
 
 def answer_rpc_error(responder: Responder, error: RpcError) -> None:
-    """Answer with an error, unless the request is settled; its message steers no terminal."""
+    """Answer with an error, unless the request is settled. Control characters in the message of the
+    error are written as codes."""
     if not responder.settled:
         if not error.message.isprintable():
             from codex_acp._glyphs import plain_text  # seldom: not at the start
@@ -437,15 +454,16 @@ def answer_rpc_error(responder: Responder, error: RpcError) -> None:
 
 
 def answer_failure(responder: Responder, error: Exception, *, was_cancelled: bool) -> None:
-    """Answer for a handler that raised: by its RpcError, else -32603 with what happened, or -32800
-    if the peer had cancelled the request, which is all that ACP then allows."""
+    """Answer the request of a handler that raised ``error``: with ``error`` if it is an RpcError,
+    with -32800 if the peer had cancelled the request (ACP allows no other code then), else with
+    -32603 and a description of ``error``."""
     method = responder.method
     if isinstance(error, RpcError):
         answer_rpc_error(responder, error)
         return
     if isinstance(error, CodexAcpError):
         what = str(error)
-        # Handlers that end because the connection does are no news.
+        # A handler that fails because the connection ends, or was cancelled, is no news.
         level = logging.DEBUG if responder.settled or was_cancelled else logging.WARNING
         logger.log(level, "the handler of %s failed: %s", method, what)
     else:
@@ -467,7 +485,8 @@ _SERVED: ContextVar[Responder] = ContextVar("_SERVED")
 
 
 def served_request_id() -> RequestId:
-    """Return the id of the request that this handler serves. Raises MisuseError outside of one."""
+    """Return the id of the request that this handler serves. Raises MisuseError outside of a
+    handler."""
     return _served().id
 
 

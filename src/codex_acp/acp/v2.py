@@ -1,14 +1,14 @@
 """The models of the Agent Client Protocol, version 2, by the names of its schema, and its tables.
 
-Version 2 is a draft: what is here may change with any release of the schema. The parts that the
-draft itself calls unstable are here too; a peer is sent them, and they are read, only where a side
-was given ``unstable`` handlers. `AgentHandlers` and `ClientHandlers` are what `AgentSide` and
-`ClientSide` take as ``v2``.
+Version 2 is a draft: models and tables may change with any release of the schema. The parts that
+the draft itself calls unstable are here too. A side sends and reads them only if it was given
+``unstable`` handlers. `AgentSide` and `ClientSide` take `AgentHandlers` and `ClientHandlers` as
+``v2``.
 
 A model's module loads when its name is first used; importing this module loads no model.
 `WireModel` is the base of all; `UnknownVariant` and `UnknownValue` stand for members of open
 unions and enumerations that the schema does not know. In an update that patches, a field that is
-not set keeps what was said, None clears it, and a value replaces it.
+not set leaves the client's value as it is, None clears the value, and another value replaces it.
 Source: ``schema/acp/v2_unstable.json``.
 """
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class CallsOnSide:
-    """Sends as version 2, which the side refuses where another is spoken."""
+    """Sends calls of version 2, which the side refuses if the connection speaks version 1."""
 
     def __init__(self, side: Side) -> None:
         self._side = side

@@ -320,7 +320,7 @@ class CodexAgent:
 
     def _known(self, session: Session, opened: OpenSession) -> None:
         if self._ahead is not None:
-            self._ahead.needed()
+            self._ahead.mark_loaded()
         if self._services is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
@@ -419,16 +419,16 @@ class Archive(Protocol):
 class CommonMethods:
     """The methods that both versions of ACP have alike, answered with ``models``.
 
-    ``whole`` is the agent of a client that has one for itself: it is asked for logins and
-    providers, too, and simple requests are answered before models load.
+    ``own_agent`` is the agent that the client has for itself, or None: it serves logins and
+    providers, too, and answers simple requests before models load.
     """
 
     def __init__(
-        self, models: ModelRegistry, agent: AgentMethods, whole: CodexAgent | None
+        self, models: ModelRegistry, agent: AgentMethods, own_agent: CodexAgent | None
     ) -> None:
         self._models = models
         self._agent = agent
-        self._whole = whole
+        self._own_agent = own_agent
 
     def _answer(self, name: str, answer: Mapping[str, object] | None = None) -> Any:
         return self._models.decode(f"{name}Response", answer or {}, "the answer")
@@ -458,7 +458,7 @@ class CommonMethods:
 
     def unstable(self) -> Any:
         """Return the methods of the unstable schema; advertised where that schema has them."""
-        agent, whole, row = self._agent, self._whole, self._row
+        agent, own_agent, row = self._agent, self._own_agent, self._row
         rows: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "session/set_title": row(
                 "SetSessionTitle", lambda r: agent.set_title(r.session_id, r.title)
@@ -470,24 +470,24 @@ class CommonMethods:
             "session/fork": self.fork_session,
             "session/status": self.session_status,
         }
-        if whole is not None:
+        if own_agent is not None:
             rows |= {
-                "auth/status": row("AuthStatus", lambda _: whole.logins.status()),
-                "providers/list": row("ListProviders", lambda _: whole.providers.list()),
+                "auth/status": row("AuthStatus", lambda _: own_agent.logins.status()),
+                "providers/list": row("ListProviders", lambda _: own_agent.providers.list()),
                 "providers/set": row(
                     "SetProvider",
-                    lambda r: whole.providers.set(r),  # noqa: PLW0108 - loads it
+                    lambda r: own_agent.providers.set(r),  # noqa: PLW0108 - loads it
                 ),
                 "providers/disable": row(
-                    "DisableProvider", lambda r: whole.providers.disable(r.provider_id)
+                    "DisableProvider", lambda r: own_agent.providers.disable(r.provider_id)
                 ),
             }
         return rows
 
     @property
     def _own(self) -> CodexAgent:
-        assert self._whole is not None
-        return self._whole
+        assert self._own_agent is not None
+        return self._own_agent
 
     # In each version.
 
@@ -536,15 +536,15 @@ class CommonMethods:
 
     def log_in(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
         """Return the handler of the login, whose answer has this name, if it is offered here."""
-        whole = self._whole
-        if whole is None:
+        own_agent = self._own_agent
+        if own_agent is None:
             return None
-        return self._row(name, lambda r: whole.logins.authenticate(r.method_id, r.meta))
+        return self._row(name, lambda r: own_agent.logins.authenticate(r.method_id, r.meta))
 
     def log_out(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
         """Return the handler of the logout, whose answer has this name, if it is offered here."""
-        whole = self._whole
-        return None if whole is None else self._row(name, lambda _: whole.logins.log_out())
+        own_agent = self._own_agent
+        return None if own_agent is None else self._row(name, lambda _: own_agent.logins.log_out())
 
     # Sessions.
 

@@ -32,14 +32,14 @@ VERSION: Final = 1
 
 
 class AgentInV1(CommonMethods):
-    """The methods of ``agent`` as v1 has them; see `CommonMethods` for ``whole``."""
+    """The methods of ``agent`` in version 1; see `CommonMethods` for ``own_agent``."""
 
-    def __init__(self, agent: AgentMethods, whole: CodexAgent | None = None) -> None:
-        super().__init__(MODELS, agent, whole)
+    def __init__(self, agent: AgentMethods, own_agent: CodexAgent | None = None) -> None:
+        super().__init__(MODELS, agent, own_agent)
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> Handlers:
         """Return the handlers of the connection."""
-        quick = None if self._whole is None else self.quick()
+        quick = None if self._own_agent is None else self.quick()
         rows = (self.requests(), self.notifications(), self.unstable())
         return Handlers(*rows, quick=quick, extensions=extensions)
 

@@ -47,22 +47,22 @@ COMMANDS_SECONDS: Final = 0.1
 
 
 class AgentInV2(CommonMethods):
-    """The methods of ``agent`` as v2 has them; ``agent_of`` gives the one that an open session is
-    on, or raises RpcError. See `CommonMethods` for ``whole``.
+    """The methods of ``agent`` in version 2. ``agent_of`` returns the agent of an open session, or
+    raises RpcError. See `CommonMethods` for ``own_agent``.
     """
 
     def __init__(
         self,
         agent: AgentMethods,
         agent_of: Callable[[str], CodexAgent],
-        whole: CodexAgent | None = None,
+        own_agent: CodexAgent | None = None,
     ) -> None:
-        super().__init__(MODELS, agent, whole)
+        super().__init__(MODELS, agent, own_agent)
         self._agent_of = agent_of
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
         """Return the handlers of the connection."""
-        quick = None if self._whole is None else self.quick()
+        quick = None if self._own_agent is None else self.quick()
         rows = (self.requests(), self.notifications(), self.unstable())
         return AgentHandlers(*rows, quick=quick, extensions=extensions)
 

@@ -52,13 +52,13 @@ class ConnectionAsks:
         return self._side.next_request_id
 
     async def request_permission(
-        self, question: PermissionQuestion, asked: Callable[[int | None], None]
+        self, question: PermissionQuestion, on_request_id: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
         """Ask for a permission, as `Asks` does: once, by `next_request_id`.
 
         Raises InvalidPayload for an outcome that is not known: it is no consent.
         """
-        del asked
+        del on_request_id
         method = "session/request_permission"
         outcome = (await self._call(method, self._permission_request(question))).outcome
         unknown = isinstance(outcome, UnknownVariant)
@@ -70,10 +70,10 @@ class ConnectionAsks:
         raise InvalidPayload(f"the result of {method}", (problem,))
 
     async def elicitation_create(
-        self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
+        self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
         """Ask for input, as `Asks` does."""
-        del asked
+        del on_request_id
         request = self._models.decode("CreateElicitationRequest", params, "an elicitation")
         response = await self._call("elicitation/create", request)
         if self._version == 2 and isinstance(response, UnknownVariant):  # which v2 has handled so

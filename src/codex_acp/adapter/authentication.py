@@ -1,8 +1,9 @@
-"""Logs in to OpenAI and out again, tells the state of the login, and routes to a client's gateway.
+"""Log in to OpenAI and out, report the state of the login, and route model calls to a gateway.
 
-Codex keeps the credentials; this module sees a key only to pass it on. A gateway (``providers/*``,
-unstable) is process-wide and never stored: it travels with each thread that is opened, and the open
-sessions' threads are opened anew before their next turn. Imported with the first such request.
+Codex keeps the credentials; this module sees a key only to pass it on. The client names the gateway
+(``providers/*``, unstable), which is process-wide and never stored: Codex gets it with each thread
+that is opened, and threads of open sessions are opened anew before their next turn. Imported with
+the first request about a login or a gateway.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from codex_acp._json import object_at, value_at
 from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.acp.side import served_request_id
 from codex_acp.adapter.login_check import can_open_pages, open_page
-from codex_acp.adapter.mcp_logins import Ends, open_until
+from codex_acp.adapter.mcp_logins import LoginOutcomes, open_until
 from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
@@ -57,13 +58,13 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session_setup import Gateway
 
-    End = asyncio.Future[str | None]
-    """Done when a login has ended: None for success, else why not."""
+    LoginOutcome = asyncio.Future[str | None]
+    """Done when a login has ended: None for success, else the reason of the failure."""
 
 logger = logging.getLogger(__name__)
 
 LOGIN_SECONDS: Final = 15 * 60.0
-"""Seconds that a person may take: a device code is good for a quarter of an hour."""
+"""Seconds that a person may take to log in: a device code is valid for a quarter of an hour."""
 
 COMPLETED: Final = "account/login/completed"
 
@@ -76,8 +77,8 @@ CANCEL_SECONDS: Final = 5.0
 class Logins:
     """The logins of one agent and its client.
 
-    ``check`` is the check that a session makes before it opens. ``spawn`` runs a task that asks
-    Codex for the state again.
+    ``check`` is the check that a session makes before it opens. ``spawn`` runs a task that reads
+    the state of the login from Codex again.
     """
 
     def __init__(
@@ -94,15 +95,14 @@ class Logins:
         self._spawn = spawn
         self._providers = providers
         self._pages = 0
-        check.changed = self._on_change
+        check.on_change = self._on_change
         self._sent_status: AuthStatus | None = None
-        """The state that the client was sent last; None: it never asked, so it gets no updates."""
+        """Last state that the client was sent; None: the client never asked and gets no updates."""
 
     async def authenticate(self, method: str, meta: dict[str, Any] | None) -> None:
-        """Log in by the method that the person chose; returns when that is done.
+        """Log in by ``method``; return when the person has logged in.
 
-        At once if that login is there already, whoever made it, or if Codex needs none, and the
-        client brings no key.
+        Returns at once if the client brings no key and Codex already has this login or needs none.
 
         Raises RpcError: -32602 for a method that is not offered, -32000 with the reason when the
         login failed, was declined or took too long.
@@ -114,15 +114,15 @@ class Logins:
         method = ALIASES.get(method, method)
         try:
             brings_key = value_at(meta, API_KEY, "apiKey") is not None
-            offered = method in _WAYS and not brings_key
-            if offered and not (await _read_account(codex)).requires_openai_auth:
+            can_skip = method in _WAYS and not brings_key
+            if can_skip and not (await _read_account(codex)).requires_openai_auth:
                 return
             if method == API_KEY:
                 await self._log_in_with_key(codex, meta)
             elif method in (CHATGPT, DEVICE_CODE):
                 await self._log_in_with_chatgpt(codex, method)
             elif method == TERMINAL and await _account_type(codex) is not None:
-                pass  # the client ran it in its terminal, and tells us so
+                pass  # the client has run the login in its terminal
             else:
                 raise _not_offered(method)
         except ErrorReply as error:
@@ -133,9 +133,10 @@ class Logins:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log in: {error}") from error
 
     async def by_default(self, login: dict[str, Any]) -> bool:
-        """Log in as ``DEFAULT_AUTH_REQUEST`` says; return whether that is Codex's own login.
+        """Log in as ``DEFAULT_AUTH_REQUEST`` says; return whether that is Codex's own login, and
+        not a gateway.
 
-        A gateway is not. Raises RpcError.
+        Raises RpcError.
         """
         method, meta = login["methodId"], login.get("_meta")
         try:
@@ -158,7 +159,7 @@ class Logins:
         self._check.forget()
         await self._providers.log_out()
 
-    # The ways in.
+    # The methods of logging in.
 
     async def _log_in_with_key(
         self, codex: AppServerConnection, meta: dict[str, object] | None
@@ -182,7 +183,7 @@ class Logins:
         by_code, shown = method == DEVICE_CODE, self._client.features.elicitation_url
         if not shown and (by_code or not can_open_pages(os.environ)):
             raise _not_offered(method)
-        with Ends(codex, COMPLETED) as ends:
+        with LoginOutcomes(codex, COMPLETED) as outcomes:
             started = await codex.account_login_start(
                 models.ChatgptDeviceCodeLoginAccountParams()
                 if by_code
@@ -190,7 +191,7 @@ class Logins:
             )
             if by_code and isinstance(started, models.ChatgptDeviceCodeLoginAccountResponse):
                 url = started.verification_url
-                remember_secrets([started.user_code])  # whoever reads it could log in with it
+                remember_secrets([started.user_code])  # a reader of the code could log in with it
                 message = f"Log in to OpenAI on this page and type the code {started.user_code}."
             elif not by_code and isinstance(started, models.ChatgptLoginAccountResponse):
                 url = started.auth_url
@@ -198,39 +199,46 @@ class Logins:
             else:
                 raise _failed("Codex answered with another kind of login")
             await self._wait_for_login(
-                codex, started.login_id, ends.of(started.login_id), url, message
+                codex, started.login_id, outcomes.of(started.login_id), url, message
             )
 
     # Waiting for the person.
 
     async def _wait_for_login(
-        self, codex: AppServerConnection, login_id: str, end: End, url: str, message: str
+        self,
+        codex: AppServerConnection,
+        login_id: str,
+        outcome: LoginOutcome,
+        url: str,
+        message: str,
     ) -> None:
-        """Show the page and wait until Codex says how the login ended; else give it up."""
+        """Show the page and wait for ``outcome``. If nobody logs in, cancel the login and raise
+        RpcError."""
         page = allowed_url(url)
         try:
             if isinstance(page, RefusedUrl):
                 raise _failed(f"the login page was refused: {page.reason}")
             with anyio.move_on_after(LOGIN_SECONDS) as limit:
-                await self._show_page(end, page.url, message)
+                await self._show_page(outcome, page.url, message)
             if limit.cancelled_caught:
                 raise _failed(f"nobody logged in within {LOGIN_SECONDS / 60:g} minutes")
-            why = end.result()
+            why = outcome.result()
             if why is not None:
                 raise _failed(f"the login failed: {why}")
         finally:
-            if not end.done():
+            if not outcome.done():
                 params = models.CancelLoginAccountParams(login_id=login_id)
                 with suppress(CodexAcpError), anyio.CancelScope(shield=True):
                     with anyio.move_on_after(CANCEL_SECONDS):
                         await codex.account_login_cancel(params)
 
-    async def _show_page(self, end: End, url: str, message: str) -> None:
-        """Return when ``end`` is done. Raises RpcError if the person does not get to the page."""
+    async def _show_page(self, outcome: LoginOutcome, url: str, message: str) -> None:
+        """Show the page; return when ``outcome`` is done. Raises RpcError if the page cannot be
+        shown or the person declines."""
         if not self._client.features.elicitation_url:
             if not await open_page(url):
                 raise _failed(f"no browser could be opened; open this page yourself: {url}")
-            await shielded(end)
+            await shielded(outcome)
             return
         self._pages += 1
         request = {
@@ -240,14 +248,14 @@ class Logins:
             "url": url,
             "message": message,
         }
-        refusal = await open_until(self._client.asks, request, end)
+        refusal = await open_until(self._client.asks, request, outcome)
         if refusal is not None:
             raise _failed(refusal)
 
     # The state of the login.
 
     async def status(self) -> dict[str, JsonValue]:
-        """Answer ``auth/status`` (unstable), and send the client each change from now on."""
+        """Return the answer to ``auth/status`` (unstable); the client gets each later change."""
         self._sent_status = await self._read_status()
         return self._sent_status.wire()
 
@@ -269,7 +277,7 @@ class Logins:
             self._client.auth_status(now.wire())
 
     def _on_change(self) -> None:
-        """Send the new state: somebody has logged in or out, here or elsewhere."""
+        """Send the client the new state, after a login or logout here or in another process."""
         if self._sent_status is not None:
             self._spawn(self._send_status)
 
@@ -279,7 +287,7 @@ async def _read_account(codex: AppServerConnection) -> models.GetAccountResponse
 
 
 async def _account_type(codex: AppServerConnection) -> str | None:
-    """Return the kind of login that is there already; None if there is none."""
+    """Return the kind of login that Codex has; None without a login."""
     return getattr((await _read_account(codex)).account, "type", None)
 
 
@@ -307,7 +315,7 @@ class Providers:
         self._sessions = sessions
 
     async def list(self) -> Json:
-        """Return the one provider that can be routed, and its address now; never its headers."""
+        """Return the one provider that can be routed, with its present address, without headers."""
         gateway = self.opener.route.gateway
         if gateway is None:
             url = native_base_url(await configuration(await self.opener.codex(), "/"))
@@ -324,8 +332,8 @@ class Providers:
     async def set(self, request: SetProvider) -> None:
         """Route the model calls of each session to a gateway, from its next turn on.
 
-        Raises RpcError -32602 for another provider or protocol, an address or a header that cannot
-        be; nothing is changed then.
+        Raises RpcError -32602 for another provider or protocol, an invalid address or an invalid
+        header; then the gateway stays as it was.
         """
         if request.provider_id != PROVIDER:
             raise RpcError(INVALID_PARAMS, f"providerId: only {PROVIDER!r} can be configured")
@@ -334,12 +342,12 @@ class Providers:
         await self._route(gateway_of(request.base_url, request.headers))
 
     async def disable(self, provider_id: str) -> None:
-        """Route the model calls as Codex is configured. Nothing for an unknown provider."""
+        """Route the model calls as Codex is configured; no effect for an unknown provider."""
         if provider_id == PROVIDER:
             await self._route(None)
 
     async def log_in(self, meta: dict[str, object] | None) -> None:
-        """Route to ``_meta.gateway``, which is a login of the official adapter."""
+        """Route the model calls to ``_meta.gateway``, a login of the official adapter."""
         settings = object_at(meta, "gateway")
         name, where = settings.get("providerName"), "_meta.gateway."
         more = {"name": name} if isinstance(name, str) and name.strip() else {}
@@ -347,7 +355,7 @@ class Providers:
         await self._route(gateway_of(url, headers, where=where, **more))
 
     async def log_out(self) -> None:
-        """Forget the gateway with the login."""
+        """Forget the gateway, as a logout does."""
         await self._route(None)
 
     async def _route(self, gateway: Gateway | None) -> None:
@@ -356,8 +364,8 @@ class Providers:
         if gateway is not None:
             remember_secrets(secrets_in({"url": gateway.base_url, "headers": gateway.headers}))
             self.opener.route.had_gateway = True
-            logger.info("the model is asked by %s", gateway.base_url)
+            logger.info("model calls go through %s", gateway.base_url)
         self.opener.route.gateway = gateway
         self._sessions.reopen_all()
-        if self.opener.login.changed is not None:
-            self.opener.login.changed()
+        if self.opener.login.on_change is not None:
+            self.opener.login.on_change()

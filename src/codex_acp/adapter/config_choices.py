@@ -56,8 +56,8 @@ class Place:
         self.trusted = False
         """True once a person has trusted the directory ``untrusted``."""
         self.done: asyncio.Event = asyncio.Event()
-        self.changed: Callable[[], None] | None = None
-        """Called when `done` is set; set by the one session whose options depend on this."""
+        self.on_change: Callable[[], None] | None = None
+        """Called when `done` is set; set by the one session whose options depend on this place."""
 
     def configured(self, read: JsonValue) -> None:
         """Take the answer of ``config/read``."""
@@ -138,8 +138,8 @@ class Catalogues:
         if with_config and place.config is None:
             place.configured(await self._call("config/read", {"cwd": place.cwd}))
         place.done.set()
-        if place.changed is not None:
-            place.changed()
+        if place.on_change is not None:
+            place.on_change()
 
     async def _list(
         self,

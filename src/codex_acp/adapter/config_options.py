@@ -453,11 +453,11 @@ class ConfigSession(NotificationSink):
 
     def leave(self) -> None:
         """Follow the thread no longer."""
-        self.place.changed = None
+        self.place.on_change = None
         self._catalogues.codex.unsubscribe(self.id, self)
 
     def _follow(self) -> None:
-        self.place.changed = lambda: self._changed(self)
+        self.place.on_change = lambda: self._changed(self)
         self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
 
     def view(self, *, booleans: bool) -> ConfigView:

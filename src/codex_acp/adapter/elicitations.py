@@ -1,7 +1,7 @@
-"""Runs elicitations: asks the person, bounded and withdrawable, and settles each exactly once.
+"""Run elicitations: ask the person within limits, withdraw questions, and settle each exactly once.
 
-Owns the open dialogs of this kind (contract 2.2 to 2.5). What may be asked and what an answer
-comes to, `routing.elicitations` decides. Must not know of approvals.
+Owns the open elicitations (contract 2.2 to 2.5). `routing.elicitations` decides what may be asked
+and what an answer means. Must not know of approvals.
 """
 
 from __future__ import annotations
@@ -36,23 +36,25 @@ class _Elicited:
     scope: anyio.CancelScope
     asks: Asks
     acp_id: int | None
-    """The request that asks for it: the last, if it was asked of several clients."""
+    """Id of the request to the client; of the last one, if several clients were asked."""
     by: ElicitationSettler = "client"
 
-    def asked(self, acp_id: int | None) -> None:
-        """Note the id of the request that asks for the elicitation from now on."""
+    def set_request_id(self, acp_id: int | None) -> None:
+        """Set the id of the request to the client, for a later withdrawal."""
         self.acp_id = acp_id
 
     def withdraw(self, by: ElicitationSettler) -> None:
-        """Withdraw the question, which was settled by something else than the answer."""
+        """Withdraw the question: ``by`` has settled it, and not the client's answer."""
         self.by = by
         self.asks.withdraw(self.acp_id)
         self.scope.cancel()
 
 
 class ElicitationRunner:
-    """The elicitations of one app-server connection. ``asks`` gives whom a session asks, ``say``
-    tells its person a line."""
+    """The elicitations of one app-server connection.
+
+    ``asks`` returns the `Asks` of a session id; ``say`` sends a notice to a session's client.
+    """
 
     def __init__(
         self,
@@ -66,32 +68,33 @@ class ElicitationRunner:
         self._say = say
         self._transcript = transcript
         self._elicited: dict[Key, _Elicited] = {}
-        self._asked = 0
+        self._count = 0
 
     async def ask(self, key: Key, routed: Elicitation) -> WireModel | None:
-        """Ask the person, and return the reply for Codex; None if the request's id is open."""
+        """Ask the person; return the reply for Codex, or None if a request with this id is open."""
         if key in self._elicited:
             return None
-        self._asked += 1
-        elicitation_id = f"e{self._generation}-{self._asked}"
+        self._count += 1
+        elicitation_id = f"e{self._generation}-{self._count}"
         asks = self._asks(routed.session_id)
         acp_id = asks.next_request_id
         elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope(), asks, acp_id)
         self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
-        reply = cancelled(routed.asked)
+        reply = cancelled(routed.form_or_url)
         by: ElicitationSettler
         try:
-            # For some questions, Codex says after how long it answers them itself.
+            # Some questions name the time after which Codex answers them itself.
             milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
             seconds = math.inf if milliseconds is None else milliseconds / 1000
             with elicited.scope, anyio.move_on_after(seconds) as limit:
                 reply = await self._answer(elicited, elicitation_id)
-            if elicited.by != "client":  # an answer in the same read came too late, or too early
-                reply = cancelled(routed.asked)
+            if elicited.by != "client":
+                # Something else settled it in the same read: the client's answer does not count.
+                reply = cancelled(routed.form_or_url)
             elif limit.cancelled_caught:
-                reply = declined(routed.asked, "nobody answered in the time that Codex waits")
+                reply = declined(routed.form_or_url, "nobody answered in the time that Codex waits")
         except BaseException:
-            # Nobody waits any more, and no reply of ours is sent.
+            # Codex waits no longer, and no reply is sent.
             by = elicited.by if elicited.by != "client" else "disconnected"
             self._note(elicited, reply, by)
             raise
@@ -113,12 +116,12 @@ class ElicitationRunner:
     async def _answer(self, elicited: _Elicited, elicitation_id: str) -> ElicitationReply:
         routed = elicited.routed
         child = routed.thread_id if routed.thread_id != routed.session_id else None
-        request = create_request(routed.asked, routed.session_id, elicitation_id, child)
+        request = create_request(routed.form_or_url, routed.session_id, elicitation_id, child)
         try:
-            response = await elicited.asks.elicitation_create(request, elicited.asked)
+            response = await elicited.asks.elicitation_create(request, elicited.set_request_id)
         except CodexAcpError as error:
-            return declined(routed.asked, f"the client gave no answer: {error}")
-        return reply_to(routed.asked, response)
+            return declined(routed.form_or_url, f"the client gave no answer: {error}")
+        return reply_to(routed.form_or_url, response)
 
     # Events that settle what is open.
 

@@ -1,10 +1,11 @@
-"""Loads the modules of a first prompt, in a thread, as soon as the first session is open.
+"""Load the modules of a first prompt, in a thread, as soon as the first session is open.
 
-Not before: until then Codex works on more processors than one, and takes longer for each that is
-not its own. A client that opens none yet leaves the time for it, and one that loads a session needs
-it for the history. A first prompt of text is with Codex by then, and the event loop goes on. A
-module that is needed before the thread is done is waited for where it is imported.
-Owns the lists and the thread; makes nothing.
+Loading starts no earlier, because Codex boots on several processors until then, and loading would
+slow it down. If the client opens no session for `IDLE_SECONDS`, loading starts then; a client that
+loads a session needs the modules at once, for the history. A first prompt of text reaches Codex
+before the modules are loaded; the event loop is not blocked. If a module is needed before the
+thread has loaded it, its import waits for the thread.
+Owns the lists of modules and the thread; creates no object of the modules.
 """
 
 from __future__ import annotations
@@ -36,29 +37,26 @@ FOR_A_PROMPT: Final = (
     "codex_acp.codex._generated.methods:ItemStartedNotification",
     "codex_acp.mapping.v1.updates",
 )
-"""In this order: what a prompt's request needs comes before what is shown of its turn.
+"""Modules in the order of loading: those of a prompt's request come before those of its updates.
 
-Behind a colon is a model whose validator, and those of all that it holds, are made as well.
+The name behind a colon is a model: its validator, and those of its fields, are built as well.
 """
 
 LATER: Final = ("codex_acp.acp._generated.v1.methods:PromptRequest",)
-"""Models that the first prompt of text does without, but not what follows it."""
-
-V1: Final = ".v1."
-"""Part of a name above that is replaced for another version of ACP."""
+"""Models that the first prompt of text does not need, but the next request does."""
 
 END_SECONDS: Final = 5.0
-"""Seconds that the end waits for the module that is being loaded."""
+"""Seconds that `LoadAhead.give_up` waits for the module that is being loaded."""
 
 IDLE_SECONDS: Final = 0.25
-"""Seconds behind the answer to ``initialize`` after which loading begins without a session."""
+"""Seconds after the answer to ``initialize`` at which loading starts without a session."""
 
 SWITCH_SECONDS: Final = 0.0005
-"""Seconds after which the thread lets go of the interpreter if the event loop has work."""
+"""Seconds after which the thread gives the interpreter to the event loop if the loop has work."""
 
 
 class LoadAhead:
-    """Loads the modules once, in a thread; ``then`` runs callbacks that have to wait for that."""
+    """Loads the modules once, in a thread; `then` runs callbacks that have to wait for that."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -71,12 +69,12 @@ class LoadAhead:
         self._version = 1
 
     def introduced(self, version: int) -> None:
-        """Note the client's version of ACP, and load while the client is idle."""
+        """Note the client's version of ACP, and start loading if the client stays idle."""
         self._version = version
         self.start_within(IDLE_SECONDS)
 
     def start_within(self, seconds: float) -> None:
-        """Begin then, or sooner; once it has begun this does nothing."""
+        """Start loading after ``seconds`` at the latest; no effect if loading has started."""
         self._due = True
         self._loop.call_later(seconds, self._start)
 
@@ -86,7 +84,7 @@ class LoadAhead:
         thread = threading.Thread(target=self._run, name="load ahead", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # there is none left: what is needed loads where it is used
+        except RuntimeError as error:  # no thread is left: each module loads where it is used
             logger.warning("nothing is loaded ahead: %s", error)
             self._end()
         else:
@@ -94,26 +92,27 @@ class LoadAhead:
 
     @property
     def loading(self) -> bool:
-        """Return whether loading is due, and not all that a prompt needs is there."""
+        """Return whether loading is due and the modules that a prompt needs are not all loaded."""
         return self._due and not self._prompt_ready.is_set()
 
     async def for_a_prompt(self) -> None:
-        """Wait until what a prompt needs is loaded."""
+        """Wait until the modules that a prompt needs are loaded."""
         await self._prompt_ready.wait()
 
-    def needed(self) -> None:
-        """Note that all a prompt needs was loaded by somebody who could not wait."""
+    def mark_loaded(self) -> None:
+        """Note that the event loop's thread has imported the modules that a prompt needs."""
         self._prompt_ready.set()
 
     def then(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` on the loop when all is loaded: at once if it is, or is not due."""
+        """Call ``callback`` on the loop when all modules are loaded; at once if they are, or if
+        loading is not due."""
         if self._over or not self._due:
             callback()
         else:
             self._waiting.append(callback)
 
     def give_up(self) -> None:
-        """Load no more, and wait for the module that is being loaded.
+        """Load no further module, and wait for the module that is being loaded.
 
         An interpreter that ends while another thread imports a compiled module is aborted.
         """
@@ -128,7 +127,7 @@ class LoadAhead:
             self._load(FOR_A_PROMPT)
             self._tell(self._prompt_ready.set)
             self._load(LATER)
-        except Exception:  # whoever needs the module is told by its import
+        except Exception:  # the import raises again where the module is used
             logger.exception("not all could be loaded ahead")
         finally:
             sys.setswitchinterval(usual)
@@ -138,7 +137,7 @@ class LoadAhead:
         for name in names:
             if self._given_up:
                 return
-            module, _, model = name.replace(V1, V1.replace("1", str(self._version))).partition(":")
+            module, _, model = name.replace(".v1.", f".v{self._version}.").partition(":")
             loaded: Any = import_module(module)
             if model:
                 loaded.MODELS.decoder(model)

@@ -1,6 +1,6 @@
-"""Asks Codex whether it needs a login before it can work, and tells which logins are possible.
+"""Ask Codex whether it needs a login before it can work, and find which logins are possible.
 
-Loads no model: a process just started asks before its first session.
+Loads no model: a process just started makes the check before its first session.
 """
 
 from __future__ import annotations
@@ -25,31 +25,33 @@ if TYPE_CHECKING:
 ACCOUNT_UPDATED: Final = "account/updated"
 
 NO_BROWSER: Final = "NO_BROWSER"
-"""Set to anything, no browser is opened, and no login is offered whose page comes back here."""
+"""Environment variable; with any value, no browser is opened, and no login is offered whose page
+redirects to this machine."""
 
 _SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-"""Any of these is a sign of a browser; without one, a text browser would take our terminal."""
+"""Environment variables, each a sign of a browser; without any, a text browser would take our
+terminal."""
 
 
 class LoginCheck(NotificationSink):
-    """Asks once for each connection to Codex, and again until somebody is logged in."""
+    """Asks Codex once on each connection, and again until somebody is logged in."""
 
     def __init__(self) -> None:
         self._passed: AppServerConnection | None = None
         self.log_in: Callable[[], Awaitable[bool]] | None = None
-        """Makes the login that is needed, if whoever runs this agent has said how; whether it is
-        Codex's, which is asked again then, and no gateway's."""
-        self.changed: Callable[[], None] | None = None
-        """Called when somebody has logged in or out, on the connections that are followed."""
+        """Logs in as ``DEFAULT_AUTH_REQUEST`` says; None without that variable. Returns True for
+        Codex's own login, after which the check is made again, and False for a gateway."""
+        self.on_change: Callable[[], None] | None = None
+        """Called when somebody has logged in or out, as the followed connection reports."""
         self._lock = Lock()
         self._followed: AppServerConnection | None = None
 
     def forget(self) -> None:
-        """Check again before the next session: somebody has logged out."""
+        """Make the check again before the next session, because somebody has logged out."""
         self._passed = None
 
     def follow(self, codex: AppServerConnection) -> None:
-        """Follow what Codex says of the account. Idempotent."""
+        """Follow the notifications about the account on this connection. Idempotent."""
         if self._followed is not codex:
             self._followed = codex
             codex.subscribe_all(self, frozenset({ACCOUNT_UPDATED}))
@@ -83,16 +85,16 @@ class LoginCheck(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """Note that somebody has logged in or out, here or elsewhere."""
+        """Note that somebody has logged in or out, here or in another process."""
         del params
         if method == ACCOUNT_UPDATED:
             self._passed = None
-            if self.changed is not None:
-                self.changed()
+            if self.on_change is not None:
+                self.on_change()
 
 
 def can_open_pages(environment: Mapping[str, str]) -> bool:
-    """Return whether there is a screen for a browser, as far as the environment tells."""
+    """Return whether the environment has a sign of a screen on which a browser can open."""
     if environment.get(NO_BROWSER):
         return False
     if sys.platform == "darwin":
@@ -101,7 +103,7 @@ def can_open_pages(environment: Mapping[str, str]) -> bool:
 
 
 async def open_page(url: str) -> bool:
-    """Open ``url``, which the person has asked for; return whether a browser was found."""
+    """Open ``url`` in a browser; return whether a browser was found."""
     from anyio import to_thread
 
     return await to_thread.run_sync(_open, url, abandon_on_cancel=True)
@@ -115,7 +117,8 @@ def _open(url: str) -> bool:
 
 
 def login_ways(environment: Mapping[str, str], codex: str | None) -> LoginWays:
-    """Return how a person may log in; ``codex`` is the binary that this agent was given, if any."""
+    """Return the ways in which a person may log in. ``codex`` is the binary that this agent was
+    given, if any."""
     named = () if codex is None else ("--codex", codex)
     return LoginWays(
         browser=can_open_pages(environment),

@@ -1,9 +1,9 @@
-"""MCP servers that want a login of their own: the person is shown where, once for each.
+"""Show the person the login page of an MCP server that needs a login, once for each server.
 
-Owns which were asked about. Only for clients with URL elicitations; others get the notice that
-`mapping.messages` makes of the same report. `open_until` waits at such a page, for the account's
-login as well: the one place where ``elicitation/complete`` is sent, because a login's end is a
-completion that is really reported (contract 2.4).
+Owns the set of servers whose page was shown. Only for clients with URL elicitations; other clients
+get the notice that `mapping.messages` makes of the same report. `open_until` waits for the outcome
+of a login in a browser, also of the account's login. It alone sends ``elicitation/complete``,
+because Codex reports when a login has ended (contract 2.4).
 """
 
 from __future__ import annotations
@@ -36,18 +36,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOGIN_SECONDS: Final = 10 * 60
-"""Seconds that Codex, and this agent with it, waits for the person."""
+"""Seconds that Codex and this agent wait for the person to log in."""
 
 COMPLETED: Final = "mcpServer/oauthLogin/completed"
 
 _MAX_EARLY: Final = 32
-"""Ends that are kept because nobody waits for them yet."""
+"""Outcomes that are kept before anybody waits for them."""
 
 
 class McpLogins(NotificationSink):
-    """A sink of one connection to Codex. ``is_open`` tells whether a thread is a session that the
-    client knows; what failed before that, `session_answered` is told. ``audience`` gives who
-    answers for a session.
+    """A sink of one connection to Codex.
+
+    ``is_open`` returns whether a thread is a session that the client knows. Servers that failed
+    before that are given to `session_answered`. ``audience`` returns the client that answers for a
+    session; ``say`` sends a notice to the session's client.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class McpLogins(NotificationSink):
         codex.subscribe_all(self, frozenset({STARTUP_STATUS}))
 
     def session_answered(self, session_id: str, servers: Iterable[str]) -> None:
-        """Ask for the logins of ``servers``: the client knows the session now."""
+        """Ask for the logins of ``servers``, now that the client knows the session."""
         for server in servers:
             self._ask(session_id, server)
 
@@ -85,21 +87,21 @@ class McpLogins(NotificationSink):
 
     async def _login(self, session_id: str, server: str) -> None:
         try:
-            with Ends(self._codex, COMPLETED, "name") as ends:
-                problem = await self._try(ends, session_id, server)
+            with LoginOutcomes(self._codex, COMPLETED, "name") as outcomes:
+                problem = await self._try(outcomes, session_id, server)
         except CodexAcpError as error:
             problem = str(error)
         if problem is not None:
             self._say(session_id, f"{server_name(server)} is not logged in: {problem}")
             return
-        try:  # what was refused without the login is tried again with it
+        try:  # tools that were refused without the login are tried again
             await self._codex.config_mcp_server_reload()
         except CodexAcpError as error:
             logger.warning("the MCP servers were not started again: %s", error)
 
-    async def _try(self, ends: Ends, session_id: str, server: str) -> str | None:
-        """Return why there is no login; None: there is."""
-        end = ends.of(server)
+    async def _try(self, outcomes: LoginOutcomes, session_id: str, server: str) -> str | None:
+        """Return why the login failed; None for success."""
+        outcome = outcomes.of(server)
         params = McpServerOauthLoginParams(
             name=server, thread_id=session_id, timeout_secs=LOGIN_SECONDS
         )
@@ -116,23 +118,23 @@ class McpLogins(NotificationSink):
         }
         with anyio.move_on_after(LOGIN_SECONDS):
             asks = self._audience(session_id).asks
-            return await open_until(asks, request, end) or end.result()
+            return await open_until(asks, request, outcome) or outcome.result()
         return "nobody logged in in time"
 
 
-class Ends(NotificationSink):
-    """A sink: how each thing ended that ``method`` reports, by the id in the field ``key``.
+class LoginOutcomes(NotificationSink):
+    """The outcomes of logins that the notification ``method`` reports, by the id in its ``key``.
 
-    A context manager, so that it hears nothing more than it has to.
+    A context manager: the sink is subscribed within the block only.
     """
 
     def __init__(self, codex: AppServerConnection, method: str, key: str = "loginId") -> None:
         self._codex = codex
         self._method = method
         self._key = key
-        self._ends: LastOnes[str, asyncio.Future[str | None]] = LastOnes(_MAX_EARLY)
+        self._outcomes: LastOnes[str, asyncio.Future[str | None]] = LastOnes(_MAX_EARLY)
 
-    def __enter__(self) -> Ends:
+    def __enter__(self) -> LoginOutcomes:
         self._codex.subscribe_all(self)
         return self
 
@@ -140,10 +142,10 @@ class Ends(NotificationSink):
         self._codex.unsubscribe_all(self)
 
     def of(self, name: str) -> asyncio.Future[str | None]:
-        """Return a future of how ``name`` ended: None for success, else why not."""
-        if name not in self._ends:
-            self._ends[name] = asyncio.get_running_loop().create_future()
-        return self._ends[name]
+        """Return a future of the outcome of ``name``: None for success, else why it failed."""
+        if name not in self._outcomes:
+            self._outcomes[name] = asyncio.get_running_loop().create_future()
+        return self._outcomes[name]
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         name = text_at(params, self._key) if method == self._method else None
@@ -152,19 +154,21 @@ class Ends(NotificationSink):
             self.of(name).set_result(None if value_at(params, "success") is True else why)
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Give up every login: nothing can succeed any more."""
+        """Give up every login: none can succeed any more."""
         why = "Codex has ended" if error is None else str(error)
-        for end in self._ends.values():
-            if not end.done():
-                end.set_result(why)
+        for outcome in self._outcomes.values():
+            if not outcome.done():
+                outcome.set_result(why)
 
 
 async def open_until(
-    asks: Asks, request: dict[str, Any], end: asyncio.Future[str | None]
+    asks: Asks, request: dict[str, Any], outcome: asyncio.Future[str | None]
 ) -> str | None:
-    """Ask the person to open the page, and wait for ``end``; return why it was not opened, if so.
+    """Ask the person to open the page, and wait for ``outcome``; return why the page was not
+    opened, or None if the login has ended.
 
-    The question is withdrawn when the end comes first. Cancelling this changes nothing of ``end``.
+    The question is withdrawn when the outcome comes first. Cancelling this call leaves ``outcome``
+    unchanged.
     """
     refusal: str | None = None
     async with anyio.create_task_group() as tasks:
@@ -182,9 +186,9 @@ async def open_until(
                 tasks.cancel_scope.cancel()
 
         tasks.start_soon(ask)
-        await shielded(end)
+        await shielded(outcome)
         tasks.cancel_scope.cancel()
-    if end.done():
+    if outcome.done():
         asks.elicitation_complete(request["elicitationId"])
         return None
     return refusal

@@ -1,8 +1,8 @@
-"""Does the steps of a session in order, though a step may have to wait for files.
+"""Run the steps of a session in order, although a step may have to wait for files.
 
-Files are read in a thread: what is heard meanwhile waits behind that step, other sessions go on.
-A read that takes too long is given up, and the step is done without: it is told which files could
-not be looked at. Owns the order and the wait.
+Files are read in a thread: later steps of the session wait behind that step, other sessions go on.
+A read that takes too long is given up. The step then runs without the files, and gets the list of
+those that were not looked at. Owns the order and the wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.files import FileTexts
-from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, too_late
+from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, not_looked_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,32 +27,37 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_BEHIND: Final = 2_000
-"""Steps that wait for a read: above that it is given up."""
+"""Steps that may wait behind a read: with more of them, the read is given up."""
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Run ``work`` in a thread that does not keep the process alive, however long it takes."""
+    """Run ``work`` in a thread that does not keep the process alive."""
     Thread(target=work, name="codex-acp files", daemon=True).start()
 
 
 class OrderedSteps:
-    """The steps of one session. At most one thread reads for it, also if that one is stuck."""
+    """The steps of one session. At most one thread reads files for them, even if it is stuck."""
 
     def __init__(self, roots: Sequence[str] = ()) -> None:
         self._texts = FileTexts()
         self._roots = roots
-        self.waiting: Callable[[Looks], None] | None = None
-        """The step that waits for its files: all that follows has to be `put` behind it."""
+        self._waiting_step: Callable[[Looks], None] | None = None
+        """The step that waits for its files."""
         self._wanted: Mapping[str, bool] = {}
-        """Files that it waits for."""
+        """The files that `_waiting_step` waits for; see `read`."""
         self._behind: deque[Callable[[], None]] = deque()
         self._reading = False
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
+    @property
+    def busy(self) -> bool:
+        """Return whether a step waits for its files: later steps have to be `put` behind it."""
+        return self._waiting_step is not None
+
     def put(self, step: Callable[..., None], *arguments: object) -> None:
-        """Do ``step`` now, or behind what waits."""
-        if self.waiting is None:
+        """Run ``step`` now, or behind the steps that wait."""
+        if self._waiting_step is None:
             step(*arguments)
             return
         self._behind.append(partial(step, *arguments))
@@ -60,47 +65,48 @@ class OrderedSteps:
             self._go_on()
 
     def read(self, wanted: Mapping[str, bool], step: Callable[[Looks], None]) -> None:
-        """Do ``step`` with how the disk has the files, at once if they cannot be looked at now.
+        """Look at the files in a thread, then call ``step`` with the looks.
 
-        ``wanted`` says of each path whether its text is. To be called by a step only, or while
-        nothing waits.
+        If no file is wanted or a thread already reads, call ``step`` at once, with every file
+        marked as not looked at. ``wanted`` maps each path to whether its text is read, too (False:
+        only where the path leads). To be called by a step only, or while no step waits.
         """
         if not wanted or self._reading:
-            step(too_late(wanted))
+            step(not_looked_at(wanted))
             return
         loop = asyncio.get_running_loop()
-        self.waiting, self._wanted, self._reading = step, wanted, True
-        self._timer = loop.call_later(LOOK_SECONDS, self._too_late)
+        self._waiting_step, self._wanted, self._reading = step, wanted, True
+        self._timer = loop.call_later(LOOK_SECONDS, self._give_up)
         in_thread(partial(self._work, loop, wanted, step))
 
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
-        """Return how the disk has the files, behind all that waits; see `read`."""
-        await self.caught_up()
-        found: dict[str, PathLook] = too_late(wanted)
-        self.read(wanted, found.update)
-        await self.caught_up()
+        """Look at the files after all steps that wait; return the looks. See `read`."""
+        await self.wait_idle()
+        found: dict[str, PathLook] = not_looked_at(wanted)
+        self.read(wanted, found.update)  # calls `found.update` with the looks
+        await self.wait_idle()
         return found
 
-    async def caught_up(self) -> None:
-        """Wait until nothing waits."""
-        while self.waiting is not None:
+    async def wait_idle(self) -> None:
+        """Wait until no step waits."""
+        while self._waiting_step is not None:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
 
-    def catch_up(self) -> None:
-        """Do all that waits now, without the files."""
-        while self.waiting is not None:
+    def run_without_files(self) -> None:
+        """Run all steps that wait now, without the files."""
+        while self._waiting_step is not None:
             self._go_on()
 
     def drop(self) -> None:
-        """Do nothing of what waits."""
+        """Discard all steps that wait."""
         self._behind.clear()
-        self.waiting = None
+        self._waiting_step = None
         self._end_of_wait()
 
     def forget_files(self) -> None:
-        """Keep nothing of what was read."""
+        """Forget the texts that were read."""
         self._texts.forget()
 
     def _work(
@@ -109,21 +115,21 @@ class OrderedSteps:
         wanted: Mapping[str, bool],
         step: Callable[[Looks], None],
     ) -> None:
-        """Look at the files, in the thread, and go on in the loop."""
+        """Look at the files, in the thread, and continue with the step in the event loop."""
         looks: Looks | None = None
 
         def go_on() -> None:
             self._reading = False
-            if self.waiting is step:  # else it was done without
+            if self._waiting_step is step:  # else the step has run without the files
                 self._go_on(looks)
 
         try:
             looks = self._texts.look(wanted, self._roots)
         finally:
-            with suppress(RuntimeError):  # the loop has ended meanwhile
+            with suppress(RuntimeError):  # the event loop has ended meanwhile
                 loop.call_soon_threadsafe(go_on)
 
-    def _too_late(self) -> None:
+    def _give_up(self) -> None:
         logger.warning(
             "the files of an action could not be read within %g s: it is shown as Codex reports it",
             LOOK_SECONDS,
@@ -131,11 +137,11 @@ class OrderedSteps:
         self._go_on()
 
     def _go_on(self, looks: Looks | None = None) -> None:
-        step, self.waiting = self.waiting, None
+        step, self._waiting_step = self._waiting_step, None
         self._end_of_wait()
         if step is not None:
-            _run(partial(step, too_late(self._wanted) if looks is None else looks))
-        while self._behind and self.waiting is None:
+            _run(partial(step, not_looked_at(self._wanted) if looks is None else looks))
+        while self._behind and self._waiting_step is None:
             _run(self._behind.popleft())
 
     def _end_of_wait(self) -> None:

@@ -1,4 +1,4 @@
-"""Run the agent: on this process's standard input and output, or on any link."""
+"""Run the agent on this process's standard input and output, or on any link."""
 
 from __future__ import annotations
 
@@ -38,26 +38,28 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""Each ends the agent, once what runs is cancelled and answered. A second one changes nothing."""
+"""Signals that end the agent, once running prompts are cancelled and answered. A second signal has
+no effect."""
 
 STEERING: Final = "_session/steering"
-"""The official adapter's method, in no schema: a message for the running turn."""
+"""Method of the official adapter, in no schema, that sends a message to the running turn."""
 
 PROMPT: Final = "session/prompt"
-"""The request that is answered before the connection is closed."""
+"""Request whose answer is sent before the connection is closed."""
 
 ANSWER_SECONDS: Final = 1.0
-"""For a prompt that has ended to be answered, and for its last updates."""
+"""Seconds to answer a prompt that has ended, and to send its last updates."""
 
 VERSIONS: Final = (1, 2)
-"""Versions of ACP that are offered; the highest that the client has, too, is spoken."""
+"""Versions of ACP that the agent offers. It speaks the highest that the client has, too."""
 
 ADOPT_SECONDS: Final = 0.03
-"""After this, orphans are taken in while Codex boots: it costs 3 ms. A Codex that is ready sooner
-waits for it, since what an MCP server leaves behind before is nobody's."""
+"""Seconds after which this process becomes the parent of orphans while Codex boots (3 ms of work).
+A Codex that is ready sooner waits for that, since processes that its MCP servers orphaned before
+could not be ended."""
 
 START_UP_SECONDS: Final = 10.0
-"""After this, garbage is collected also for a client that has started no session yet."""
+"""Seconds after which the garbage collector is switched on, even if no session was opened."""
 
 
 async def serve_link(
@@ -74,9 +76,9 @@ async def serve_link(
     """Serve one client until it disconnects, or until ``ending`` is set and the prompts that run
     are answered; then end Codex and all of its children.
 
-    ``transcript`` hears of every approval, elicitation and decline, and of the wire if it keeps
-    that; ``line_limit`` is in bytes. ``when_loaded`` is called when all that a prompt needs has
-    been imported, which ``ahead`` does in a thread. ``versions`` are those of ACP that are offered.
+    ``transcript`` records every approval, elicitation and decline, and the wire if it keeps that.
+    ``line_limit`` is in bytes. ``when_loaded`` is called when ``ahead`` has imported, in a thread,
+    the modules that a prompt needs. ``versions`` are the versions of ACP that the agent offers.
     Raises TransportError if the connection to the client broke.
     """
     tap = None if transcript is None else transcript.tap("client")
@@ -105,23 +107,23 @@ def agent_side(
     versions: Collection[int],
     agent: AgentMethods,
     agent_of: Callable[[str], CodexAgent],
-    whole: CodexAgent | None = None,
+    own_agent: CodexAgent | None = None,
 ) -> EitherAgentSide:
-    """Return the side that serves ``agent`` in ``versions``, each loaded when it is spoken.
+    """Return the side that serves ``agent`` in ``versions``, each loaded when a client speaks it.
 
-    ``agent_of`` returns the agent of an open session, or raises RpcError; see `CommonMethods` for
-    ``whole``.
+    ``agent_of`` returns the agent of an open session, or raises RpcError. ``own_agent`` is the
+    agent that this client has for itself, if any: it serves logins and providers, too.
     """
 
     def in_v1() -> Handlers:
         from codex_acp.adapter.agent_v1 import AgentInV1
 
-        return AgentInV1(agent, whole).handlers(extensions_of(agent_of, 1))
+        return AgentInV1(agent, own_agent).handlers(extensions_of(agent_of, 1))
 
     def in_v2() -> AgentHandlers:
         from codex_acp.adapter.agent_v2 import AgentInV2
 
-        return AgentInV2(agent, agent_of, whole).handlers(extensions_of(agent_of, 2))
+        return AgentInV2(agent, agent_of, own_agent).handlers(extensions_of(agent_of, 2))
 
     return EitherAgentSide(
         connection, in_v1 if 1 in versions else None, in_v2 if 2 in versions else None
@@ -131,7 +133,7 @@ def agent_side(
 def extensions_of(
     agent_of: Callable[[str], CodexAgent], version: int
 ) -> Mapping[str, ExtensionHandler]:
-    """Return the methods that no schema of ACP has, for an agent that speaks ``version``."""
+    """Return the handlers of methods that no schema of ACP has, for ``version`` of ACP."""
 
     async def steer(params: JsonValue) -> JsonValue:
         from codex_acp.adapter.prompts.steering import answer_steering
@@ -154,8 +156,8 @@ def run_stdio(
 ) -> int:
     """Serve on ``link`` until it ends or a signal comes; return the exit code of the process.
 
-    ``versions`` are those of ACP that are offered, ``defaults`` what each session is given;
-    ``hello`` was said to the spawned Codex.
+    ``versions`` are the versions of ACP that the agent offers, ``defaults`` the settings of each
+    new session. ``hello`` is the ``initialize`` request that the spawned Codex was sent already.
     """
     app_server = AppServer(options, spawned, defaults=defaults, hello=hello)
 
@@ -174,7 +176,7 @@ def run_stdio(
                 app_server,
                 transcript,
                 line_limit=line_limit,
-                when_loaded=collect_garbage,
+                when_loaded=start_garbage_collection,
                 ahead=ahead,
                 versions=versions,
                 ending=ending,
@@ -195,7 +197,7 @@ async def _end(ending: asyncio.Event, agent: CodexAgent, side: EitherAgentSide) 
     await side.close_behind(PROMPT, ANSWER_SECONDS)
 
 
-def collect_garbage() -> None:
-    """End the start-up, in which no garbage is collected: its objects are there to stay."""
+def start_garbage_collection() -> None:
+    """Freeze the objects of the start-up, which stay, and switch the garbage collector on."""
     gc.freeze()
     gc.enable()

@@ -124,15 +124,15 @@ class ServerRequestRunner:
         self._accepted: dict[tuple[str, str], list[Approval]] = {}
         """By thread and item: what was accepted, and has a tool call that the item does not end."""
 
-    async def caught_up(self, session_id: str) -> None:
-        """Wait until what came before a request of the session was shown (contract 4.1)."""
+    async def wait_shown(self, session_id: str) -> None:
+        """Wait until all earlier messages about the session were shown (contract 4.1)."""
         session = self._session(session_id)
         if session is not None:
-            await session.caught_up()
+            await session.wait_shown()
 
     async def look(self, request: ServerRequest, session_id: str) -> Looks:
-        """Return how the disk has the paths that a request names, behind what came before it."""
-        await self.caught_up(session_id)
+        """Look at the paths that a request names, after all earlier messages; return the looks."""
+        await self.wait_shown(session_id)
         approval = classify(request, self._items)
         if not isinstance(approval, ApprovalRequest):
             return {}
@@ -177,7 +177,7 @@ class ServerRequestRunner:
     ) -> models.ToolRequestUserInputResponse | None:
         """Ask what no request of Codex waits for; None: it was not asked."""
         thread_id, turn_id = questions.params.thread_id, questions.params.turn_id
-        await self.caught_up(self._items.root_of(thread_id))
+        await self.wait_shown(self._items.root_of(thread_id))
         routed = async_form(questions, self._context(thread_id))
         if routed is None or self._too_late(routed):
             return None

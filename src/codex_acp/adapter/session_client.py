@@ -55,7 +55,7 @@ class Outgoing(Protocol):
 class Asks(Protocol):
     """Asks the person at the client. Each method raises CodexAcpError if there is no answer.
 
-    ``asked`` is called with the id of each request that is sent for the question.
+    ``on_request_id`` is called with the id of each request that is sent for the question.
     """
 
     @property
@@ -63,12 +63,12 @@ class Asks(Protocol):
         """Return the id of the next request; None while no client is connected."""
 
     async def request_permission(
-        self, question: PermissionQuestion, asked: Callable[[int | None], None]
+        self, question: PermissionQuestion, on_request_id: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
         """Ask whether one action may run, and return the outcome."""
 
     async def elicitation_create(
-        self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
+        self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
         """Ask for input, and return the answer, which both versions of ACP write alike."""
 

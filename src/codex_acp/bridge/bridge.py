@@ -162,7 +162,7 @@ class Elicitation:
     def _params(self) -> dict[str, Any]:
         routed = self._route
         child = routed.thread_id if routed.thread_id != routed.session_id else None
-        return create_request(routed.asked, routed.session_id, self._name, child)
+        return create_request(routed.form_or_url, routed.session_id, self._name, child)
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ class Bridge:
         answer: Mapping[str, Any] = said if isinstance(said, dict) else {}
         if isinstance(question, Elicitation):
             return self._settle_elicitation(
-                question, elicitations.reply_to(question._route.asked, answer)
+                question, elicitations.reply_to(question._route.form_or_url, answer)
             )
         return self._settle_approval(question, _outcome(answer.get("outcome")))
 
@@ -342,7 +342,7 @@ class Bridge:
         if not self._is_open(question):
             return self._as_told(_Results())
         if isinstance(question, Elicitation):
-            declined = elicitations.declined(question._route.asked, reason)
+            declined = elicitations.declined(question._route.form_or_url, reason)
             return self._settle_elicitation(question, declined)
         return self._settle_approval(question, Failed(reason))
 
@@ -477,7 +477,9 @@ class Bridge:
         _, question = self._open[key]
         if isinstance(question, Elicitation):
             del self._open[key]
-            out.replies.append(Reply(key.id, elicitations.cancelled(question._route.asked).result))
+            out.replies.append(
+                Reply(key.id, elicitations.cancelled(question._route.form_or_url).result)
+            )
             out.settled.append(key.id)
             self._announce_running(out)
 

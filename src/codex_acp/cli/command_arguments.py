@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from codex_acp.runtime import AgentSpec
 
-NOBODY_ASKED: Final = 6
-"""The prompt ended as it should, but a permission was rejected because nobody could be asked."""
+EXIT_NOBODY_ASKED: Final = 6
+"""Exit code: the prompt ended as it should, but a permission was rejected because nobody could be
+asked."""
 EXIT_CODES: Final = {
     "end_turn": 0,
     "refusal": 3,
@@ -26,11 +27,11 @@ EXIT_CODES: Final = {
     "max_turn_requests": 5,
     "cancelled": 130,
 }
-"""Stop reason → exit code."""
+"""Exit codes by stop reason."""
 KINDS: Final = (
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other",
 )  # fmt: skip
-"""The kinds of tool calls that ACP has; a test compares them with the schema's."""
+"""The kinds of tool calls in ACP; a test compares the list with the schema's."""
 RUN_DESCRIPTION: Final = """\
 Send one prompt to an ACP agent, and show what comes of it: the agent's text on
 standard output, everything else on standard error. Permission requests and
@@ -56,12 +57,12 @@ with --json, standard output has one JSON object a line, by "type":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """Which agent is used, and how."""
+    """Options of the commands that use an agent: which agent, and how."""
 
     agent: str = "codex"
     command: str | None = None
     connect: str | None = None
-    """The URL of one that listens."""
+    """The URL of an agent that listens."""
     token_file: str | None = None
     cwd: str | None = None
     allow: tuple[str, ...] = ()
@@ -70,46 +71,52 @@ class AgentOptions:
     effort: str | None = None
     verbose: bool = False
     codex: str | None = None
-    """The binary that the agent ``codex`` shall run."""
+    """Path of the Codex binary that the agent ``codex`` runs."""
     trust: tuple[str, ...] = ()
-    """Directories that ``codex`` shall trust in this run."""
+    """Directories that the agent ``codex`` trusts in this run."""
 
     @property
     def is_ours(self) -> bool:
         return self.command is None and self.connect is None and self.agent == "codex"
 
     def spec(self) -> AgentSpec:
-        """Return how the agent is started. Raises MisuseError for what cannot be meant."""
-        from codex_acp.errors import MisuseError
+        """Return how to start or reach the agent. Raises MisuseError for options that do not go
+        together."""
         from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 
-        if self.connect is None and self.token_file is not None:
-            msg = "--token-file is for --connect"
-        elif self.connect is None and self.cwd is not None and not Path(self.cwd).is_dir():
-            msg = f"{self.cwd!r} is no directory"
-        elif self.trust and not self.is_ours:
-            msg = "--trust is for the agent codex; give another agent its own option"
-        elif self.codex is not None and not self.is_ours:
-            msg = "--codex is for the agent codex; give another agent its own option"
-        elif self.connect is not None:
+        problem = self._problem()
+        if problem is not None:
+            raise MisuseError(problem)
+        if self.connect is not None:
             from codex_acp.transcript.given_values import secrets_in
             from codex_acp.transcript.secrets import remember_secrets
 
             remember_secrets(secrets_in(self.connect))
             return AgentSpec.remote(self.connect, remote_token(self.token_file))
-        elif self.command is not None:
+        if self.command is not None:
             return AgentSpec.parse(self.command)
-        elif self.agent not in BUILT_IN:
+        if self.agent not in BUILT_IN:
             known = ", ".join(sorted(BUILT_IN))
             msg = f"there is no agent {self.agent!r}; known are {known}, any other has --command"
-        elif self.trust or self.codex is not None:
+            raise MisuseError(msg)
+        if self.trust or self.codex is not None:
             binary = () if self.codex is None else ("--codex", self.codex)
             return AgentSpec.codex(
                 *binary, *(word for each in self.trust for word in ("--trust", each))
             )
-        else:
-            return BUILT_IN[self.agent]
-        raise MisuseError(msg)
+        return BUILT_IN[self.agent]
+
+    def _problem(self) -> str | None:
+        """Return which options do not go together; None if all do."""
+        if self.connect is None and self.token_file is not None:
+            return "--token-file is for --connect"
+        if self.connect is None and self.cwd is not None and not Path(self.cwd).is_dir():
+            return f"{self.cwd!r} is no directory"
+        if self.trust and not self.is_ours:
+            return "--trust is for the agent codex; give another agent its own option"
+        if self.codex is not None and not self.is_ours:
+            return "--codex is for the agent codex; give another agent its own option"
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +147,7 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 def prompt_text(argument: str) -> str:
-    """Decode an argument, whatever this process takes for the encoding of its arguments."""
+    """Decode an argument as UTF-8, whatever the encoding of the locale is."""
     try:
         return os.fsencode(argument).decode()
     except UnicodeDecodeError:
@@ -175,7 +182,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_allow(parser: argparse.ArgumentParser) -> None:
-    """Add ``--allow KINDS``, as often as needed."""
+    """Add ``--allow KINDS``, which may be repeated."""
     parser.add_argument(
         "--allow",
         metavar="KINDS",
@@ -199,8 +206,8 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def remote_token(file: str | None) -> str | None:
-    """Return the token of the file, or of the environment, out of which it is taken. Raises
-    MisuseError."""
+    """Return the token from ``file``, or without a file from the environment variable. Remove the
+    variable in either case. Raises MisuseError."""
     from codex_acp.cli.process import take_token
 
     found = take_token()
@@ -214,11 +221,12 @@ def remote_token(file: str | None) -> str | None:
     words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
     if not words:
         raise MisuseError(f"the token file {file!r} has no token")
+    # A line is TOKEN, NAME TOKEN or NAME TOKEN TIME, as the server reads its tokens.
     return _remembered(words[0] if len(words) == 1 else words[1])
 
 
 def _remembered(token: str) -> str:
-    """Have ``token`` taken out of what the other side says of it; return it."""
+    """Mask ``token`` in everything that is logged or shown from now on; return the token."""
     from codex_acp.transcript.secrets import remember_secrets
 
     remember_secrets([token])
@@ -239,7 +247,7 @@ exit codes: 0 left by the person, 1 the agent failed, 2 usage,
 129 ended by SIGHUP, 130 ended by Ctrl-C, 143 ended by SIGTERM
 """
 CHOOSE: Final = ""
-"""Value of ``--resume`` without an id."""
+"""Value of ``--resume`` without an id: the person chooses a session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,9 +257,9 @@ class ChatOptions(AgentOptions):
     resume: str | None = None
     """The session to go on with; empty: the person chooses one."""
     last: bool = False
-    """Whether to go on with the session that was used last."""
+    """Whether to go on with the latest session of the directory."""
     list: bool = False
-    """Only list the sessions."""
+    """Whether to list the sessions, and nothing else."""
 
 
 def chat_parser() -> argparse.ArgumentParser:
@@ -282,8 +290,8 @@ def chat_parser() -> argparse.ArgumentParser:
     return parser
 
 
-LEFT: Final = 3
-"""The fleet was stopped, by a budget: tasks are left for ``--resume``."""
+EXIT_TASKS_LEFT: Final = 3
+"""Exit code: a budget stopped the fleet; ``--resume`` runs the tasks that are left."""
 FLEET_DESCRIPTION: Final = """\
 Run many tasks, each by an agent of its own, and keep what comes of them."""
 FLEET_EPILOG: Final = """\
@@ -348,27 +356,11 @@ def fleet_parser() -> argparse.ArgumentParser:
         "--retry-failed", action="store_true", help="with --resume: run once more what has failed"
     )
     run.add_argument(
-        "--skip-broken", action="store_true", help="run the rest if lines are no tasks"
+        "--skip-broken", action="store_true", help="skip lines that are no valid tasks"
     )
     run.add_argument("--json", action="store_true", help="one JSON object a line, and no questions")
     _add_limits(run)
-    run.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="where tasks are run"
-    )
-    run.add_argument("--address", metavar="ADDR", help="of a Ray cluster: auto or ray://HOST:PORT")
-    run.add_argument(
-        "--num-cpus", metavar="X", type=_amount, default=1.0, help="of a node, for a Ray worker"
-    )
-    run.add_argument("--memory", metavar="BYTES", type=positive, help="of a node, for a Ray worker")
-    run.add_argument(
-        "--resource",
-        dest="resources",
-        metavar="NAME=X",
-        action="append",
-        default=[],
-        type=_resource,
-        help="a resource of the cluster that a Ray worker needs; may be repeated",
-    )
+    _add_engine(run)
     run.add_argument(
         "--policy",
         choices=("deny_all", "ask"),
@@ -382,6 +374,37 @@ def fleet_parser() -> argparse.ArgumentParser:
     show.add_argument("out", metavar="DIR", help="an output directory")
     show.add_argument("--json", action="store_true", help="one JSON object a line")
     return parser
+
+
+def _add_engine(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="where tasks are run"
+    )
+    run.add_argument(
+        "--address", metavar="ADDR", help="address of a Ray cluster: auto or ray://HOST:PORT"
+    )
+    run.add_argument(
+        "--num-cpus",
+        metavar="X",
+        type=_amount,
+        default=1.0,
+        help="CPUs that Ray reserves for each worker",
+    )
+    run.add_argument(
+        "--memory",
+        metavar="BYTES",
+        type=positive,
+        help="bytes of memory that Ray reserves for each worker",
+    )
+    run.add_argument(
+        "--resource",
+        dest="resources",
+        metavar="NAME=X",
+        action="append",
+        default=[],
+        type=_resource,
+        help="a resource of the cluster that a Ray worker needs; may be repeated",
+    )
 
 
 def _add_limits(run: argparse.ArgumentParser) -> None:
@@ -421,7 +444,7 @@ def _amount(text: str) -> float:
 def _seconds(text: str) -> float:
     number = _amount(text)
     if not number:
-        raise argparse.ArgumentTypeError("it is more than 0 seconds")
+        raise argparse.ArgumentTypeError("must be more than 0 seconds")
     return number
 
 
@@ -477,4 +500,4 @@ def doctor_parser() -> argparse.ArgumentParser:
 PARSERS: Final[Mapping[str, Callable[[], argparse.ArgumentParser]]] = {
     "run": run_parser, "chat": chat_parser, "fleet": fleet_parser, "doctor": doctor_parser,
 }  # fmt: skip
-"""Command → what makes its parser."""
+"""Functions that make the parser of a command, by command."""

@@ -1,7 +1,7 @@
-"""The commands of ``codex-acp-sdk``: the table, and what each starts.
+"""The commands of ``codex-acp-sdk``: their table, and the functions that run them.
 
-From the table are made the program's help, its completions and its reference. Not loaded when the
-agent starts without options.
+The program's help, its completions and its reference are made from the table. This module is not
+loaded when the agent starts without options.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ environment:
   CODEX_HOME            Codex's own: its configuration, login and sessions
 
 read as by @agentclientprotocol/codex-acp:
-  CODEX_CONFIG          a JSON object of settings; -c goes before it
+  CODEX_CONFIG          a JSON object of settings; -c overrides it
   MODEL_PROVIDER        the model provider
   INITIAL_AGENT_MODE    the mode in which a new session begins
   DEFAULT_AUTH_REQUEST  the login to make when Codex needs one
@@ -39,20 +39,23 @@ read as by @agentclientprotocol/codex-acp:
 
 
 class Command(NamedTuple):
-    """One command: what it does, the parser of what follows its word, and what runs it."""
+    """One command: its help, the parser of its arguments, and the function that runs it."""
 
     summary: str
-    """One line of the program's help."""
+    """The command's line in the program's help."""
     usage: str
-    """Arguments that may follow the word, for the program's usage."""
+    """Arguments that may follow the command, for the program's usage."""
     parser: Callable[[], argparse.ArgumentParser]
     run: Callable[[argparse.Namespace], int]
 
 
 def run(argv: Sequence[str]) -> int:
-    """Parse and run; return the exit code. Raises SystemExit for ``--help`` (0) and errors (2)."""
+    """Parse ``argv`` and run its command; return the exit code.
+
+    Raises SystemExit for ``--help`` (0) and errors (2).
+    """
     first = argv[0] if argv else "serve"
-    if first == "login":  # Codex itself reads what follows
+    if first == "login":  # Codex itself reads the arguments behind it
         return _login(None, argv[1:])
     if first in COMMANDS and first != "serve":
         command = COMMANDS[first]
@@ -73,11 +76,12 @@ def _no_command(word: str) -> str:
 def _serve(argv: Sequence[str]) -> int:
     parser = program_parser()
     options, unknown = parser.parse_known_args(argv)
-    # A client appends it to the command it knows, which may hold options and the word serve.
+    # A client appends ``login`` to the agent's command, which may have options and ``serve``.
     if options.command == "login" or (options.command == "serve" and unknown[:1] == ["login"]):
         more = unknown if options.command == "login" else unknown[1:]
         return _login(options.codex, [*_settings(options.config), *more])
-    if unknown:  # before the command: the value of an unknown option reads as one
+    # Before unknown commands: argparse takes the value of an unknown option for a command.
+    if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     word = options.command
     if word not in COMMANDS:
@@ -128,11 +132,11 @@ def _run_version(parsed: argparse.Namespace) -> int:
 
 def _run_help(parsed: argparse.Namespace) -> int:
     parser = program_parser() if parsed.word is None else COMMANDS[parsed.word].parser()
-    for word in parsed.below:
-        below = arguments.subcommands(parser)
-        if word not in below:
+    for word in parsed.subcommand_words:
+        subcommands = arguments.subcommands(parser)
+        if word not in subcommands:
             parser.error(f"{parsed.word} has no command {word!r}")
-        parser = below[word]
+        parser = subcommands[word]
     sys.stdout.write(parser.format_help())
     return 0
 
@@ -170,7 +174,7 @@ def _login(codex: str | None, argv: Sequence[str]) -> int:
 def _run_routes(parsed: argparse.Namespace) -> int:
     from importlib.resources import files
 
-    name = "routes.json" if parsed.json else "routes.md"  # made of the code: `nox -s goldens`
+    name = "routes.json" if parsed.json else "routes.md"  # made from the code by `nox -s goldens`
     sys.stdout.write((files("codex_acp.routing") / name).read_text(encoding="utf-8"))
     return 0
 
@@ -234,12 +238,12 @@ def help_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "word", metavar="COMMAND", nargs="?", choices=[*COMMANDS], help=", ".join(COMMANDS)
     )
-    parser.add_argument("below", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("subcommand_words", nargs="*", help=argparse.SUPPRESS)
     return parser
 
 
 def _parser_of_options(word: str) -> Callable[[], argparse.ArgumentParser]:
-    """Return what makes the parser of a command whose options take time to load."""
+    """Return the function that makes the parser of a command whose options take time to load."""
 
     def load() -> argparse.ArgumentParser:
         from codex_acp.cli.command_arguments import PARSERS

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.cli.command_arguments import LEFT, FleetOptions
+from codex_acp.cli.command_arguments import EXIT_TASKS_LEFT, FleetOptions
 from codex_acp.cli.host import log_level
 from codex_acp.cli.logs import start_logging
 from codex_acp.cli.questions import Questions
@@ -131,7 +131,7 @@ class _Run:
             else:
                 which = _which(len(self._running.left), "left")
                 self._note(f"{which}, since {reason}; --resume goes on")
-            return LEFT if self._signal is None else SIGNALLED + self._signal
+            return EXIT_TASKS_LEFT if self._signal is None else SIGNALLED + self._signal
         if not self._progress.failed:
             return 0
         which = _which(self._progress.failed, "failed")
@@ -262,7 +262,7 @@ def show(out: str, *, as_json: bool) -> int:
         tokens = sum(outcome.usage.total for outcome in outcomes.values())
         counts = f"{completed} completed, {lost} failed, {len(left)} left, {tokens} tokens"
         print(counts)
-    return LEFT if left else FAILED if lost else 0
+    return EXIT_TASKS_LEFT if left else FAILED if lost else 0
 
 
 def _left_state(history: History | None) -> str:

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.command_arguments import EXIT_CODES, NOBODY_ASKED, RunOptions
+from codex_acp.cli.command_arguments import EXIT_CODES, EXIT_NOBODY_ASKED, RunOptions
 from codex_acp.cli.logs import LEVEL_VARIABLE, chosen_level, start_logging
 from codex_acp.cli.process import complain
 from codex_acp.cli.questions import REJECTING, Questions
@@ -271,4 +271,4 @@ async def _once(host: Host, options: RunOptions, text: str, output: JsonOutput |
         output.session(session)
         result = await host.send(session, text)
     code = EXIT_CODES[result.stop_reason]
-    return NOBODY_ASKED if code == 0 and host.refused else code
+    return EXIT_NOBODY_ASKED if code == 0 and host.refused else code

@@ -125,7 +125,7 @@ def elicitation_requested(
     return transcript.ElicitationRequested(
         **_question(routed, generation, acp_request_id),
         fields=_fields(routed),
-        url=None if isinstance(routed.asked, FormElicitation) else routed.asked.url.url,
+        url=None if isinstance(routed.form_or_url, FormElicitation) else routed.form_or_url.url.url,
     )
 
 
@@ -154,8 +154,8 @@ def _question(
     ref = _ref(routed.request, routed.session_id, generation)
     return {
         "ref": replace(ref, acp_request_id=acp_request_id),
-        "mode": "form" if isinstance(routed.asked, FormElicitation) else "url",
-        "server": routed.asked.server,
+        "mode": "form" if isinstance(routed.form_or_url, FormElicitation) else "url",
+        "server": routed.form_or_url.server,
     }
 
 
@@ -220,9 +220,9 @@ def _ref(
 
 
 def _fields(routed: Elicitation) -> tuple[str, ...]:
-    if not isinstance(routed.asked, FormElicitation):
+    if not isinstance(routed.form_or_url, FormElicitation):
         return ()
-    return tuple(routed.asked.form.schema.get("properties", ()))
+    return tuple(routed.form_or_url.form.schema.get("properties", ()))
 
 
 def _discriminator(request: ServerRequest) -> str | None:

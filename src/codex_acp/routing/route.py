@@ -63,7 +63,7 @@ class Elicitation:
     session_id: str
     thread_id: str
     turn_id: str | None
-    asked: FormElicitation | UrlElicitation
+    form_or_url: FormElicitation | UrlElicitation
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,7 +254,7 @@ def async_form(questions: AsyncQuestions, context: RoutingContext) -> Elicitatio
         session_id=session_id,
         thread_id=thread_id,
         turn_id=questions.params.turn_id,
-        asked=asked,
+        form_or_url=asked,
     )
 
 
@@ -315,5 +315,5 @@ def _elicitation(what: kinds.ElicitationRequest, context: RoutingContext) -> Rou
         session_id=session_id,
         thread_id=thread_id,
         turn_id=getattr(request.params, "turn_id", None),
-        asked=asked,
+        form_or_url=asked,
     )

@@ -1,4 +1,4 @@
-"""PURE: limits on what clients of the network may have open and how fast they may send.
+"""PURE: limits on how much clients of the network may have open and how fast they may send.
 
 Frames of HTTP/2 and of websockets are counted before anything reads their content: each costs the
 server up to a thousand times what it costs the client, and most kinds carry no request (settings,
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 MESSAGE_BYTES: Final = 32 * 1024 * 1024
-"""As the TypeScript SDK has it: a prompt with pictures is some megabytes."""
+"""Bytes of the largest message, as in the TypeScript SDK: a prompt with pictures takes a few
+megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,45 +24,45 @@ class Limits:
     """Limits of one server."""
 
     connections: int = 64
-    """Open at once, authorized ones."""
+    """Authorized connections that may be open at once."""
     owner_connections: int | None = None
     """Connections of one owner; None: an equal share for each owner that the tokens name."""
     handshakes: int = 64
-    """Pending connections: those that have sent no complete request yet."""
+    """Pending connections that may be open at once: those without a complete request yet."""
     sessions: int = 256
-    """Open at once, of all connections."""
+    """Sessions that may be open at once, of all connections."""
     owner_sessions: int | None = None
-    """Sessions of one owner; None: an equal share."""
+    """Sessions of one owner; None: an equal share for each owner that the tokens name."""
     streams: int = 256
-    """Streams of events of one connection over HTTP."""
+    """Event streams that one connection over HTTP may have open."""
     sockets: int = 512
-    """TCP connections over HTTP: one carries a request at a time, or with HTTP/2 many."""
+    """TCP connections of HTTP clients: each carries one request at a time, or many with HTTP/2."""
     message_bytes: int = MESSAGE_BYTES
-    """A larger message ends its connection."""
+    """Bytes of the largest message; a larger one ends its connection."""
     new_connections: float = 10.0
-    """A second, on the average, of one owner."""
+    """New connections per second of one owner, on average."""
     burst: int = 50
-    """New connections at once, of one owner."""
+    """New connections of one owner at once, above the average."""
     initialize_seconds: float = 10.0
-    """From the handshake to ``initialize``."""
+    """Seconds from the handshake to ``initialize``."""
     ping_seconds: float = 20.0
-    """Between two pings, and for the answer to one: a connection that is dead is found out."""
+    """Seconds between two pings, and for the answer to a ping, which finds dead connections."""
     idle_seconds: float = 60.0
-    """How long a connection over HTTP may be without any stream."""
+    """Seconds that a connection over HTTP may be without any stream."""
     stall_seconds: float = 30.0
-    """How long a client may leave a full queue of updates unread."""
+    """Seconds that a client may leave a full queue of updates unread."""
     unread_text: int = 16 * 1024 * 1024
-    """Characters of updates that may wait for it meanwhile."""
+    """Characters of updates that may wait for a client that does not read."""
     keep_seconds: float = 0.0
-    """How long a session without its connection is kept; 0: it ends with its connection."""
+    """Seconds that a session is kept without its connection; 0: it ends with its connection."""
 
-    def share(self, limit: int, owners: int, own: int | None) -> int:
-        """How much of a limit one of several owners may have, so that none can use up all."""
-        return own if own is not None else max(1, limit // max(1, owners))
+    def share(self, limit: int, owners: int, configured: int | None) -> int:
+        """Return one owner's part of ``limit``: the configured one, or an equal share."""
+        return configured if configured is not None else max(1, limit // max(1, owners))
 
 
 class RateLimit:
-    """A token bucket: ``count`` at once, and ``per_second`` from then on."""
+    """A token bucket: permits ``count`` events at once, and ``per_second`` on average."""
 
     def __init__(self, count: int, per_second: float, clock: Callable[[], float]) -> None:
         self._capacity = self._available = float(count)
@@ -70,7 +71,7 @@ class RateLimit:
         self._updated_at = clock()
 
     def try_acquire(self) -> bool:
-        """Count one more; return whether it is within the rate."""
+        """Count one event; return whether the event is within the rate."""
         now = self._clock()
         refilled = self._available + (now - self._updated_at) * self._per_second
         self._available = min(self._capacity, refilled)
@@ -82,30 +83,31 @@ class RateLimit:
 
 
 LARGE_FRAME: Final = 1024
-"""Bytes of a payload from which on a frame is worth its cost and is not counted."""
+"""Bytes of payload from which on a frame is worth its cost and is not counted."""
 
 HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """First bytes of every HTTP/2 connection (RFC 9113, section 3.4)."""
 
 PENDING_FRAMES: Final = 400
-"""HTTP/2 frames that a client may send before it shows a token: enough for its first requests."""
+"""HTTP/2 frames that a client may send before it shows a token: enough for the first requests."""
 
 HTTP2_FRAMES_AT_ONCE: Final = 5_000
 HTTP2_FRAMES_PER_SECOND: Final = 1_000.0
-"""HTTP/2 frames per second of one client: a request takes about four."""
+"""HTTP/2 frames per second of one client: a request takes about four frames."""
 
 UPDATES_AT_ONCE: Final = 5_000
 UPDATES_PER_SECOND: Final = 4_000.0
-"""Window updates per second of one client: it may send two for each event that it receives."""
+"""Window updates per second of one client, which may send two for each event that it receives."""
 
 _HTTP2_HEAD: Final = 9
-"""Bytes of the head of an HTTP/2 frame."""
+"""Bytes of an HTTP/2 frame's head."""
 _DATA: Final = 0
 _WINDOW_UPDATE: Final = 8
 
 _PREFACE_LINE: Final = HTTP2_PREFACE.partition(b"\r\n")[0] + b"\r\n"
-"""First line of the preface. JSON cannot contain it, since JSON texts have no line breaks: on a
-connection of HTTP/1.1 it could only switch to HTTP/2 with frames that nobody counts."""
+"""First line of the preface. No JSON body contains it, since JSON strings have no line breaks. On
+an HTTP/1.1 connection it can only be an attempt to switch to HTTP/2, whose frames would not be
+counted."""
 
 
 class Http2FrameLimit:
@@ -116,16 +118,16 @@ class Http2FrameLimit:
         self._frames = RateLimit(HTTP2_FRAMES_AT_ONCE, HTTP2_FRAMES_PER_SECOND, clock)
         self._updates = RateLimit(UPDATES_AT_ONCE, UPDATES_PER_SECOND, clock)
         self._is_http2: bool | None = None
-        """None until enough bytes have come to decide."""
+        """Whether the connection speaks HTTP/2; None until enough bytes have arrived to decide."""
         self._unparsed = b""
         """Bytes of an incomplete frame head; with HTTP/1.1 the last bytes received."""
         self._payload_left = 0
-        """Bytes of the current frame's payload that have not come yet."""
+        """Bytes of the current frame's payload that have not arrived yet."""
 
     def accepts(self, data: bytes, *, authorized: bool) -> bool:
         """Return whether received bytes are within the limits.
 
-        ``authorized`` says whether the client has shown a token.
+        ``authorized``: the client has shown a token.
         """
         data = self._unparsed + data
         if self._is_http2 is None:
@@ -159,7 +161,7 @@ class Http2FrameLimit:
 
 SMALL_FRAMES_AT_ONCE: Final = 2_000
 SMALL_FRAMES_PER_SECOND: Final = 400.0
-"""Small websocket frames per second of one client: it sends a handful of messages each second."""
+"""Small websocket frames per second of one client, which sends a handful of messages a second."""
 
 _END_OF_HANDSHAKE: Final = b"\r\n\r\n"
 _LENGTHS: Final = {126: 2, 127: 8}
@@ -175,9 +177,9 @@ class WebSocketFrameLimit:
         self._rate = RateLimit(SMALL_FRAMES_AT_ONCE, SMALL_FRAMES_PER_SECOND, clock)
         self._handshake_done = False
         self._unparsed = b""
-        """Bytes of an incomplete frame head; during the handshake its last bytes."""
+        """Bytes of an incomplete frame head; during the handshake the last bytes received."""
         self._payload_left = 0
-        """Bytes of the current frame's payload that have not come yet."""
+        """Bytes of the current frame's payload that have not arrived yet."""
 
     def accepts(self, data: bytes) -> bool:
         """Return whether received bytes are within the limits."""

@@ -24,7 +24,7 @@ from codex_acp.adapter.serve import (
     END_SIGNALS,
     START_UP_SECONDS,
     VERSIONS,
-    collect_garbage,
+    start_garbage_collection,
 )
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.errors import LaunchError, MisuseError, TransportError
@@ -220,7 +220,7 @@ async def listen(
                 transcript,
                 shared=options.shared,
                 versions=options.versions,
-                when_loaded=collect_garbage,
+                when_loaded=start_garbage_collection,
             )
             access = AccessControl(
                 options.address.path,

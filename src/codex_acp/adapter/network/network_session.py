@@ -144,17 +144,19 @@ class NetworkSession:
         return None if self.client is None else self.client.asks.next_request_id
 
     async def request_permission(
-        self, question: events.PermissionQuestion, asked: Callable[[int | None], None]
+        self, question: events.PermissionQuestion, on_request_id: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
         """Ask for a permission, again on each connection that shows the session next."""
-        return await self._ask(lambda asks: asks.request_permission(question, asked), asked)
+        return await self._ask(
+            lambda asks: asks.request_permission(question, on_request_id), on_request_id
+        )
 
     async def elicitation_create(
-        self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
+        self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
         """Ask for input; a client that cannot show the question declines it unasked."""
         mode = "elicitation_url" if params["mode"] == "url" else "elicitation_form"
-        return await self._ask(lambda asks: asks.elicitation_create(params), asked, mode)
+        return await self._ask(lambda asks: asks.elicitation_create(params), on_request_id, mode)
 
     def withdraw(self, request_id: RequestId | None) -> None:
         for asks, asked in self._waiting_questions.values():
@@ -168,7 +170,7 @@ class NetworkSession:
     async def _ask(
         self,
         ask: Callable[[Asks], Awaitable[T]],
-        asked: Callable[[int | None], None] | None,
+        on_request_id: Callable[[int | None], None] | None,
         needed: str | None = None,
     ) -> T:
         """Ask each client that shows the session; return the answer of the last."""
@@ -187,8 +189,8 @@ class NetworkSession:
                 with anyio.CancelScope() as scope:
                     request_id = client.asks.next_request_id
                     self._waiting_questions[scope] = (client.asks, request_id)
-                    if asked is not None:
-                        asked(request_id)
+                    if on_request_id is not None:
+                        on_request_id(request_id)
                     try:
                         return await ask(client.asks)
                     except TransportError:

@@ -352,8 +352,8 @@ class Session:
     def may_ask(self, thread_id: str, turn_id: str | None) -> bool:
         return turn_id is None or self.prompts.machine.may_ask(turn_id, below=thread_id != self.id)
 
-    async def caught_up(self) -> None:
-        await self.thread.caught_up()
+    async def wait_shown(self) -> None:
+        await self.thread.wait_shown()
 
     @property
     def roots(self) -> Sequence[str]:

@@ -119,7 +119,7 @@ class ShownThread:
         self._owner.after_read()
 
     def on_closed(self, error: TransportError | None) -> None:
-        self.catch_up()
+        self.show_without_files()
         self.close_open()
         self._owner.thread_gone(error)
 
@@ -128,20 +128,20 @@ class ShownThread:
         self._pieces.flush()
         self._steps.put(step)
 
-    async def caught_up(self) -> None:
+    async def wait_shown(self) -> None:
         """Wait until everything that has arrived was shown."""
         self._pieces.flush()
-        await self._steps.caught_up()
+        await self._steps.wait_idle()
 
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
         """Look at the paths on disk, after everything that has arrived (`OrderedSteps.read`)."""
         self._pieces.flush()
         return await self._steps.look(wanted)
 
-    def catch_up(self) -> None:
+    def show_without_files(self) -> None:
         """Show everything that has arrived at once, without reading files."""
         self._pieces.flush()
-        self._steps.catch_up()
+        self._steps.run_without_files()
 
     def drop(self) -> None:
         """Unsubscribe, and show nothing more."""
@@ -200,7 +200,7 @@ class ShownThread:
 
     def _take_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
         """Show joined pieces of one text, after everything that has arrived."""
-        if self._steps.waiting is not None:
+        if self._steps.busy:
             self._steps.put(self._take_pieces, method, turn_id, item_id, text)
         elif self._owner.may_show_pieces(turn_id):
             self.state.now = monotonic()

@@ -34,7 +34,7 @@ from codex_acp.codex.approvals.policies import (
     StartedThread,
     why_never_asked,
 )
-from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, look_at, too_late
+from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, look_at, not_looked_at
 from codex_acp.codex.approvals.refusals import is_negative, refusal
 from codex_acp.codex.approvals.running_items import FOLLOWED, ForeignReach, Items
 from codex_acp.codex.connection.notification_router import NotificationSink
@@ -458,7 +458,7 @@ async def _look_at(paths: Iterable[str]) -> Mapping[str, actions.PathLook]:
     if not wanted:
         return {}
     looks = await answer_of(look_at, wanted, LOOK_SECONDS)  # in a thread, which may never end
-    return too_late(wanted) if isinstance(looks, CallbackFailed) else looks
+    return not_looked_at(wanted) if isinstance(looks, CallbackFailed) else looks
 
 
 def _with_looks(

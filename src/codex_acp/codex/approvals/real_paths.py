@@ -27,8 +27,8 @@ def look_at(paths: Iterable[str], roots: Sequence[str] = ()) -> dict[str, PathLo
     return {path: _look(path, real_roots) for path in paths}
 
 
-def too_late(paths: Iterable[str]) -> dict[str, PathLook]:
-    """Return the looks of paths that could not be looked at in time."""
+def not_looked_at(paths: Iterable[str]) -> dict[str, PathLook]:
+    """Return looks with a problem, for paths that could not be looked at in time."""
     return {path: _unknown("the disk did not answer in time") for path in paths}
 
 
