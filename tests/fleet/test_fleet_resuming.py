@@ -470,5 +470,5 @@ def test_a_prompt_that_has_ended_is_not_sent_again_and_one_that_has_not_is() -> 
         ("prompt_ended", (1, False)),
         ("prompt", (1, True)),
     ):
-        history.take({"type": event, "number": 1 if first == (1, True) else 0})
-        assert (history.first_prompt, history.begun) == first
+        history.apply({"type": event, "number": 1 if first == (1, True) else 0})
+        assert (history.first_prompt, history.prompt_sent) == first

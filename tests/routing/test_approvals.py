@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_acp.codex.approvals.actions import PathLook, known_again, named_paths, place_of
+from codex_acp.codex.approvals.actions import PathLook, comparable_looks, named_paths, place_of
 from codex_acp.codex.approvals.classify import ApprovalRequest
 from codex_acp.codex.approvals.grants import (
     NotGranted,
@@ -526,6 +526,6 @@ def test_3_2_where_paths_lead_must_be_what_was_shown(
     approval = approval_of(asked, *items)
     shown = digest_of(approval, before)
     reply = accepting_reply(
-        Once(), (Once(),), shown, approval, known_again(before, after), running=True
+        Once(), (Once(),), shown, approval, comparable_looks(before, after), running=True
     )
     assert isinstance(reply, NotGranted) is not same

@@ -71,9 +71,9 @@ async def test_everybody_is_asked_but_the_one_who_asks() -> None:
     sockets = [PeerSocket(folder / f"{n}.sock", echo) for n in range(3)]
     for each in sockets:
         await each.open()
-    asked = await ask_all(folder, {"thread": "t"}, sockets[0].path)
-    assert asked.answers == [{"heard": {"thread": "t"}}] * 2
-    assert not asked.unheard
+    replies = await ask_all(folder, {"thread": "t"}, sockets[0].path)
+    assert replies.answers == [{"heard": {"thread": "t"}}] * 2
+    assert not replies.incomplete
     for each in sockets:
         each.close()
     assert not [*folder.iterdir()]

@@ -1,7 +1,7 @@
 """The client of one app-server, for programs: its connection, with policies, tools and threads.
 
-Importing it loads next to nothing, and making a client no event loop: `CodexClient.start` spawns
-the process first, which boots while the rest is imported.
+Importing this module loads next to nothing, and making a client needs no event loop:
+`CodexClient.start` spawns the process first, which boots while the rest is imported.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class CodexClient(RequestApi):
     def connect_to(
         cls, url: str, *, token: Token | None = None, **settings: Unpack[ClientSettings]
     ) -> Self:
-        """A client of an app-server that runs already: ``codex app-server --listen URL``.
+        """Return a client of an app-server that runs already: ``codex app-server --listen URL``.
 
         ``url`` is ``ws://HOST:PORT``, ``wss://...`` or ``unix://PATH``, as the server was given
         it. ``token`` is what the server's ``--ws-auth`` asks for, a text or a function that gives
@@ -127,7 +127,7 @@ class CodexClient(RequestApi):
 
     @property
     def threads(self) -> Threads:
-        """The threads of the app-server: start, resume, fork, list."""
+        """Return the threads of the app-server: start, resume, fork, list."""
         if self._threads is None:
             from codex_acp.codex.threads.threads import Threads
 
@@ -136,7 +136,7 @@ class CodexClient(RequestApi):
 
 
 def _refuse_unknown(client: type[CodexClient], settings: ClientSettings) -> None:
-    """Raise UnknownOption for a setting that there is not, before anything is started."""
+    """Raise UnknownOption for a setting that does not exist, before a process is started."""
     make = client.__init__
     known = make.__kwdefaults__ or {}
     takes_any = make.__code__.co_flags & VAR_KEYWORDS
@@ -145,6 +145,6 @@ def _refuse_unknown(client: type[CodexClient], settings: ClientSettings) -> None
 
         for name in settings:
             if name in LaunchOptions.__slots__:
-                how = f"LaunchOptions({name}=...), which comes first"
-                raise UnknownOption(f"there is no option {name!r}; it is one of {how}")
+                how = f"pass LaunchOptions({name}=...) to CodexClient.start"
+                raise UnknownOption(f"there is no option {name!r} here; {how}")
         refuse_unknown(settings, known)

@@ -345,7 +345,7 @@ class TaskRun:
             urls=fleet.on_url is not None,
             session_id=history.session_id,
             first_prompt=first_prompt,
-            begun=history.begun or first_prompt < history.first_prompt,
+            prompt_sent=history.prompt_sent or first_prompt < history.first_prompt,
         )
 
     async def _attempt(self, job: Job) -> Report:
@@ -433,7 +433,7 @@ class TaskRun:
         if kind in NOTED:
             rest = {key: value for key, value in event.items() if key != "type"}
             self._driver.note(str(kind), id=self._task.id, **rest)
-            self._history.take(event)
+            self._history.apply(event)
         match event:
             case {"type": "place", "cwd": str(cwd)}:
                 self._cwd = cwd

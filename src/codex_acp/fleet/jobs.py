@@ -121,8 +121,8 @@ class Job:
     """The session of an earlier attempt, to go on with."""
     first_prompt: int = 0
     """The first prompt that no earlier attempt has finished."""
-    begun: bool = False
-    """Whether an earlier attempt had sent that one."""
+    prompt_sent: bool = False
+    """Whether an earlier attempt had sent `first_prompt`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

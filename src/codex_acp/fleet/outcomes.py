@@ -2,16 +2,16 @@
 
 ::
 
-    DIR/fleet.json              whose it is
+    DIR/fleet.json              the id of the fleet, and the version of the format
     DIR/lock                    held by the run that writes here
-    DIR/journal.jsonl           what was begun: runs, attempts, sessions
+    DIR/journal.jsonl           runs, attempts, sessions and prompts that have begun or ended
     DIR/tasks/NAME/outcome.json, transcript.jsonl, changes.patch
     DIR/retried/NAME/1          an outcome that failed, before its task was run again
     DIR/work                    worktrees of the local engine, until their tasks are done
 
-An outcome is there as a whole or not at all: its directory is filled under another name and then
-given its own, which fails if that is taken. A line of the journal is written before what it tells
-of happens; a line that was cut off by a crash is left out.
+An outcome is written as a whole or not at all: into a temporary directory that is then renamed. The
+rename fails if the task has an outcome. A line of the journal is written before the step that it
+records; readers skip a line that a crash has cut off.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ Status: TypeAlias = Literal["completed", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One time that a task was run. Only the last one may be the one that counts, but what an
-    earlier one has done in a directory may be there all the same."""
+    """One run of a task. Only the last attempt can decide the outcome, but files that an earlier
+    attempt changed may still be in the directory."""
 
     started: str
     """ISO 8601, in UTC."""
     reason: str
-    """A reason as of an outcome; ``interrupted``: the run that made it was ended."""
+    """A `Reason`, or ``interrupted``: the run ended before the attempt did."""
     message: str | None = None
     worker: str | None = None
     session_id: str | None = None
@@ -86,7 +86,7 @@ class Outcome:
     text: str = ""
     """The agent's last message."""
     output: object = None
-    """The answer as the task's output type; as plain JSON where that is a JSON Schema."""
+    """The answer as a value of the task's output type; plain JSON if that is a JSON Schema."""
     usage: Usage = field(default_factory=Usage)
     """Usage of all attempts."""
     agent: str = ""
@@ -97,7 +97,7 @@ class Outcome:
     commit: str | None = None
     asked: int = 0
     allowed: int = 0
-    """Questions of the agent, and those that somebody or a policy said yes to."""
+    """Numbers of the agent's questions, and of those that somebody or a policy allowed."""
     attempts: tuple[Attempt, ...] = ()
     digest: str = ""
     """Digest of the task: it changes with the task."""
@@ -106,19 +106,19 @@ class Outcome:
     path: Path | None = None
     """The directory with ``outcome.json``, ``transcript.jsonl`` and ``changes.patch``."""
     changes: bytes | None = field(default=None, repr=False)
-    """The patch; None where it is not known, and of an outcome that was read from its file."""
+    """The patch; None if it is not known, and in an outcome that was read from its file."""
     transcript: bytes = field(default=b"", repr=False)
-    """As `path` has it; empty of an outcome that was read from its file."""
+    """Content of ``transcript.jsonl``; empty in an outcome that was read from its file."""
     earlier: bool = False
-    """Whether an earlier run has written it."""
+    """Whether an earlier run has written the outcome."""
 
     @property
     def ok(self) -> bool:
-        """Whether it is completed."""
+        """Return whether the task is completed."""
         return self.status == "completed"
 
     def to_json(self, output: JsonValue) -> dict[str, Any]:
-        """As it is written; ``output`` as plain JSON."""
+        """Return the object of ``outcome.json``; ``output`` is the `output` as plain JSON."""
         plain = {
             "output": output,
             "usage": asdict(self.usage),
@@ -129,17 +129,23 @@ class Outcome:
 
 def _names(kind: type[DataclassInstance]) -> dict[str, str]:
     """Return each field of a class with its name in JSON."""
-    words = {field.name: field.name.split("_") for field in fields(kind)}
-    return {name: first + "".join(map(str.title, more)) for name, (first, *more) in words.items()}
+    return {field.name: _camel_case(field.name) for field in fields(kind)}
+
+
+def _camel_case(name: str) -> str:
+    """Return ``sessionId`` for ``session_id``."""
+    first, *more = name.split("_")
+    return first + "".join(map(str.title, more))
 
 
 _NOT_WRITTEN: Final = frozenset(("path", "changes", "transcript", "earlier"))
-"""Of an outcome: where it is, and what lies beside it in files of its own."""
+"""Fields of an outcome that are not in ``outcome.json``: its directory, and content of its other
+files."""
 
 _OPTIONAL: Final = (
-    *("message", "session_id", "cwd", "repository", "revision", "commit", "changes_note"),
-)
-"""Of an outcome: texts that may be missing."""
+    "message", "session_id", "cwd", "repository", "revision", "commit", "changes_note",
+)  # fmt: skip
+"""Fields of an outcome that are a text or None."""
 
 _OF_ATTEMPT: Final = _names(Attempt)
 _OF_OUTCOME: Final = {n: name for n, name in _names(Outcome).items() if n not in _NOT_WRITTEN}
@@ -150,7 +156,8 @@ def _members(value: object, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def outcome_from_json(value: object, path: Path) -> Outcome:
-    """Read back. Raises OutDirectoryError for what is none."""
+    """Return the outcome in the content of an ``outcome.json``. Raises OutDirectoryError if that is
+    not valid."""
     if not isinstance(value, dict) or value.get("version") != VERSION:
         msg = f"{path} is no outcome that this version can read; update codex-acp-sdk"
         raise OutDirectoryError(msg)
@@ -197,38 +204,38 @@ def _one_of(words: Any, value: Any) -> Any:
 
 @dataclass(slots=True)
 class History:
-    """Attempts and outcome of one task."""
+    """The attempts of one task, and how far the last one got."""
 
     attempts: list[Attempt] = field(default_factory=list)
     session_id: str | None = None
     """Session id of the last attempt that had one."""
     first_prompt: int = 0
     """The first prompt that was not finished in that session."""
-    begun: bool = False
-    """Whether it was sent."""
+    prompt_sent: bool = False
+    """Whether `first_prompt` was sent."""
 
     def retry(self, outcome: Outcome, *, goes_on: bool) -> None:
-        """Count a failed outcome's attempts; the next begins anew unless it ``goes_on`` with their
-        session."""
+        """Take over a failed outcome's attempts; the next attempt opens a new session, unless it
+        ``goes_on`` with the last one."""
         self.attempts = list(outcome.attempts)
         if not goes_on:
-            self.session_id, self.first_prompt, self.begun = None, 0, False
+            self.session_id, self.first_prompt, self.prompt_sent = None, 0, False
 
-    def take(self, event: Mapping[str, Any]) -> None:
-        """Something has happened in the last attempt: as a worker tells it, or as a line has it."""
+    def apply(self, event: Mapping[str, Any]) -> None:
+        """Apply an event of the last attempt, from a worker or from a line of the journal."""
         last = self.attempts[-1]
         match event:
             case {"type": "worker", "worker": str(worker)}:
                 self.attempts[-1] = replace(last, worker=worker)
             case {"type": "opened", "sessionId": str(session_id), "how": how}:
                 if how == "new":
-                    self.first_prompt, self.begun = 0, False
+                    self.first_prompt, self.prompt_sent = 0, False
                 self.session_id = session_id
                 self.attempts[-1] = replace(last, session_id=session_id, resumed=how != "new")
             case {"type": "prompt", "number": int(number)}:
-                self.first_prompt, self.begun = number, True
+                self.first_prompt, self.prompt_sent = number, True
             case {"type": "prompt_ended", "number": int(number)}:
-                self.first_prompt, self.begun = number + 1, False
+                self.first_prompt, self.prompt_sent = number + 1, False
             case {"type": "attempt_ended", "reason": str(reason), "seconds": int() | float()}:
                 message = text_at(event, "message")
                 seconds = float(event["seconds"])
@@ -236,7 +243,7 @@ class History:
 
 
 class Journal:
-    """Appends to ``path``."""
+    """Append lines to the journal in ``path``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -247,7 +254,8 @@ class Journal:
             raise _unwritten(path, error) from error
 
     def note(self, kind: str, **members: object) -> str:
-        """Write a line; return its time. Raises OutcomeNotWritten: then it must not be begun."""
+        """Append a line and return its time. If it raises OutcomeNotWritten, do not start the step
+        that the line records."""
         time = now()
         line = json.dumps({"time": time, "type": kind, **members}, default=str) + "\n"
         try:
@@ -267,7 +275,7 @@ def _unwritten(path: Path, error: OSError) -> OutcomeNotWritten:
 
 
 def now() -> str:
-    """Return the time as it is written."""
+    """Return the current time, as outcomes and journals have it: ISO 8601, in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -290,7 +298,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_history(path: Path) -> tuple[list[str], dict[str, History]]:
-    """The ids of all tasks that a run was given, in order, and the history of those begun."""
+    """Return the ids of all tasks that a run was given, in order, and the histories by id."""
     ids: dict[str, None] = {}
     found: dict[str, History] = {}
     for line in _lines(path):
@@ -304,7 +312,7 @@ def read_history(path: Path) -> tuple[list[str], dict[str, History]]:
             started = str(line.get("time"))
             history.attempts.append(Attempt(started=started, reason="interrupted"))
         elif history.attempts:
-            history.take(line)
+            history.apply(line)
     return list(ids), found
 
 
@@ -314,7 +322,7 @@ _UNFINISHED: Final = ".tmp-"
 
 
 class OutDirectory:
-    """Made by `open`; `close` gives the lock back."""
+    """An output directory that this process has locked. Made by `open`; `close` frees the lock."""
 
     def __init__(self, path: Path, fleet_id: str, lock: FileLock) -> None:
         self.path = path
@@ -324,8 +332,11 @@ class OutDirectory:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, resume: bool) -> OutDirectory:
-        """Raises OutDirectoryInUse, and OutDirectoryError for what is not an output directory, or
-        is one that was used before unless it is to ``resume``."""
+        """Open or make the output directory, and lock it.
+
+        Raises OutDirectoryInUse; OutDirectoryError if the folder is no output directory, or was
+        used before and ``resume`` is false.
+        """
         folder = Path(path).absolute()
         try:
             make_private(folder)
@@ -346,8 +357,8 @@ class OutDirectory:
         return cls(folder, fleet_id, lock)
 
     def write(self, outcome: Outcome, output: JsonValue, *, replaces: bool = False) -> Path:
-        """Write an outcome, once, to its directory; ``replaces`` keeps the one before. Raises
-        OutcomeNotWritten."""
+        """Write an outcome to its directory, once. With ``replaces``, first move the earlier
+        outcome to ``retried``. Raises OutcomeNotWritten."""
         target = self._tasks / file_name(outcome.id)
         beside = self._tasks / f"{_UNFINISHED}{uuid.uuid4().hex}"
         try:
@@ -374,10 +385,10 @@ class OutDirectory:
         return target
 
     def _set_aside(self, target: Path) -> None:
-        """Move an outcome away. If nothing takes its place, its task is run once more."""
+        """Move an outcome to ``retried``. If none takes its place, the task is run once more."""
         kept = make_private(self.path / "retried" / target.name)
         for number in itertools.count(1):
-            with suppress(FileNotFoundError):  # a run was killed after it had done this
+            with suppress(FileNotFoundError):  # a run that was killed had moved it
                 try:
                     target.rename(kept / str(number))
                 except OSError as error:
@@ -418,7 +429,7 @@ def _claim(folder: Path, *, resume: bool) -> str:
 
 
 def read_outcomes(folder: Path) -> Iterator[Outcome]:
-    """Every outcome, by name. Raises OutDirectoryError."""
+    """Yield every outcome, sorted by directory. Raises OutDirectoryError."""
     if not (folder / "fleet.json").is_file():
         raise OutDirectoryError(f"{folder} is no output directory of a fleet")
     tasks = folder / "tasks"

@@ -336,7 +336,7 @@ class SessionRun:
         first = job.first_prompt if self._resumed else 0
         for number in range(first, len(job.prompts)):
             text = job.prompts[number]
-            if self._resumed and job.begun and number == first:
+            if self._resumed and job.prompt_sent and number == first:
                 text = CONTINUE + text
             if job.schema is not None and number == len(job.prompts) - 1:
                 text += _WANTED + json.dumps(job.schema)

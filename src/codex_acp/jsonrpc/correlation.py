@@ -1,4 +1,4 @@
-"""Which requests are in flight, in both directions, as plain values.
+"""Keep the requests that are in flight, in both directions, as plain values.
 
 Owns the ids. Must not know how messages are sent, what a waiter is, or the name of any method.
 """
@@ -12,7 +12,7 @@ from codex_acp._last_ones import LastOnes
 from codex_acp.jsonrpc.message import Notification, RequestId
 
 MAX_OPEN_REQUESTS: Final = 4096
-"""Requests of a peer that are served at once; each costs kilobytes, however little it says."""
+"""Requests of one peer that may be open at once; each costs kilobytes, however short it is."""
 
 _ABANDONED_REMEMBERED: Final = 4096
 """Abandoned ids remembered for their late answers; the oldest go first, so memory is bounded."""
@@ -25,13 +25,13 @@ class Stray(Enum):
     """Why a response belongs to no request in flight."""
 
     ABANDONED = "abandoned"
-    """The caller gave the request up; the late answer is dropped without a word."""
+    """The caller gave the request up; the late answer is dropped silently."""
     UNKNOWN = "unknown"
-    """Nothing with this id was asked, or it was answered before: the peer's mistake."""
+    """No request has this id, or the peer answered it before: the peer's mistake."""
 
 
 class OutgoingCalls(Generic[W]):
-    """Requests sent and not answered; ``W`` waits for the answer. Ids count from 0, none twice.
+    """Requests sent and not answered; a ``W`` waits for each answer. Ids count from 0, none twice.
     ``cancel_method`` is the notification that gives a request up; None if the protocol has none."""
 
     def __init__(self, cancel_method: str | None = None) -> None:
@@ -40,7 +40,7 @@ class OutgoingCalls(Generic[W]):
         """The id that the next request will have."""
         self._waiters: dict[int, W] = {}
         self._abandoned: LastOnes[int, tuple[W] | None] = LastOnes(_ABANDONED_REMEMBERED)
-        """With those that are to be told of a late answer."""
+        """Abandoned id → its waiter in a tuple, if the waiter gets a late answer; else None."""
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -53,7 +53,7 @@ class OutgoingCalls(Generic[W]):
         return request_id
 
     def settle(self, request_id: RequestId) -> W | Stray:
-        """An answer came: give its waiter, which is then forgotten, or why there is none."""
+        """Return the waiter of an answered request and forget it, or why there is no waiter."""
         if type(request_id) is not int:
             return Stray.UNKNOWN
         if request_id in self._waiters:
@@ -64,8 +64,8 @@ class OutgoingCalls(Generic[W]):
         return Stray.UNKNOWN
 
     def abandon(self, request_id: int, *, keep: bool = False) -> Notification | None:
-        """Give a request up; return the message that tells the peer. ``keep``: its waiter still
-        gets a late answer, and nothing is told."""
+        """Give a request up; return the notification that tells the peer, None if it gets none.
+        ``keep``: the waiter still gets a late answer, and the peer is not notified."""
         if type(request_id) is not int or request_id not in self._waiters:
             return None
         waiter = self._waiters.pop(request_id)
@@ -75,7 +75,7 @@ class OutgoingCalls(Generic[W]):
         return Notification(self._cancel_method, {"requestId": request_id})
 
     def close(self) -> list[W]:
-        """Nothing will be answered any more: give and forget all waiters, oldest first."""
+        """Forget all waiters and return them, oldest first: no request is answered any more."""
         waiters = list(self._waiters.values())
         self._waiters.clear()
         self._abandoned.clear()
@@ -92,7 +92,7 @@ class IncomingRequests:
         return len(self._open)
 
     def open(self, request_id: RequestId, method: str) -> str | None:
-        """Note a request: None if it is new, else the method still open under this id."""
+        """Note a request; return None if its id is free, else the method that is open under it."""
         key = (type(request_id), request_id)
         method_open = self._open.get(key)
         if method_open is None:
@@ -100,9 +100,9 @@ class IncomingRequests:
         return method_open
 
     def settle(self, request_id: RequestId) -> bool:
-        """The request is answered: True the first time, False if it was not open."""
+        """Note that a request is answered; return True the first time, False if it was not open."""
         return self._open.pop((type(request_id), request_id), None) is not None
 
     def close(self) -> None:
-        """Nothing can be answered any more."""
+        """Forget all requests: none can be answered any more."""
         self._open.clear()

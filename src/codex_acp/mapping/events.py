@@ -1,9 +1,9 @@
-"""Define the events of a session: what the mapping makes of what Codex says.
+"""Define the events of a session, which the mapping makes of Codex's notifications.
 
 A closed union. Each version of ACP has one total rendering of it (`mapping.v1`, `mapping.v2`), so
-that a new kind of event fails the type check in each. Facts are whole here; a version that has no
-room for one leaves it out. Of a tool call, None is what is not said, an empty list is empty.
-The question whether one action may run, a `PermissionQuestion`, is of no version either.
+that a new kind of event fails the type check in each. An event holds every fact; a version that
+has no field for a fact leaves it out. In a tool call, None means not given, and an empty list means
+empty. A `PermissionQuestion` asks whether one action may run; it belongs to no version either.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
 
 DERIVED: Final = "codex-acp:"
-"""How the id of a tool call begins that is more than the id of an item."""
+"""Prefix of a tool call's id that is not just the id of an item."""
 
 
 def tool_call_id(item_id: str, part: str | None = None, child: str | None = None) -> str:
     """Return the id of an item's tool call: no item of another thread, and no other part, has it.
 
-    An item of the session's own thread keeps its id. A model chooses that, so one that could be
-    taken for the id of a ``part`` or of a sub-agent, ``child``, is derived as well. The item's id
-    stands last and as it is; what stands before it holds no colon of its own.
+    An item of the session's own thread keeps its id. Items of a sub-agent, ``child``, and each
+    ``part`` of an item get a derived id. The model chooses item ids, so an item's id that begins
+    with `DERIVED` is derived, too: it cannot imitate a part or a sub-agent. The item's id stands
+    last and unchanged; the words before it hold no colon of their own.
     """
     if part is None and child is None and not item_id.startswith(DERIVED):
         return item_id
@@ -49,22 +50,22 @@ CallKind: TypeAlias = Literal[
 """Kind of a tool call."""
 
 CallStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
-"""How a tool call is; ``cancelled``: it ended with its turn, or was stopped, before it was done."""
+"""State of a tool call; ``cancelled``: it ended with its turn, or was stopped, unfinished."""
 
 StepStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
-"""How a step of a plan is."""
+"""State of a step of a plan."""
 
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "cancelled"]
-"""How a compaction is."""
+"""State of a compaction."""
 
 Activity: TypeAlias = Literal["running", "requires_action", "idle"]
-"""Activity of a session; ``requires_action``: all of it waits for the person."""
+"""Activity of a session; ``requires_action``: the session waits for the person alone."""
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
-"""How a notice is to be presented."""
+"""Severity with which a client presents a notice."""
 
 
-# What is said.
+# Messages.
 
 
 class TextChunk(NamedTuple):
@@ -90,12 +91,12 @@ class ThoughtLine:
 
 
 @record
-class MessageAnew:
-    """The text of a message follows from its beginning: what a client has of it counts no more."""
+class MessageRestarted:
+    """Start of a message that is sent again: the client discards the text that it has of it."""
 
     message_id: str
     thought: bool
-    """Whether it is the agent's reasoning."""
+    """Whether the message is the agent's reasoning."""
 
 
 @record
@@ -105,12 +106,12 @@ class UserMessage:
     message_id: str
     content: Sequence[Block]
     client_id: str | None = None
-    """Under which a client sent it, if Codex knows."""
+    """The id under which a client sent the message, if Codex knows it."""
 
 
 @record
 class PromptTaken:
-    """A prompt of the client has its place in the session, under this id."""
+    """A prompt of the client that has its place in the session, under ``message_id``."""
 
     message_id: str
     content: Sequence[Block]
@@ -122,10 +123,11 @@ class Notice:
 
     severity: Severity
     title: str
-    """Stands alone; all that could not be seen is visible."""
+    """Text that is clear without ``details``; its invisible characters are escaped."""
     details: str | None = None
     aside: bool = False
-    """Whether it is about the machine, and no part of a conversation for who takes no notices."""
+    """Whether a client without the capability ``notices`` does not get it, because it is about the
+    machine and not about the conversation."""
 
 
 # Tool calls.
@@ -133,7 +135,7 @@ class Notice:
 
 @record
 class TerminalExit:
-    """How a command has ended; None: that is not known."""
+    """End of a command; ``code`` is None if the exit code is not known."""
 
     code: int | None = None
 
@@ -146,24 +148,24 @@ class TerminalState:
     cwd: str | None = None
     command: str | None = None
     output: str | None = None
-    """A piece that follows what was said of its output."""
+    """The next piece of output, after the pieces that were sent."""
     exit: TerminalExit | None = None
 
 
 @record(kw_only=True)
 class ToolCallAnnounced:
-    """A tool call that the client does not know."""
+    """A tool call that the client does not know yet."""
 
     id: str
     title: str
-    """Markdown of ours, one line; what others wrote in it is code."""
+    """One line of Markdown; text of others stands in code spans."""
     kind: CallKind | None = None
     status: CallStatus
     content: Sequence[CallContent] | None = None
     locations: Sequence[Location] | None = None
     raw_input: object = None
     raw_output: object = None
-    """Structured part of the result; its text stands in the content, once."""
+    """Structured part of the result; the result's text is in ``content`` only."""
     name: str | None = None
     """The tool's name for programs, where Codex gives one."""
     terminal: TerminalState | None = None
@@ -173,7 +175,7 @@ class ToolCallAnnounced:
 
 @record(kw_only=True)
 class ToolCallChanged:
-    """Change of a tool call; each given field replaces."""
+    """Change of a tool call; each given field replaces the earlier value."""
 
     id: str
     title: str | None = None
@@ -195,7 +197,8 @@ class TerminalOutput:
     terminal_id: str
     data: str
     instead: str | None = None
-    """So much came that this stands in place of all of it, `data` included; None: it is added."""
+    """The whole output, or its end if it is too long: it replaces ``data`` and all output that was
+    sent. None: ``data`` is added."""
 
 
 # The session.
@@ -219,18 +222,18 @@ class PlanChanged:
 
 @record(frozen=True)
 class RateLimit:
-    """One limit of the account, as far as Codex has told it."""
+    """One limit of the account, as far as Codex has reported it."""
 
     id: str
     name: str | None = None
     plan: str | None = None
     windows: tuple[tuple[int, int | None, int | None], ...] = ()
-    """Percent used, minutes that it spans, seconds since 1970 when it begins anew."""
+    """Each window: percent used, length in minutes, time of its restart in seconds since 1970."""
     balance: str | None = None
-    """Credits that are left, as the server writes it; ``unlimited``: as many as are wanted."""
+    """Credits that are left, in the server's notation; ``unlimited``: they never run out."""
     unlimited: bool = False
     reached: str | None = None
-    """Codex's name of what is used up."""
+    """Codex's name of the limit that is used up."""
 
 
 @record
@@ -245,14 +248,14 @@ class UsageChanged:
 
 @record
 class TitleChanged:
-    """The session's title; None: it has none."""
+    """The session's title; None if it has none."""
 
     title: str | None
 
 
 @record
 class Command:
-    """A slash command; ``hint`` says what may follow it, None: nothing."""
+    """A slash command; ``hint`` describes its argument, None if it takes none."""
 
     name: str
     description: str
@@ -275,7 +278,7 @@ class OptionsChanged:
 
 @record
 class ModeChanged:
-    """The current mode, which is an option, too."""
+    """The current mode, which is also an option."""
 
     mode_id: str
 
@@ -287,7 +290,7 @@ class CompactionChanged:
     compaction_id: str
     status: CompactionStatus
     known: bool
-    """Whether an event told of it before."""
+    """Whether an earlier event announced the compaction."""
 
 
 @record
@@ -296,11 +299,11 @@ class StateChanged:
 
     state: Activity
     end: PromptEnd | None = None
-    """Why it is idle, if that ends work."""
+    """How the prompts ended, if this change ends them."""
     background: Sequence[str] | None = None
-    """Terminals whose commands run on by themselves; None: that is not told."""
+    """Ids of terminals whose commands run on in the background; None: not given."""
     usage: Mapping[str, JsonValue] | None = None
-    """Tokens that the work took which ended, as ``Usage`` of ACP's unstable schema."""
+    """Tokens that the ended prompts used, as ``Usage`` of ACP's unstable schema."""
 
 
 # Sub-agents.
@@ -315,12 +318,12 @@ class SubAgentChanged:
     description: str | None = None
     state: StateChanged | None = None
     stoppable: bool | None = None
-    """Whether the person can stop what it does."""
+    """Whether the person can stop the sub-agent's work."""
 
 
 @record
 class SessionMessage:
-    """A message from one session to another, in the session that got it."""
+    """A message from one session to another, in the session that receives it."""
 
     message_id: str
     content: Sequence[Block]
@@ -332,7 +335,7 @@ SessionEvent: TypeAlias = (
     TextChunk
     | ThoughtChunk
     | ThoughtLine
-    | MessageAnew
+    | MessageRestarted
     | UserMessage
     | PromptTaken
     | Notice
@@ -350,10 +353,10 @@ SessionEvent: TypeAlias = (
     | SubAgentChanged
     | SessionMessage
 )
-"""One thing that a session tells its client."""
+"""One piece of news of a session for its client."""
 
 SessionEvents: TypeAlias = "Sequence[SessionEvent]"
-"""Events of one session, in the order in which they are to be told."""
+"""Events of one session, in the order in which the client gets them."""
 
 
 _FIELDS: Final[tuple[str, ...]] = names_of(ToolCallChanged)
@@ -384,9 +387,9 @@ def with_pieces(event: SessionEvent, pieces: list[str]) -> SessionEvent:
 
 
 def replaces(event: SessionEvent, earlier: SessionEvent) -> bool:
-    """Return whether a change of a tool call sets every field of an ``earlier`` one anew.
+    """Return whether a change of a tool call sets every field that an ``earlier`` change set.
 
-    News of a terminal add instead of replacing.
+    News of a terminal do not: they add to the earlier output.
     """
     if not isinstance(event, ToolCallChanged) or not isinstance(earlier, ToolCallChanged):
         return False
@@ -409,7 +412,7 @@ def announcement(shown: ToolCallChanged, content: Sequence[CallContent]) -> Tool
 
 
 def question_ended(call_id: str, agreed: bool | None) -> ToolCallChanged:
-    """Return the end of a tool call that was a question; None: nobody has decided."""
+    """Return the end of a tool call that was a question; ``agreed`` is None if nobody decided."""
     status: CallStatus = "cancelled" if agreed is None else "completed" if agreed else "failed"
     return ToolCallChanged(id=call_id, status=status)
 
@@ -417,18 +420,18 @@ def question_ended(call_id: str, agreed: bool | None) -> ToolCallChanged:
 StopReason: TypeAlias = Literal[
     "end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"
 ]
-"""Why a prompt has ended that did not fail; alike in every version of ACP."""
+"""Reason for the end of a prompt that did not fail; the same in every version of ACP."""
 
 
 class PromptStop(NamedTuple):
-    """The prompt returns a stop reason; ``message`` says why where the reason alone does not."""
+    """A stop reason that the prompt returns; ``message`` explains it where that is needed."""
 
     reason: StopReason
     message: str | None = None
 
 
 class PromptFailure(NamedTuple):
-    """The prompt returns a JSON-RPC error."""
+    """A JSON-RPC error that the prompt returns."""
 
     code: int
     message: str
@@ -453,7 +456,7 @@ class PermissionOption:
 
 @record(frozen=True)
 class CommandSubject:
-    """The command that a question is about, as it runs, and where."""
+    """The command that a question is about, as it will run, and its directory."""
 
     command: str
     cwd: str
@@ -465,9 +468,9 @@ class PermissionQuestion:
 
     session_id: str
     shown: ToolCallChanged
-    """The tool call that it is about; stands alone, for a client with no optional capability."""
+    """The tool call that the question is about; complete for a client without capabilities."""
     options: Sequence[PermissionOption]
     reason: str | None = None
-    """Why it is asked, in the words of who asks: Markdown of ours, in which they are code."""
+    """The asker's reason, as Markdown with the asker's words in code spans."""
     command: CommandSubject | None = None
-    """Of a command's approval, if there is no more to it and all of it can be seen as it is."""
+    """The command, if the approval is for this command alone and it has no invisible characters."""

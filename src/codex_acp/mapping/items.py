@@ -12,7 +12,7 @@ from codex_acp.codex._generated import models
 from codex_acp.mapping import messages
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
-    MessageAnew,
+    MessageRestarted,
     TextChunk,
     ThoughtChunk,
     ThoughtLine,
@@ -85,7 +85,7 @@ def whole_item(
     """Show an item of a thread's history: a tool call is final in its one ``tool_call``.
 
     One that is in progress stays open if its turn runs; else it was cut off, and has failed.
-    Before the first piece of each message, that it begins anew.
+    A `MessageRestarted` stands before the first piece of each message.
     """
     if turn_running and status_of(item) == "inProgress":
         return started(state, item)
@@ -94,7 +94,7 @@ def whole_item(
     for event in finished(state, item, live=False):
         if isinstance(event, TextChunk | ThoughtChunk | ThoughtLine):
             if event.message_id not in begun:
-                events.append(MessageAnew(event.message_id, not isinstance(event, TextChunk)))
+                events.append(MessageRestarted(event.message_id, not isinstance(event, TextChunk)))
             begun.add(event.message_id)
         events.append(event)
     return events

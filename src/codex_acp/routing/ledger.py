@@ -1,13 +1,14 @@
-"""The ledger: every approval from being asked to being settled, as a state machine with no IO.
+"""Keep the ledger: every approval from its question to its settlement, as a state machine, no IO.
 
-An entry is tied to one pending action (contract 3.1). It is settled exactly once; an accepting
-reply is asked for here, and only if all of contract 3.2 holds. Anything else fails closed.
+An entry belongs to one pending action (contract 3.1), and is settled exactly once. The ledger asks
+`accepting_reply` for a reply only if all of contract 3.2 holds; anything else fails closed.
 
 Entries that Codex could take for each other fail closed together, also when one was accepted
-already (contract 3.7, `ActionIds`). What is left: Codex may take an acceptance that is on its way
-for a second request that crosses it; that request ends the turn. Measured with 0.147, 0.163 and
-0.169 and a policy that answers at once, on a machine with far too much to do: of 75 pairs of
-commands 14 crossed, and none had begun when the interrupt came.
+already (contract 3.7, `ActionIds`). Remaining risk: while an acceptance is on its way, Codex may
+send a second request with the same item id, and take the acceptance for that one. The second
+request then ends the turn. Measured with 0.147, 0.163 and 0.169 and a policy that answers at once,
+on an overloaded machine: 14 of 75 pairs of commands crossed; no second command had started when
+the interrupt arrived.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from codex_acp.codex.approvals.actions import SHARED_ID, ActionIds, Collision, known_again
+from codex_acp.codex.approvals.actions import SHARED_ID, ActionIds, Collision, comparable_looks
 from codex_acp.codex.approvals.grants import NotGranted, accepting_reply, allows
 from codex_acp.codex.approvals.refusals import cancelled, refusal
 from codex_acp.routing.approvals import PermissionChoice, choices
@@ -68,18 +69,18 @@ class ApprovalReply:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One pending approval."""
+    """One approval, pending or accepted."""
 
     key: Key
     token: str
-    """Begins every option id of this entry; never used for another one."""
+    """Prefix of every option id of this entry; no other entry has it."""
     route: Approval
     choices: tuple[PermissionChoice, ...]
     acp_request_id: RequestId | None = None
-    """The permission request that asks for it."""
+    """Id of the permission request that asks for the approval."""
 
     def is_allowed_by(self, answer: Answer) -> bool:
-        """Return whether an answer chooses one of its options that allow."""
+        """Return whether an answer chooses an option of this entry that allows the action."""
         return isinstance(answer, Selected) and any(
             choice.grant is not None and allows(choice.grant)
             for choice in self.choices
@@ -95,7 +96,7 @@ class Settlement(NamedTuple):
     by: ApprovalSettler
     reason: str
     reply: ApprovalReply | None
-    """None only when Codex is gone and no reply can be sent."""
+    """The reply to send to Codex; None only if Codex is gone."""
     withdraw: bool = False
     """Whether the client's dialog is still open and must be withdrawn."""
     choice: PermissionChoice | None = None
@@ -114,7 +115,7 @@ class FailedClosed(NamedTuple):
 
 @dataclass(slots=True)
 class Ledger:
-    """All pending approvals of one client, and the accepted ones that were not seen to end."""
+    """All pending approvals of one client, and accepted approvals until their action has ended."""
 
     _pending: dict[Key, LedgerEntry] = field(default_factory=dict)
     _accepted: dict[Key, LedgerEntry] = field(default_factory=dict)
@@ -131,7 +132,7 @@ class Ledger:
     ) -> LedgerEntry | FailedClosed | None:
         """Enter a new approval, asked by ``acp_request_id``; None if its key is pending already.
 
-        If Codex could take it for another it is not entered, and fails closed with them.
+        If Codex could take it for others, it is not entered, and all of them fail closed.
         """
         if key in self._pending:
             return None
@@ -151,7 +152,7 @@ class Ledger:
             self._pending[key] = replace(entry, acp_request_id=acp_request_id)
 
     def note_declined(self, request: ServerRequest) -> FailedClosed | None:
-        """Note a request that was declined unentered: what shares its id fails closed as well."""
+        """Note a request that was declined unentered: entries that share its id fail closed."""
         collision = self._ids.note_declined(request)
         return None if collision is None else self._fail_closed(collision)
 
@@ -164,11 +165,11 @@ class Ledger:
         running: bool,
         looks: Looks | None = None,
     ) -> Settlement | None:
-        """The client answered the permission request that was opened as ``token``.
+        """Settle an approval by the client's answer to the request that was opened as ``token``.
 
         ``now`` is the action as Codex last reported it, None if it is gone; ``running`` says
-        whether its turn still runs, ``looks`` how the disk has its paths now. None: the answer is
-        stale, it settles nothing.
+        whether its turn still runs, ``looks`` where the paths of the action lead now. Returns None
+        if the answer is stale: it settles nothing.
         """
         entry = self._pending.get(key)
         if entry is None or entry.token != token:
@@ -183,8 +184,8 @@ class Ledger:
         if choice.grant is None:
             return self._decline(entry, "rejected", "client", "the client rejected it", choice)
         offered, digest = entry.route.offered.grants, entry.route.digest
-        again = known_again(entry.route.looks, looks or {})
-        made = accepting_reply(choice.grant, offered, digest, now, again, running=running)
+        looks_now = comparable_looks(entry.route.looks, looks or {})
+        made = accepting_reply(choice.grant, offered, digest, now, looks_now, running=running)
         if isinstance(made, NotGranted):
             return self._refuse(entry, made.check, made.reason)
         outcome: ApprovalOutcome = "accepted" if allows(choice.grant) else "rejected"
@@ -193,14 +194,15 @@ class Ledger:
         return self._settle(Settlement(entry, outcome, "client", why, reply, choice=choice))
 
     def reported(self, event: ServerNotification) -> FailedClosed | None:
-        """Codex reported something: what runs must be what was shown, also when it was accepted."""
+        """Apply a notification, and return the entries that fail closed, None if none does: the
+        action that runs must be the action that was shown, also after it was accepted."""
         collision = self._ids.apply(event)
         failed = None if collision is None else self._fail_closed(collision)
         self._forget_ended()
         return failed
 
     def turn_cancelled(self, thread_ids: frozenset[str]) -> list[Settlement]:
-        """The client cancelled the prompt: all of its threads' approvals are cancelled with it."""
+        """Settle all approvals of these threads as cancelled: the client cancelled their prompt."""
         reason, settled = "the prompt was cancelled", []
         for entry in self.pending:
             if entry.route.thread_id in thread_ids:
@@ -211,7 +213,7 @@ class Ledger:
         return settled
 
     def turn_ended(self, thread_id: str, turn_id: str) -> list[Settlement]:
-        """A turn is over: nothing of it can be approved any more."""
+        """Settle all approvals of a turn as cancelled: the turn is over."""
         return [
             self._decline(entry, "cancelled", "turn_ended", "its turn is over", withdraw=True)
             for entry in self.pending
@@ -219,9 +221,9 @@ class Ledger:
         ]
 
     def resolved(self, key: Key) -> Settlement | None:
-        """Codex settled the request itself: whatever is replied now, it must not be a grant.
+        """Settle an approval that Codex settled itself, with a reply that is no grant.
 
-        Of one that was answered it means that Codex has taken the answer.
+        If the approval was answered before, Codex has taken the answer, and None is returned.
         """
         entry = self._pending.get(key)
         if entry is None:
@@ -232,7 +234,7 @@ class Ledger:
         return self._decline(entry, "cancelled", "codex_resolved", why, withdraw=True)
 
     def codex_lost(self, generation: int) -> list[Settlement]:
-        """The connection to Codex is gone: nobody is left to reply to."""
+        """Settle all approvals of a lost connection to Codex, without replies."""
         return [
             self._settle(
                 Settlement(entry, "cancelled", "disconnected", "Codex is gone", None, True)
@@ -244,7 +246,7 @@ class Ledger:
     def abandoned(
         self, key: Key, reason: str, by: ApprovalSettler = "disconnected"
     ) -> Settlement | None:
-        """Nobody waits for the client's answer any more (the session or the client is gone)."""
+        """Reject an approval that the client cannot answer any more: ``reason`` says why."""
         entry = self._pending.get(key)
         if entry is None:
             return None

@@ -1,7 +1,7 @@
-"""One running agent: its process, the handshake, and which of its messages is whose.
+"""Run one agent: its process, the handshake, and the session that each of its messages belongs to.
 
-Owns the life of the process, from the spawn until nothing of it is left, and the bound of every
-answer. Must not know when one is started, nor what a session does with an update.
+Owns the life of the process, from the spawn until nothing of it is left, and the time limit of
+every answer. Must not know when a process is started, nor what a session does with an update.
 """
 
 from __future__ import annotations
@@ -53,41 +53,44 @@ logger = logging.getLogger(__name__)
 stderr_logger = logging.getLogger("codex_acp.runtime.stderr")
 
 HELD_UPDATES: Final = 256
-"""Updates held of sessions that are opening: some agents send a few before they answer
+"""Updates that are held for sessions that are opening: some agents send a few before they answer
 ``session/new``."""
 
 EXIT_SECONDS: Final = 1.0
-"""For an agent to exit when its stdin is closed: an adapter has processes of its own to end, which
-takes it half a second, and they would be orphans if it were killed before."""
+"""Seconds for an agent to exit after its stdin is closed: an adapter takes half a second to end the
+processes that it started, and would leave them as orphans if it were killed earlier."""
 
 SHOWN_OUTPUT: Final = 200
-"""Bytes of a first line that is no JSON, in the error that says so."""
+"""Bytes that an error shows of a first line that is not JSON."""
 
 
 class _Client(ClientOfBothVersions):
-    """Tells the end at once, before anybody who waits for an answer hears of it."""
+    """The client of one agent; calls `on_end` before the open calls fail."""
 
     on_end: Callable[[], None]
+    """Called when the connection has ended; set by `AgentProcess`."""
     give: Callable[[str, Update], None]
+    """Called with a session's id and its update; set by `AgentProcess`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         super().on_closed(error)
         self.on_end()
 
     def _give(self, session_id: str, update: Update) -> None:
-        """Also what version 1 lacks."""
+        """Give an update to its session, also of a kind that version 1 lacks: the base class drops
+        those."""
         self.give(session_id, update)
 
 
 class AgentProcess:
-    """Made by `start`; `aclose` must be called, also after its end."""
+    """A running agent. Made by `start`; `aclose` must be called, also after the agent ended."""
 
     response: InitializeResponse
     """The answer to ``initialize``."""
     features: AgentFeatures
-    """Capabilities that the agent named."""
+    """Capabilities that the agent advertised."""
     client: _Client
-    """The agent's methods, those of version 1; an agent of version 2 is called by its own."""
+    """The agent's methods as version 1 has them; for an agent of version 2 they are translated."""
 
     def __init__(self, spec: AgentSpec, services: Services, answer_seconds: float) -> None:
         self.spec = spec
@@ -100,15 +103,15 @@ class AgentProcess:
         self._first_garbage: bytes | None = None
         self._stop = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._host: asyncio.Task[None] | None = None
+        self._lifetime_task: asyncio.Task[None] | None = None
         self.on_ended: Callable[[TransportError], None] | None = None
-        """Called once when it ends without having been asked to."""
+        """Called once if the agent ends although nobody here stopped it."""
         self.failure: TransportError | None = None
-        """Why it can no longer be used; None while it can."""
+        """Reason why the agent can no longer be used; None while it can."""
 
     @classmethod
     async def start(cls, spec: AgentSpec, services: Services, answer_seconds: float) -> Self:
-        """Spawn the agent and shake hands.
+        """Spawn the agent and exchange ``initialize`` with it.
 
         Raises AgentLaunchError, AgentStartError, or what ``initialize`` raised: ErrorReply,
         InvalidPayload, ProcessExited. Nothing is left of the process then.
@@ -129,26 +132,27 @@ class AgentProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process's id; None of an agent that is no child."""
+        """Return the process's id; None for an agent that is no child process."""
         return self._link.pid if isinstance(self._link, ChildProcess) else None
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what it wrote to stderr."""
+        """Return the end of the agent's output on stderr."""
         return self._link.stderr_tail if isinstance(self._link, ChildProcess) else ""
 
     @property
     def sessions(self) -> tuple[SessionSink, ...]:
-        """The sessions that it has now."""
+        """Return the sessions that are open on the agent now."""
         return tuple(self._sessions.values())
 
     async def ask(
         self, method: str, call: Awaitable[T], *, seconds: float | None = None, prompt: bool = False
     ) -> T:
-        """Wait for the answer to a call of `client`, at most ``seconds``; for a prompt as long as
-        it takes, and without holding up `ReadingGate`: its reader may be slow.
+        """Wait for the answer to a call of `client`, at most ``seconds``.
 
-        Raises as the call does, and AnswerTimeout, MethodNotOffered, AuthenticationRequired.
+        A prompt has no limit, and its wait does not lift the pause of `ReadingGate`, because the
+        reader of its updates may be slow. Raises as the call does, and AnswerTimeout,
+        MethodNotOffered, AuthenticationRequired.
         """
         limit = self._answer_seconds if seconds is None else seconds
         try:
@@ -178,17 +182,17 @@ class AgentProcess:
             sink.agent_ended(self.failure)
 
     def close(self, session_id: str, sink: SessionSink) -> None:
-        """Give nothing more of a session to ``sink``."""
+        """Give no further updates and requests of a session to ``sink``."""
         if self._sessions.get(session_id) is sink:
             del self._sessions[session_id]
 
     def is_open(self, session_id: str) -> bool:
-        """Whether this program has the session open on this process."""
+        """Return whether this program has the session open on this process."""
         return session_id in self._sessions
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """While the agent makes a session, whose id nobody knows: what it says of it is held."""
+        """Hold updates of unknown sessions while the agent makes a session, whose id is unknown."""
         self._opening += 1
         try:
             yield
@@ -200,21 +204,21 @@ class AgentProcess:
                 self._held.clear()
 
     async def cut(self) -> None:
-        """End the connection with nothing more said; `aclose` must still be called."""
+        """End the connection without sending anything more; `aclose` must still be called."""
         self._stop.set()
         await self._link.aclose()
 
     def kill(self) -> None:
-        """Kill it and all it started, now; `aclose` must still be called."""
+        """Kill the process and all it started, now; `aclose` must still be called."""
         if isinstance(self._link, ChildProcess):
             self._link.kill_tree()
-        self._stop.set()  # so that nobody goes on waiting for it
+        self._stop.set()  # no call goes on waiting for the agent
 
     async def aclose(self) -> None:
-        """End the process and all it started; sessions are told. Not cut short by cancellation."""
+        """End the process and all it started, and tell its sessions. Completes when cancelled."""
         self._stop.set()
-        if self._host is not None:
-            await finish(self._host)
+        if self._lifetime_task is not None:
+            await finish(self._lifetime_task)
 
     def _spawn(self) -> Link:
         spec = self.spec
@@ -268,10 +272,11 @@ class AgentProcess:
             on_invalid_notification=take_invalid,
         )
         self.client.on_end, self.client.give = self._note_end, self._give
-        self._host = asyncio.get_running_loop().create_task(self._run(), name=f"agent {self.agent}")
+        loop = asyncio.get_running_loop()
+        self._lifetime_task = loop.create_task(self._run(), name=f"agent {self.agent}")
 
     async def _run(self) -> None:
-        """The process's whole life; a task of its own, so that anybody may close it."""
+        """Run the agent from the handshake to its end, in a task of its own: any may close it."""
         try:
             async with self.client:
                 await self._until_stopped(self._initialize)
@@ -287,7 +292,7 @@ class AgentProcess:
             if not self._started.done():
                 self._started.set_exception(ConnectionClosed(f"{self.agent} was closed here"))
             self._note_end()
-            self._started.exception()  # it need not be looked at: `start` may have been cancelled
+            self._started.exception()  # mark it as retrieved: `start` may have been cancelled
 
     async def _until_stopped(self, wait: Callable[[], Awaitable[None]]) -> None:
         async with anyio.create_task_group() as tasks:
@@ -321,15 +326,15 @@ class AgentProcess:
         self.features = agent_features(self.response.agent_capabilities)
 
     def _note_end(self) -> None:
-        """Tell everybody who has to do with it, once, that it can no longer be used."""
+        """Set `failure`, once, and tell the sessions and `on_ended` of it."""
         if self.failure is not None:
             return
-        asked = self._stop.is_set()
-        closed_here = ConnectionClosed(f"{self.agent} was closed here")
-        self.failure = closed_here if asked else self._connection.why_closed or closed_here
+        stopped_here = self._stop.is_set()
+        why_closed = None if stopped_here else self._connection.why_closed
+        self.failure = why_closed or ConnectionClosed(f"{self.agent} was closed here")
         for sink in self.sessions:
             sink.agent_ended(self.failure)
-        if not asked and self._started.done() and self.on_ended is not None:
+        if not stopped_here and self._started.done() and self.on_ended is not None:
             logger.warning("the agent %s has ended: %s", self.agent, self.failure)
             self.on_ended(self.failure)
 
@@ -343,7 +348,7 @@ class AgentProcess:
             self._warn_of_foreign(session_id)
 
     def _warn_of_foreign(self, session_id: str) -> None:
-        """Once for each session, and not for ever: the agent must not fill the log."""
+        """Warn once for each session, of a few sessions only: the log must not fill up."""
         if session_id not in self._foreign and len(self._foreign) < HELD_UPDATES:
             self._foreign.add(session_id)
             logger.warning(

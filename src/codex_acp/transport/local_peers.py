@@ -1,7 +1,7 @@
-"""Processes of one user on one machine that ask each other a line of JSON, on unix sockets.
+"""Let the processes of one user on one machine ask each other a line of JSON, on unix sockets.
 
-A folder of mode 0700 has one socket for each process. The peer's user is looked at besides, where
-the system tells it (Linux). Owns who may ask and how long; must not know what is asked.
+A folder of mode 0700 has one socket for each process. On Linux both sides also check the peer's
+user. Owns who may ask, and the time limits; must not know the questions.
 """
 
 from __future__ import annotations
@@ -30,49 +30,52 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LINE_BYTES: Final = 4096
-"""Bytes of a question or an answer."""
+"""Most bytes of a question or an answer."""
 
 ASK_SECONDS: Final = 1.8
-"""For a peer to answer: one that is stopped never does."""
+"""Seconds for a peer to answer: a process that is suspended never does."""
 
 READ_SECONDS: Final = 1.0
-"""For a peer to send its question."""
+"""Seconds for a peer to send its question."""
 
 ROUNDS: Final = 4
-"""In which the answers are waited for."""
+"""Parts into which `ask_all` divides its wait."""
 
 LAST_SECONDS: Final = 0.1
-"""Of a round that begins too late, because the process that asks was held up."""
+"""Seconds of a round that starts after the deadline, because this process was held up."""
 
 LISTEN_SECONDS: Final = 1.0
-"""Between a socket's being there and somebody's listening on it; it takes microseconds."""
+"""Seconds that a new socket may exist before its process listens on it; usually microseconds."""
 
 MAX_SOCKETS: Final = 4096
-"""Sockets that are looked at: those of processes that were killed stay until somebody asks."""
+"""Most sockets that a question looks at: it removes those that killed processes left."""
 
 MAX_PEERS: Final = 256
-"""Processes that are asked at once; more are not asked."""
+"""Processes that one question is sent to; further processes are not asked."""
 
 MAX_ASKERS: Final = 64
-"""Peers that are listened to at once; more are sent away."""
+"""Peers that this process serves at once; further connections are closed."""
 
 _SUFFIX: Final = ".sock"
 _CREDENTIALS: Final = struct.Struct("3i")
 _FOR_OTHERS: Final = 0o077
 
 
-class Asked(NamedTuple):
-    """Answers of the peers."""
+class Replies(NamedTuple):
+    """Answers of the peers to one question."""
 
     answers: list[dict[str, JsonValue]]
-    unheard: bool
-    """Whether one of them was silent, or ended before it had answered."""
+    incomplete: bool
+    """Whether a peer gave no answer: it was silent, had no room, or ended first."""
 
 
 def private_folder(key: str) -> Path:
-    """Return this user's folder for ``key``, made if need be: below ``XDG_RUNTIME_DIR``, which cron
-    does not know, else the temporary directory. Raises OSError for a link, or one open to
-    others."""
+    """Return this user's folder for ``key``, made if need be.
+
+    The folder is below ``XDG_RUNTIME_DIR``, or ``/run/user/UID`` if that is not set (cron does not
+    set it), else below the temporary directory. Raises OSError for a link, or a folder that is
+    open to others.
+    """
     if not hasattr(socket, "AF_UNIX"):
         raise OSError("this system has no unix sockets")
     user = os.geteuid()
@@ -80,7 +83,7 @@ def private_folder(key: str) -> Path:
     if given.is_absolute() and _is_private(given):
         above = given / "codex-acp-sdk"
     else:
-        from tempfile import gettempdir  # takes longer to load than all the rest
+        from tempfile import gettempdir  # takes longer to load than everything else here
 
         above = Path(gettempdir()) / f"codex-acp-sdk-{user}"
     folder = above / sha256(os.path.realpath(key).encode()).hexdigest()[:16]
@@ -101,7 +104,7 @@ def _is_private(folder: Path) -> bool:
 
 
 class PeerSocket:
-    """The socket of this process: ``answer`` is called with each question of this user's."""
+    """The socket of this process: calls ``answer`` with each question of this user's processes."""
 
     def __init__(self, path: Path, answer: Answer) -> None:
         self.path = path
@@ -111,14 +114,15 @@ class PeerSocket:
 
     async def open(self) -> None:
         """Listen from now on. Raises OSError."""
-        _remove(self.path)  # of a process that had this id before
-        self._server = await asyncio.start_unix_server(  # nothing else runs until it is known here
+        _remove(self.path)  # a process that had this id before left it
+        # Without `start_serving` no question arrives before `_server` is set.
+        self._server = await asyncio.start_unix_server(
             self._serve, str(self.path), limit=LINE_BYTES, start_serving=False
         )
         await self._server.start_serving()
 
     def close(self) -> None:
-        """Listen no more; again is fine."""
+        """Stop listening. Idempotent."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -151,24 +155,25 @@ async def ask_all(
     own: Path | None,
     seconds: float = ASK_SECONDS,
     enough: Callable[[dict[str, JsonValue]], bool] = lambda _: False,
-) -> Asked:
-    """Ask every process of the folder but ``own``, at once, for ``seconds`` or until an answer is
-    ``enough``."""
-    peers, unheard = _connected(folder, own)
+) -> Replies:
+    """Ask every process of the folder but ``own`` at the same time. Wait ``seconds``, or until
+    ``enough`` is true of an answer."""
+    peers, incomplete = _connected(folder, own)
     pending = {asyncio.create_task(_ask(peer, question)) for peer in peers}
     answers: list[dict[str, JsonValue]] = []
-    deadline, rounds, heard = monotonic() + seconds, 0, False
-    try:  # in rounds: one in which this process was held up says nothing about the others
-        while pending and not heard and (rounds < ROUNDS or monotonic() < deadline):
+    deadline, rounds, found = monotonic() + seconds, 0, False
+    try:  # in rounds: if this process was held up in one, the peers' silence in it proves nothing
+        while pending and not found and (rounds < ROUNDS or monotonic() < deadline):
             left = max(deadline - monotonic(), LAST_SECONDS)
             done, pending = await asyncio.wait(
                 pending, timeout=min(left, seconds / ROUNDS), return_when=asyncio.FIRST_COMPLETED
             )
             told = [each.result() for each in done]
             answers += (each for each in told if each is not None)
-            unheard, heard = unheard or None in told, any(map(enough, answers))
+            incomplete = incomplete or None in told
+            found = any(map(enough, answers))
             rounds += 1
-        unheard = unheard or bool(pending)
+        incomplete = incomplete or bool(pending)
     finally:
         for each in pending:
             each.cancel()
@@ -176,12 +181,14 @@ async def ask_all(
             await asyncio.wait(pending)
         for peer in peers:
             peer.close()
-    return Asked(answers, unheard)
+    return Replies(answers, incomplete)
 
 
 def _connected(folder: Path, own: Path | None) -> tuple[list[socket.socket], bool]:
-    """Connect to `MAX_PEERS` processes; return whether one has no room now. Remove sockets of ended
-    ones."""
+    """Connect to at most `MAX_PEERS` processes, and remove the sockets of ended processes.
+
+    Return the connections, and whether a process has no room for another connection.
+    """
     found: list[socket.socket] = []
     full = False
     for path in islice(sorted(folder.glob(f"*{_SUFFIX}")), MAX_SOCKETS):
@@ -193,9 +200,9 @@ def _connected(folder: Path, own: Path | None) -> tuple[list[socket.socket], boo
             peer.connect(str(path))
         except OSError as error:
             peer.close()
-            full = full or isinstance(error, BlockingIOError)  # too many ask it
+            full = full or isinstance(error, BlockingIOError)  # too many processes ask this one
             if isinstance(error, ConnectionRefusedError):
-                with contextlib.suppress(OSError):  # its process has ended without doing that
+                with contextlib.suppress(OSError):  # its process ended without removing it
                     if path.lstat().st_ctime < time() - LISTEN_SECONDS:
                         path.unlink()
             logger.info("%s cannot be asked: %s", path, error)
@@ -205,11 +212,11 @@ def _connected(folder: Path, own: Path | None) -> tuple[list[socket.socket], boo
 
 
 async def _ask(peer: socket.socket, question: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
-    """The answer of one process; None of one that ends before, or answers what is none."""
+    """Return the answer of one process; None if it ended first, or its answer is no JSON object."""
     loop, line = asyncio.get_running_loop(), b""
     try:
         if not _is_this_user(peer):
-            return {}
+            return {}  # no answer of another user is waited for: the result stays complete
         await loop.sock_sendall(peer, _line(question))
         while not line.endswith(b"\n") and len(line) < LINE_BYTES:
             more = await loop.sock_recv(peer, LINE_BYTES)
@@ -228,7 +235,8 @@ def _remove(path: Path) -> None:
 
 
 def _is_this_user(peer: socket.socket) -> bool:
-    """Whether a peer is of this process's user; where the system does not tell, the folder does."""
+    """Return whether a peer's user is this process's; True if the system cannot tell: the folder's
+    mode keeps others out."""
     wanted = getattr(socket, "SO_PEERCRED", None)
     if wanted is None:
         return True
@@ -242,7 +250,7 @@ def _line(value: dict[str, JsonValue]) -> bytes:
 
 
 def _object(line: bytes) -> dict[str, JsonValue]:
-    """One line as an object. Raises ValueError."""
+    """Return the JSON object of one line. Raises ValueError."""
     try:
         value = json.loads(line)
     except RecursionError:

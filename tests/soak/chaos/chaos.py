@@ -23,7 +23,7 @@ from codex_acp.codex.connection.thread_peers import ThreadPeers
 from codex_acp.errors import LaunchError
 from codex_acp.transport.child import ChildProcess
 from codex_acp.transport.link import memory_pair
-from codex_acp.transport.local_peers import ASK_SECONDS, Asked
+from codex_acp.transport.local_peers import ASK_SECONDS, Replies
 from tests.adapter.test_early_turn import SlowLoad
 from tests.soak.chaos.comparison import differences
 from tests.soak.chaos.random_client import RandomClient
@@ -156,17 +156,17 @@ class Chaos:
         if not world.errors_over:
             world.elsewhere.add(session)
 
-    async def _ask_the_other(self, *given: Any) -> Asked:
+    async def _ask_the_other(self, *given: Any) -> Replies:
         """Answer as the process that has what is elsewhere, if it answers."""
         world, session = self.world, given[1]["thread"]
         await asyncio.sleep(world.random.choice([0, 0.1, 1]))
         state = world.random.choice(["free", "free", "busy", "opening", "silent"])
         if session not in world.elsewhere or state == "silent":
-            return Asked([], state == "silent")
+            return Replies([], state == "silent")
         if state == "free":
             world.elsewhere.discard(session)
         world.counts[f"the other process says: {state}"] += 1
-        return Asked([{"state": state, "client": "another", "pid": 1}], unheard=False)
+        return Replies([{"state": state, "client": "another", "pid": 1}], incomplete=False)
 
     async def _kill_codex(self) -> None:
         codex = self.world.codexes[-1] if self.world.codexes else None

@@ -230,12 +230,13 @@ def path_of_entry(path: models.FileSystemPath, cwd: str | None) -> str | None:
             assert_never(path)
 
 
-def known_again(
-    shown: Mapping[str, PathLook], again: Mapping[str, PathLook]
+def comparable_looks(
+    shown: Mapping[str, PathLook], now: Mapping[str, PathLook]
 ) -> dict[str, PathLook]:
-    """Return a second look without what was said to be unknown when the first was shown."""
+    """Return the looks ``now``, to compare with those ``shown``: a path that could not be looked at
+    when it was shown keeps that first look."""
     return {
-        path: look if look.problem else again.get(path, PathLook(problem="was not looked at"))
+        path: look if look.problem else now.get(path, PathLook(problem="was not looked at"))
         for path, look in shown.items()
     }
 

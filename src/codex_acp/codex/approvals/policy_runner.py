@@ -249,12 +249,12 @@ class PolicyRunner(NotificationSink):
             open_.looks = await _look_at(actions.named_paths(approval))
             open_.question = _with_looks(question, open_.looks)
             decision = await self._decided(open_)
-            again: Mapping[str, actions.PathLook] = {}
+            looks_now: Mapping[str, actions.PathLook] = {}
             if isinstance(decision, Allow):
-                again = actions.known_again(open_.looks, await _look_at(open_.looks))
+                looks_now = actions.comparable_looks(open_.looks, await _look_at(open_.looks))
             if open_.withdrawn.done():
                 decision = open_.withdrawn.result()
-            return self._reply(key, open_.question, decision, again)
+            return self._reply(key, open_.question, decision, looks_now)
         except BaseException:
             self._ids.forget(key)
             raise

@@ -156,23 +156,26 @@ class ThreadPeers:
         refused: ErrorReply,
         seconds: float,
     ) -> tuple[bool, ErrorReply]:
-        """Ask all to let it go; return whether it may be free soon, and the error if it is not."""
+        """Ask all processes to let the thread go; return whether it may be free soon, and the error
+        to raise if it is not."""
         own: Path | None = None if self._socket is None else self._socket.path
         seconds = min(max(seconds, TRY_AGAIN_SECONDS), ASK_SECONDS)
         try:
             folder = private_folder(codex.server.codex_home)
-            asked = await ask_all(
+            replies = await ask_all(
                 folder,
                 question,
                 own,
                 seconds,
-                lambda answer: answer.get("state") in ("busy", "free"),  # that has the thread
+                lambda answer: (
+                    answer.get("state") in ("busy", "free")
+                ),  # of the process that has the thread
             )
         except OSError as error:
             logger.info("no other process can be asked for a thread: %s", error)
             return False, refused
-        moving, failure = asked.unheard, refused
-        for answer in asked.answers:
+        moving, failure = replies.incomplete, refused
+        for answer in replies.answers:
             match answer.get("state"):
                 case "busy":
                     raise _busy(refused, question, answer)

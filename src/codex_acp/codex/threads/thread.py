@@ -1,7 +1,7 @@
 """A thread of Codex as an object: run turns in it, read it, put it away.
 
-Owns how a turn's arguments become ``turn/start``. What Codex tells of the thread stays JSON until
-it is asked for: a thread starts without waiting for a model to load.
+Owns how a turn's arguments become ``turn/start``. Codex's answers about the thread stay JSON until
+a program reads them: a thread starts without waiting for a model to load.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Thread:
     def info(self) -> ThreadInfo:
         """Return what Codex last told this object of the thread: preview, name, times, directory.
 
-        Raises MisuseError if that is nothing: `read` it first.
+        Raises MisuseError if Codex has told it nothing: `read` the thread first.
         """
         if self._info is None:
             message = f"nothing is known of thread {self.id} yet; read() or resume() it first"
@@ -74,9 +74,9 @@ class Thread:
 
     @property
     def settings(self) -> Settings:
-        """Return the settings that it was loaded with: model, directory, sandbox, approval policy.
+        """Return the settings that Codex loaded the thread with: model, directory, sandbox, policy.
 
-        Raises MisuseError if this object did not start, resume or fork it.
+        Raises MisuseError if this object did not start, resume or fork the thread.
         """
         if self._settings is None:
             if self._opened_by is None:
@@ -112,20 +112,20 @@ class Thread:
         silent_after: float | None = None,
         **options: Unpack[TurnOptions],
     ) -> RunResult[T]:
-        """Run a turn to its end, and give what it said and did.
+        """Run a turn to its end, and return its result: messages, items, usage.
 
         ``prompt`` is a text, or a list of texts and images (`codex_acp.codex.image`). With an
         ``output_type`` (a pydantic model, a dataclass, a TypedDict) the model must answer in that
-        shape, and ``result.output`` is such a value. ``silent_after`` is in seconds: a turn of
-        which nothing is heard for so long is interrupted. Cancelling this interrupts the turn.
+        shape, and ``result.output`` is a value of that type. ``silent_after`` is in seconds: a turn
+        that sends nothing for so long is interrupted. Cancelling `run` interrupts the turn.
         ``options`` are ``model``, ``effort``, ``cwd``, ``approval_policy`` and the others of
         ``codex_acp.codex.threads.options.TurnOptions``; they hold from this turn on.
 
         Raises TurnFailed, TurnInterrupted, TurnSilent, ThreadClosed, ReachedElsewhere or
-        OutputInvalid, each with the ``result`` so far; NotLoggedIn before it begins where a login
-        is missing; UntrustedGitPrograms where git would run what the directory names and nobody
-        trusts it; ProcessExited or ConnectionClosed if the app-server is lost; MisuseError for
-        arguments that make no sense.
+        OutputInvalid, each with the ``result`` so far; NotLoggedIn before the turn begins if a
+        login is missing; UntrustedGitPrograms if the directory's git configuration names programs
+        that nobody has trusted; ProcessExited or ConnectionClosed if the app-server is lost;
+        MisuseError for arguments that make no sense.
         """
         async with self.turn(
             prompt, output_type=output_type, silent_after=silent_after, **options
@@ -140,10 +140,10 @@ class Thread:
         silent_after: float | None = None,
         **options: Unpack[TurnOptions],
     ) -> Turn[T]:
-        """A turn that ``async with`` starts, to be iterated; the arguments are those of `run`.
+        """Return a turn that ``async with`` starts, to iterate over; the arguments are `run`'s.
 
-        If a turn of the thread runs already, Codex adds the prompt to that one, and this follows
-        it. Raises MisuseError for arguments that make no sense.
+        If a turn of the thread runs already, Codex adds the prompt to the running turn, and this
+        object follows that turn. Raises MisuseError for arguments that make no sense.
         """
         from codex_acp.codex.threads.options import user_input
         from codex_acp.codex.threads.turn import Turn
@@ -168,9 +168,9 @@ class Thread:
         return Turn(self._services, self.id, begin, output, silent_after)
 
     async def compact(self) -> None:
-        """Let Codex sum up what was said, so that it takes less of the context; waits for it.
+        """Let Codex summarise the conversation, to free some of the context; wait until it has.
 
-        Raises TurnFailed or TurnInterrupted if that did not work out.
+        Raises TurnFailed or TurnInterrupted if it was not summarised.
         """
         from codex_acp.codex.threads.turn import Turn
 
@@ -178,7 +178,7 @@ class Thread:
             await self._services.before_turn(self.id)
             params = models.ThreadCompactStartParams(thread_id=self.id)
             await self._client.thread_compact_start(params)
-            return None  # the turn that does it says so itself
+            return None  # no id yet: the thread's next ``turn/started`` names the turn
 
         turn: Turn[None] = Turn(self._services, self.id, begin)
         async with turn:
@@ -194,7 +194,7 @@ class Thread:
         policy: Policy | None = None,
         **options: Unpack[ResumeOptions],
     ) -> Thread:
-        """Load it, so that turns can run; see `Threads.resume`."""
+        """Load the thread, so that turns can run; see `Threads.resume`."""
         opened = await self._services.reopen(
             self.id, options, trust=trust, tools=tools, policy=policy
         )
@@ -208,27 +208,27 @@ class Thread:
         policy: Policy | None = None,
         **options: Unpack[ForkOptions],
     ) -> Thread:
-        """A new thread that begins with what was said in this one; see `Threads.fork`."""
+        """Return a new thread that begins with the conversation of this one; see `Threads.fork`."""
         opened = await self._services.reopen(
             self.id, options, forks=True, trust=trust, tools=tools, policy=policy
         )
         return Thread(self._services, *opened)
 
     async def read(self, *, include_turns: bool = True) -> ThreadInfo:
-        """Read what Codex has stored of it, with its turns and their items; load nothing.
+        """Read the thread as Codex has stored it, with its turns and their items; load nothing.
 
-        `info` has the same from then on.
+        `info` returns the same from then on.
         """
         params = models.ThreadReadParams(thread_id=self.id, include_turns=include_turns)
         self._info = info = (await self._client.thread_read(params)).thread
         return info
 
     async def rename(self, name: str) -> None:
-        """Give it a name."""
+        """Give the thread a name."""
         await self._client.thread_name_set(models.ThreadSetNameParams(thread_id=self.id, name=name))
 
     async def archive(self) -> None:
-        """Put it away: `Threads.list` shows it with ``archived=True`` only. Ends what it runs."""
+        """Put the thread away: `Threads.list` has it with ``archived=True`` only. Ends its work."""
         await self._client.thread_archive(models.ThreadArchiveParams(thread_id=self.id))
 
     async def unarchive(self) -> None:
@@ -237,11 +237,11 @@ class Thread:
         self._info = (await self._client.thread_unarchive(params)).thread
 
     async def delete(self) -> None:
-        """Delete it and what was forked off as its sub-agents, for good."""
+        """Delete the thread and its sub-agents' threads, for good."""
         await self._client.thread_delete(models.ThreadDeleteParams(thread_id=self.id))
 
     async def unsubscribe(self) -> None:
-        """Follow it no more, and wait until Codex has unloaded it, if nobody else follows it."""
+        """Unfollow the thread, and wait until Codex has unloaded it, if nobody else follows it."""
         from codex_acp.codex.connection.shared_calls import let_go
 
         await let_go(self._client, self.id)

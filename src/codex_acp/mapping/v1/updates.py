@@ -67,7 +67,7 @@ def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[S
             return (ToolCallUpdateSessionUpdate(tool_call_id=event.terminal_id, meta=meta),)
         case events.CompactionChanged():
             return (_compaction(event, client),)
-        case events.StateChanged() | events.PromptTaken() | events.MessageAnew():
+        case events.StateChanged() | events.PromptTaken() | events.MessageRestarted():
             return ()  # v1 tells a prompt's end by its answer, and has nothing but pieces
         case events.SubAgentChanged() | events.SessionMessage() if not client.subagents:
             return ()

@@ -54,7 +54,7 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
         case events.ThoughtChunk() | events.ThoughtLine():
             block = TextContentBlock(text=event.text)
             return (AgentThoughtChunkSessionUpdate(message_id=event.message_id, content=block),)
-        case events.MessageAnew():
+        case events.MessageRestarted():
             kind = AgentThoughtSessionUpdate if event.thought else AgentMessageSessionUpdate
             return (kind(message_id=event.message_id, content=[]),)
         case events.UserMessage() | events.PromptTaken():
