@@ -25,7 +25,7 @@ async def test_3_4_a_question_whose_time_is_no_number_of_seconds_does_not_stay_o
         },
         "item/tool/requestUserInput",
     )  # fmt: skip
-    asked = user_input_elicitation(params)
+    asked: Any = user_input_elicitation(params)
     routed = Elicitation(ItemToolRequestUserInput(params=params, id=1), "t", "t", "u", asked)
     recorded: list[str] = []
     asks: Any = SimpleNamespace(next_request_id=1)

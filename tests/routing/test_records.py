@@ -189,7 +189,7 @@ def test_5_2_an_answer_is_recorded_by_the_names_of_its_fields(
     response: Any, action: str, fields: tuple[str, ...]
 ) -> None:
     routed = asked_of(elicitation())
-    reply = reply_to(routed.asked, response)
+    reply = reply_to(routed.form_or_url, response)
     made = records.elicitation_answered(routed, 1, reply, "client")
     assert isinstance(made, ElicitationAnswered)
     assert (made.action, made.fields, made.by, made.content) == (action, fields, "client", None)
@@ -199,7 +199,7 @@ def test_5_2_an_answer_is_recorded_by_the_names_of_its_fields(
 def test_5_1_an_answer_that_was_not_passed_on_says_why() -> None:
     routed = asked_of(elicitation())
     made = records.elicitation_answered(
-        routed, 1, declined(routed.asked, "it does not fit"), "invalid_answer"
+        routed, 1, declined(routed.form_or_url, "it does not fit"), "invalid_answer"
     )
     assert (made.action, made.problem, made.by) == ("decline", "it does not fit", "invalid_answer")
 
@@ -229,7 +229,7 @@ def test_5_1_a_decline_says_what_distinguished_it_and_that_nobody_was_asked(
         assert discriminator in (made.discriminator or "")
     has_thread = asked.method != "attestation/generate"
     assert made.ref.thread_id == ("root" if has_thread else None)
-    assert (made.asked, made.route, made.ref.method) == (False, "decline", asked.method)
+    assert (made.form_or_url, made.route, made.ref.method) == (False, "decline", asked.method)
     assert made.ref.session_id == routed.session_id
     json.dumps(made.discriminator)
 
