@@ -121,53 +121,25 @@ class PromptResult(NamedTuple):
 
 
 class PromptHost(Protocol):
-    """The session of a driver: shows, asks the person, and answers the driver's questions."""
+    """The session of a driver, `Session`: shows, asks the person, and knows of plans."""
 
     @property
-    def client_gone(self) -> bool:
-        """Return whether the client is gone for good."""
-
-    def message_named(self, message_id: str) -> None:
-        """Note that a message of the client is about to be sent to Codex with this id."""
-
-    def settle_questions(self, turn_id: str | None) -> None:
-        """Withdraw the person's questions of a turn; None: all, and those of sub-agents."""
-
-    def turn_begins(self) -> None:
-        """Note that the driver is about to ask Codex for a turn."""
-
+    def client_gone(self) -> bool: ...
+    def message_named(self, message_id: str) -> None: ...
+    def settle_questions(self, turn_id: str | None) -> None: ...
+    def turn_begins(self) -> None: ...
     @property
-    def has_plan(self) -> bool:
-        """Return whether the turn that ends now proposed a plan that the person should confirm."""
-
-    def plan_asked(self) -> None:
-        """Show the question whether to carry out the plan."""
-
-    async def plan_approved(self) -> bool:
-        """Ask the person, and return whether to carry out the plan."""
-
-    def plan_reviewed(self, approved: bool | None) -> None:
-        """Show how the question about the plan ended; None: withdraw the question."""
-
-    async def take_plan(self) -> TurnWork:
-        """Leave plan mode; return the turn that carries the plan out. Raises CodexAcpError."""
-
-    def plan_shown(self, message_id: str) -> None:
-        """Show the message that carries out the plan, as if it were a prompt."""
-
+    def has_plan(self) -> bool: ...
+    def plan_asked(self) -> None: ...
+    async def plan_approved(self) -> bool: ...
+    def plan_reviewed(self, approved: bool | None) -> None: ...
+    async def take_plan(self) -> TurnWork: ...
+    def plan_shown(self, message_id: str) -> None: ...
     def show_activity(
         self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
-    ) -> None:
-        """Send the activity of the session; ``end``: why nothing runs any more."""
-
-    def turn_over(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None:
-        """Send the remaining updates of a turn, before its prompts are answered.
-
-        Return the tokens that the turn used, as ACP's ``Usage``, if Codex reported them.
-        """
-
-    def say(self, text: str) -> None:
-        """Show the person one line."""
+    ) -> None: ...
+    def turn_over(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None: ...
+    def say(self, text: str) -> None: ...
 
 
 class _Waiting:
@@ -432,29 +404,16 @@ class SessionDriver:
                     each.set_result(None)
 
     def _carry_out(self, effect: ev.Effect) -> None:
-        match effect:
-            case (
-                ev.Start() | ev.Steer() | ev.Interrupt() | ev.LookUp() | ev.StopCommands()
-                | ev.AskPlan() | ev.TakePlan() | ev.Abandon()
-            ):  # fmt: skip
-                self._call(effect)
-            case ev.Show() | ev.Insert() | ev.AnswerLocally() | ev.Answer() | ev.RefuseToJoin():
-                self._tell_prompt(effect)
-            case ev.SetTimer(timer):
-                self._set_timer(timer)
-            case ev.ClearTimer(timer):
-                self._timers.pop(timer).cancel()
-            case (
-                ev.AskTurn()
-                | ev.EndReview()
-                | ev.ShowActivity()
-                | ev.EndTurn()
-                | ev.SettleQuestions()
-                | ev.Warn()
-            ):
-                self._show(effect)
-            case _:
-                assert_never(effect)
+        if isinstance(effect, ev.CallEffect):
+            self._call(effect)
+        elif isinstance(effect, ev.PromptEffect):
+            self._tell_prompt(effect)
+        elif isinstance(effect, ev.ShownEffect):
+            self._show(effect)
+        elif isinstance(effect, ev.SetTimer):
+            self._set_timer(effect.timer)
+        else:
+            self._timers.pop(effect.timer).cancel()
 
     def _call(self, effect: ev.CallEffect) -> None:
         match effect:

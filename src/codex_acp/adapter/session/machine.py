@@ -171,49 +171,15 @@ class SessionMachine:
     def handle(self, event: ev.Event) -> list[ev.Effect]:
         """Take in one event; return what is to be done, in order."""
         out = self._out = []
-        match event:
-            case (
-                ev.Prompted()
-                | ev.Prepared()
-                | ev.AskedEarly()
-                | ev.AnsweredLocally()
-                | ev.Asked()
-                | ev.Settled()
-                | ev.PlanAnswered()
-                | ev.PlanTaken()
-                | ev.PlanFailed()
-                | ev.Withdrawn()
-                | ev.GivenUp()
-                | ev.Cancelled()
-                | ev.Reopened()
-            ):
-                self._of_client(event)
-            case (
-                ev.Started()
-                | ev.Refused()
-                | ev.Steered()
-                | ev.Interrupted()
-                | ev.LookedUp()
-                | ev.CommandsStopped()
-            ):
-                self._reply(event)
-            case ev.Due(timer, asks_person):
-                self.timers -= {timer}
-                self._due(timer, asks_person=asks_person)
-            case (
-                ev.TurnBegan()
-                | ev.MessageRead()
-                | ev.CommandBegan()
-                | ev.CommandEnded()
-                | ev.CompactionBegan()
-                | ev.TurnEnded()
-                | ev.ThreadStopped()
-                | ev.Lost()
-                | ev.Moved()
-            ):
-                self._of_codex(event)
-            case _:
-                assert_never(event)
+        if isinstance(event, ev.ClientEvent):
+            self._of_client(event)
+        elif isinstance(event, ev.CodexEvent):
+            self._of_codex(event)
+        elif isinstance(event, ev.ReplyEvent):
+            self._reply(event)
+        else:
+            self.timers -= {event.timer}
+            self._due(event.timer, asks_person=event.asks_person)
         while self._go_on():
             pass
         if self.turn == Idle(freed=True):

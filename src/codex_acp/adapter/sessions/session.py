@@ -283,15 +283,18 @@ class Session:
         self._state.own_messages[message_id] = None
 
     def settle_questions(self, turn_id: str | None) -> None:
+        """Withdraw the person's questions of a turn; None: all, and those of sub-agents."""
         if self._settle is not None:
             self._settle(turn_id)
 
     def turn_begins(self) -> None:
+        """Note that Codex is about to be asked for a turn."""
         self._used_before = self._state.total_usage
         self._state.proposed_plan = None
 
     @property
     def has_plan(self) -> bool:
+        """Whether the turn that ends now proposed a plan that the person should confirm."""
         mode = self.plan_mode
         return self._state.proposed_plan is not None and mode is not None and mode.is_on()
 
@@ -307,10 +310,12 @@ class Session:
         return await self._plan.approved()
 
     def plan_reviewed(self, approved: bool | None) -> None:
+        """Show how the question about the plan ended; None: withdraw the question."""
         assert self._plan is not None, "it was asked about"
         self.tell([self._plan.ended(approved)])
 
     async def take_plan(self) -> TurnWork:
+        """Leave plan mode; return the turn that carries the plan out. Raises CodexAcpError."""
         assert self.plan_mode is not None, "a plan was proposed in it"
         await self.plan_mode.leave()
         work = await self._work([TextBlock(MESSAGE)])
@@ -332,13 +337,14 @@ class Session:
     def show_activity(
         self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
     ) -> None:
+        """Send the activity of the session; ``end``: why nothing runs any more."""
         background = list(self._state.background)
         self._outflow.send(self.id, StateChanged(now, end, usage=usage, background=background))
         if now == "idle":
             self._outflow.flush()
 
     def turn_over(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None:
-        """Leave nothing open, and tell the person why it has ended."""
+        """Leave nothing open, tell the person why it has ended, and return the tokens it used."""
         end = turn.end
         self.thread.close_open()
         if isinstance(end, PromptStop) and end.message:
