@@ -207,3 +207,13 @@ def test_a_message_that_was_added_to_a_given_up_turn_begins_no_other() -> None:
     handled(machine, ev.Started(late.call, "t1"), ev.TurnEnded("t1", CANCELLED), ev.TurnBegan("t2"))
 
     assert machine.may_ask("t2")
+
+
+def test_a_given_up_message_that_was_not_added_to_the_turn_of_another_begins_the_next() -> None:
+    machine = SessionMachine()
+    handled(
+        machine, *sent("p1"), ev.Cancelled(), ev.TurnBegan("t1"), ev.Due("cancel"),
+        ev.TurnEnded("t1", DONE), ev.TurnBegan("t2"),
+    )  # fmt: skip
+
+    assert not machine.may_ask("t2")

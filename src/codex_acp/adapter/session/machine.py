@@ -393,6 +393,8 @@ class SessionMachine:
         self._settle_of(turn_id)
         run = self.run
         names = () if run is None else run.names
+        if turn_id in self.stale:  # what Codex did not add to it, begins the next turn
+            self.late_starts = tuple(replace(late, begins=True) for late in self.late_starts)
         if turn_id in self.stale or not (isinstance(self.turn, Starting) or turn_id in names):
             self.stale.discard(turn_id)
             self.answered[turn_id] = None
