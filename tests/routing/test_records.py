@@ -229,7 +229,7 @@ def test_5_1_a_decline_says_what_distinguished_it_and_that_nobody_was_asked(
         assert discriminator in (made.discriminator or "")
     has_thread = asked.method != "attestation/generate"
     assert made.ref.thread_id == ("root" if has_thread else None)
-    assert (made.form_or_url, made.route, made.ref.method) == (False, "decline", asked.method)
+    assert (made.asked, made.route, made.ref.method) == (False, "decline", asked.method)
     assert made.ref.session_id == routed.session_id
     json.dumps(made.discriminator)
 

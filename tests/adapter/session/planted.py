@@ -315,6 +315,12 @@ PLANTED: Final = (
         Budget(prompts=1, firsts=1, cancels=0),
     ),
     Planted(
+        "a message that was not added to a given-up turn begins one that is shown",
+        "(replace(late, begins=True) for late in self.late_starts)",
+        "(self.late_starts)",
+        _ASKS._replace(own_turns=1, mute=1),
+    ),
+    Planted(
         "an old look-up names the new turn",
         "        self._forget_look_up()\n        number =",
         "        number =",

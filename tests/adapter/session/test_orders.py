@@ -209,11 +209,14 @@ def test_a_message_that_was_added_to_a_given_up_turn_begins_no_other() -> None:
     assert machine.may_ask("t2")
 
 
-def test_a_given_up_message_that_was_not_added_to_the_turn_of_another_begins_the_next() -> None:
+@pytest.mark.parametrize("end", [(ev.TurnEnded("t1", DONE),), ()], ids=["told", "lost"])
+def test_a_given_up_message_that_was_not_added_to_the_turn_of_another_begins_the_next(
+    end: tuple[ev.Event, ...],
+) -> None:
     machine = SessionMachine()
     handled(
-        machine, *sent("p1"), ev.Cancelled(), ev.TurnBegan("t1"), ev.Due("cancel"),
-        ev.TurnEnded("t1", DONE), ev.TurnBegan("t2"),
+        machine, *sent("p1"), ev.Cancelled(), ev.TurnBegan("t1"), ev.Due("cancel"), *end,
+        ev.TurnBegan("t2"),
     )  # fmt: skip
 
     assert not machine.may_ask("t2")

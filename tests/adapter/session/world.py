@@ -668,7 +668,8 @@ def _answered(w: World, answer: ev.Answer) -> World:
     ):
         raise Wrong(f"{prompt} reads cancelled, and nobody has interrupted {turn}")
     interrupted = dict(w.ended_how).get(turn or "") or turn in w.interrupts
-    if answer.end == CANCELLED and sure and prompt not in w.cancelled and not interrupted:
+    whose = sure and turn is not None and prompt not in w.cancelled
+    if answer.end == CANCELLED and whose and not interrupted:
         raise Wrong(f"{prompt} reads cancelled, and nobody has cancelled it")
     if answer.unread and prompt in w.written:
         raise Wrong(f"{prompt} would be given to another Codex, and one may have read it")

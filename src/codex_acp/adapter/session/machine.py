@@ -343,9 +343,11 @@ class SessionMachine:
     def _turn_began(self, turn: str, root: str | None) -> None:
         if self._has_ended(turn):  # it comes behind its own end
             return
+        root = None if root == turn else root
+        if self.active in self.stale and self.active not in (turn, root):
+            self._late_starts_begin()  # it has ended, though nobody said so
         self.active, self.stopped = turn, False
         self._clear("stopped")
-        root = None if root == turn else root
         if any(late.begins for late in self.late_starts):
             self.stale |= {turn} if root is None else {turn, root}  # of a review it begins alone
         if turn in self.stale or root in self.stale:
@@ -393,8 +395,8 @@ class SessionMachine:
         self._settle_of(turn_id)
         run = self.run
         names = () if run is None else run.names
-        if turn_id in self.stale:  # what Codex did not add to it, begins the next turn
-            self.late_starts = tuple(replace(late, begins=True) for late in self.late_starts)
+        if turn_id in self.stale:
+            self._late_starts_begin()
         if turn_id in self.stale or not (isinstance(self.turn, Starting) or turn_id in names):
             self.stale.discard(turn_id)
             self.answered[turn_id] = None
@@ -595,11 +597,9 @@ class SessionMachine:
                 begun = {name for pair in run.begun for name in pair if name is not None} - over
                 if self.active is not None:  # Codex adds the message to that
                     begun.add(self.active)
-                if run.starter is not None and run.call is not None:
-                    # What was given up before may have ended unheard: nothing is added to it then.
-                    begins = begun <= self.stale
-                    self.late_starts += (LateStart(run.call, run.starter, begins),)
                 self.stale |= begun
+                if run.starter is not None and run.call is not None:
+                    self.late_starts += (LateStart(run.call, run.starter, begins=not begun),)
                 self._over(end)
             case Running(run=run) | Cancelling(run=run):
                 self._out.append(ev.Warn(f"Codex did not end turn {run.turn} in time"))
@@ -886,6 +886,10 @@ class SessionMachine:
             self._out.append(ev.Abandon(self.look_up))
             self.look_up = None
             self._clear("look_up")
+
+    def _late_starts_begin(self) -> None:
+        """A given-up turn is over: the next one is of the messages that were not added to it."""
+        self.late_starts = tuple(replace(late, begins=True) for late in self.late_starts)
 
     def _forget_late(self, late: tuple[LateStart, ...]) -> None:
         self.late_starts = tuple(each for each in self.late_starts if each not in late)
