@@ -29,7 +29,7 @@ MARK = "\u2503"
 GUTTER = f"\x1b[7m{MARK}\x1b[0m "
 """What each row of a question begins with."""
 
-TOO_SMALL = "8 rows."
+TOO_SMALL = "rows."
 """The end of what is said then: the rest is broken between words."""
 
 STYLES = re.compile(r"\x1b\[\d+m")
