@@ -295,7 +295,7 @@ async def test_a_close_ends_the_first_load_of_its_connection(
             with anyio.fail_after(WAIT):
                 await begun.wait()
             assert (
-                "no session"
+                "is not open"
                 in (await two.refused("session/close", {"sessionId": session}))["message"]
             )
             assert await one.ask("session/close", {"sessionId": session}) == {}

@@ -96,7 +96,14 @@ _CLAUDE = "npx fetches another agent, which needs an account"
 _FLEET = "a fleet wants a file of tasks and an account; tests/cli/test_fleet_command.py runs one"
 _CHECKOUT = "works on a change to the checkout that somebody has made"
 
+_RECORDED = "needs jq, and the three lines together; tests/examples runs what reads the stream"
+
 NOT_RUN = {
+    'codex-acp-sdk run --command "codex-acp-sdk --transcript codex.jsonl --transcript-wire" '
+    '"List the files."': _RECORDED,
+    """jq -c 'select(.peer == "codex" and .direction == "received") | .message' """
+    "codex.jsonl > wrote.jsonl": _RECORDED,
+    "python examples/bridge_updates.py < wrote.jsonl": _RECORDED,
     "python3 -m venv .venv && .venv/bin/pip install -q -e '.[codex,dev]'"
     " && .venv/bin/python -m pytest -n auto": "runs all the tests: CI runs this very line",
     ".venv/bin/nox -s quick": "a part of all the tests, which CI runs",
