@@ -74,7 +74,7 @@ class QuietSession:
     def __init__(self) -> None:
         self.announced: set[str] = set()
 
-    async def caught_up(self) -> None:
+    async def wait_shown(self) -> None:
         """Nothing is read for it."""
 
     async def look(self, wanted: Any) -> Any:
