@@ -247,8 +247,10 @@ def show(out: str, *, as_json: bool) -> int:
         return failed("fleet", visible(str(error)))
     left = [task_id for task_id in ids if task_id not in outcomes]
     for outcome in outcomes.values():
-        line = _outcome_rows(outcome, sys.stdout)
-        print(json.dumps(outcome_json(outcome)) if as_json else line)
+        if as_json:
+            print(json.dumps(outcome_json(outcome)))
+        else:
+            print(_outcome_rows(outcome, sys.stdout))
     for task_id in left:
         history = histories.get(task_id)
         if as_json:

@@ -6,7 +6,7 @@ out: see `mapping.events`. Source: schema ``SessionUpdate`` of v1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from codex_acp.acp._generated.v1 import models
 from codex_acp.acp._generated.v1.methods import MODELS
@@ -37,6 +37,19 @@ COMPACTION: Final = "Compact conversation"
 """The title of a compaction for a client that knows none."""
 
 
+_Rare: TypeAlias = (
+    events.PlanChanged
+    | events.UsageChanged
+    | events.TitleChanged
+    | events.CommandsChanged
+    | events.OptionsChanged
+    | events.ModeChanged
+    | events.SubAgentChanged
+    | events.SessionMessage
+)
+"""Events that are rare, and written as JSON: that loads no model before it is needed."""
+
+
 def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[SessionUpdate]:
     """Return the updates that tell a client of an event, of those that it takes."""
     match event:
@@ -57,10 +70,10 @@ def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[S
             ]
         case events.Notice():
             return (_notice(event, client),) if client.notices or not event.aside else ()
-        case events.ToolCallAnnounced():
-            return (ToolCallSessionUpdate(**_fields_of(event)),)
-        case events.ToolCallChanged():
-            return (ToolCallUpdateSessionUpdate(**_fields_of(event)),)
+        case events.ToolCallAnnounced() | events.ToolCallChanged():
+            new = isinstance(event, events.ToolCallAnnounced)
+            kind = ToolCallSessionUpdate if new else ToolCallUpdateSessionUpdate
+            return (kind(**_fields_of(event)),)
         case events.TerminalOutput():
             output = {"terminal_id": event.terminal_id, "data": event.data}
             meta = {"terminal_output": output}
@@ -71,9 +84,10 @@ def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[S
             return ()  # v1 tells a prompt's end by its answer, and has nothing but pieces
         case events.SubAgentChanged() | events.SessionMessage() if not client.subagents:
             return ()
-    # All others are rare, and written as JSON: that loads no model before it is needed.
-    update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
-    return (update,)
+    if isinstance(event, _Rare):
+        update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
+        return (update,)
+    assert_never(event)
 
 
 # What is said.
@@ -154,16 +168,7 @@ def _compaction(compaction: events.CompactionChanged, client: ClientFeatures) ->
 # The session.
 
 
-def _as_json(
-    event: events.PlanChanged
-    | events.UsageChanged
-    | events.TitleChanged
-    | events.CommandsChanged
-    | events.OptionsChanged
-    | events.ModeChanged
-    | events.SubAgentChanged
-    | events.SessionMessage,
-) -> dict[str, Any]:
+def _as_json(event: _Rare) -> dict[str, Any]:
     match event:
         case events.PlanChanged():
             # Codex has no priorities, ACP requires one.

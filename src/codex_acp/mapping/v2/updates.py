@@ -7,7 +7,7 @@ Source: schema ``SessionUpdate`` of v2; its pages on the prompt's life and on to
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from codex_acp.acp._generated.v2 import models
 from codex_acp.acp._generated.v2.methods import MODELS
@@ -45,6 +45,21 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import RequestPermissionSubject, SessionUpdate
 
 
+_Rare: TypeAlias = (
+    events.PlanChanged
+    | events.UsageChanged
+    | events.TitleChanged
+    | events.CommandsChanged
+    | events.OptionsChanged
+    | events.CompactionChanged
+    | events.Notice
+    | events.StateChanged
+    | events.SubAgentChanged
+    | events.SessionMessage
+)
+"""Events that are rare, and written as JSON: that loads no model before it is needed."""
+
+
 def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
     """Return the updates that tell a client of an event."""
     match event:
@@ -72,9 +87,10 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
             return (TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data),)
         case events.ModeChanged():
             return ()  # v2 has no modes besides the option, which is told as that
-    # All others are rare, and written as JSON: that loads no model before it is needed.
-    update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
-    return (update,)
+    if isinstance(event, _Rare):
+        update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
+        return (update,)
+    assert_never(event)
 
 
 def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[str, Any]:
@@ -136,18 +152,7 @@ def _base64(text: str) -> str:
 # The session.
 
 
-def _as_json(
-    event: events.PlanChanged
-    | events.UsageChanged
-    | events.TitleChanged
-    | events.CommandsChanged
-    | events.OptionsChanged
-    | events.CompactionChanged
-    | events.Notice
-    | events.StateChanged
-    | events.SubAgentChanged
-    | events.SessionMessage,
-) -> dict[str, Any]:
+def _as_json(event: _Rare) -> dict[str, Any]:
     match event:
         case events.PlanChanged():
             # Codex has no priorities, ACP requires one.
