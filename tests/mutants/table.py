@@ -111,7 +111,7 @@ MUTANTS: Final = (
         " tests/adapter/test_outflow_joining.py"),
     # The network.
     Mutant("room-of-others", "adapter/network/registry.py",
-        "(each for each in idle if each.owner in whose)", "(each for each in idle)",
+        "(each for each in idle if each.owner in over_share)", "(each for each in idle)",
         "another owner's idle session is ended", OWNERS),
     Mutant("owned-open", "adapter/network/registry.py", "return session.owner == owner",
         "return True", "another owner's open session is reached",
@@ -159,8 +159,8 @@ MUTANTS: Final = (
         'return found if found.valid(self._clock()) else "an expired token"', "return found",
         "a token is good for ever", DOOR),
     Mutant("token-watched", "adapter/network/access_control.py",
-        "return any(each[:2] == token[:2] and each.valid(now) for each in tokens)", "return True",
-        "a connection outlives its token", OWNERS),
+        "return any((each.owner, each.digest) == identity and each.valid(now) for each in tokens)",
+        "return True", "a connection outlives its token", OWNERS),
     # Processes, records, files.
     Mutant("child-last-output", "transport/child.py",
         "            self._reader.drain(FINAL_READ_LIMIT)", "            pass",

@@ -184,7 +184,7 @@ async def test_what_is_unsent_at_the_end_goes_first() -> None:
     linked = Linked()
     stream = linked.read()
     linked.write({"method": "x"})
-    linked.link.say_at_end(1001, "the server\nends")
+    linked.link.set_close_reason(1001, "the server\nends")
     closing = asyncio.ensure_future(linked.link.aclose())
     await anyio.lowlevel.checkpoint()
     assert await stream.next_bytes(600) == b'data: {"method": "x"}\n\n: the server ends\n\n'

@@ -64,16 +64,16 @@ def test_a_resume_gets_what_nobody_heard_and_the_calls_of_what_runs() -> None:
     journal.add(call, TURN, sent=True)
     journal.add(TextChunk("b", "heard"), TURN, sent=True)
     journal.add(TextChunk("b", "unheard"), TURN, sent=False)
-    assert journal.unheard(TURN) == [call, TextChunk("b", "unheard")]
-    assert journal.unheard(None) == [TextChunk("b", "unheard")]
-    journal.heard(TURN)
-    assert journal.unheard(TURN) == [call]
+    assert journal.unsent(TURN) == [call, TextChunk("b", "unheard")]
+    assert journal.unsent(None) == [TextChunk("b", "unheard")]
+    journal.mark_sent(TURN)
+    assert journal.unsent(TURN) == [call]
     assert journal.since(journal.end, TURN) == [
         call,
         TextChunk("b", "heard"),
         TextChunk("b", "unheard"),
     ]
-    journal.heard(None)
+    journal.mark_sent(None)
     assert text(journal) == []
 
 

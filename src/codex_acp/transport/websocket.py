@@ -49,7 +49,7 @@ class WebSocketMessages(MessageLink):
     def __init__(self, name: str, message_limit: int) -> None:
         super().__init__(name)
         self._message_limit = message_limit
-        self._last_words: tuple[int, str] = (1000, "")
+        self._close_reason: tuple[int, str] = (1000, "")
 
     @abstractmethod
     async def _open(self) -> WebSocket:
@@ -93,7 +93,7 @@ class WebSocketMessages(MessageLink):
             return ConnectionClosed(why)
         finally:
             sender.cancel()
-            await connection.close(*self._last_words)
+            await connection.close(*self._close_reason)
 
     async def _send_until_closed(self) -> None:
         from websockets.exceptions import ConnectionClosed as Closed

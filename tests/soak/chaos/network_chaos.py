@@ -80,7 +80,7 @@ class OwnedClient(RandomClient):
 
 
 class _Link:
-    def say_at_end(self, _code: int, _reason: str) -> None: ...
+    def set_close_reason(self, _code: int, _reason: str) -> None: ...
 
 
 class NetworkChaos(Chaos):

@@ -1,8 +1,8 @@
 """Decide who may connect: tokens, the check of each HTTP request, and pending connections.
 
-`AccessControl` checks a websocket's handshake and every request of streamable HTTP alike. A page in
-a browser is refused: its request names the page's origin, and if the page has bound its name to
-this machine (DNS rebinding), the request names that name as the host.
+`AccessControl` applies the same checks to a websocket's handshake and to every request of
+streamable HTTP. Web pages are refused by their ``Origin`` header. A page whose domain name resolves
+to this machine (DNS rebinding) is refused by its ``Host`` header.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_SHOWN: Final = 100
+_LOGGED_ADDRESS: Final = 100
 """Characters of a client's address that are logged."""
 
 LOGGED_AT_ONCE: Final = 20
-"""Refusals that are logged at once, and then `LOGGED_PER_SECOND`: requests without a token must not
-fill the disk."""
+"""Refusals that may be logged in one burst; later ones at `LOGGED_PER_SECOND`, so that requests
+without a token do not fill the disk."""
 
 LOGGED_PER_SECOND: Final = 0.2
 
@@ -51,7 +51,7 @@ class Headers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request that is answered with an error."""
+    """The error response to an HTTP request."""
 
     status: HTTPStatus
     reason: str
@@ -70,8 +70,8 @@ class Refusal:
 class AccessControl:
     """Checks each HTTP request of the network: path, host, origin, token and limits.
 
-    ``path`` is the endpoint's. ``origins`` may come from a browser; a request without an origin
-    may come, too. ``hosts`` are allowed besides addresses and localhost.
+    ``path`` is the path of the endpoint. A request is allowed without an ``Origin`` header, or with
+    one of ``origins``. ``hosts`` are allowed besides IP addresses and localhost.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class AccessControl:
         self._unlogged = 0
 
     def check(self, path: str, headers: Headers) -> Token | Refusal:
-        """Return the token that a request has shown, or the refusal of the request."""
+        """Return the token in a request's headers, or the refusal of the request."""
         host = only_value(headers, "Host")
         if host is None or not self._host_allowed(host):
             return Refusal(HTTPStatus.FORBIDDEN, "the host is not allowed")
@@ -113,17 +113,17 @@ class AccessControl:
         return found
 
     def allowed_origin(self, headers: Headers) -> str | None:
-        """Return the origin of a page that is allowed; None if the request comes from none."""
+        """Return the request's origin if pages of this origin are allowed, else None."""
         host, origin = only_value(headers, "Host"), only_value(headers, "Origin")
         allowed = host is not None and self._host_allowed(host) and origin in self._origins
         return origin if allowed else None
 
-    def share(self, limit: int, own: int | None = None) -> int:
-        """Return how much of a common limit one owner may use: ``own`` if that is set."""
-        return self.limits.share(limit, self._tokens.owners, own)
+    def share(self, limit: int, configured: int | None = None) -> int:
+        """Return one owner's part of ``limit``: the configured one, or an equal share."""
+        return self.limits.share(limit, self._tokens.owners, configured)
 
     def enter(self, owner: str) -> Refusal | None:
-        """Count one more connection of an owner; return a refusal if there is no room for it."""
+        """Count one more connection of an owner, or return a refusal if a limit is reached."""
         limits = self.limits
         share = self.share(limits.connections, limits.owner_connections)
         if self._open.total() >= limits.connections or self._open[owner] >= share:
@@ -137,56 +137,56 @@ class AccessControl:
         return None
 
     def leave(self, owner: str) -> None:
-        """Count a connection no longer that `enter` has counted: it has ended."""
+        """Stop counting a connection that has ended."""
         self._open[owner] -= 1
 
     def log(self, refusal: Refusal, peer: str) -> None:
-        """Log a refusal; of very many log only their number."""
+        """Log a refusal; refusals above the rate limit are only counted."""
         if not self._log_rate.try_acquire():
             self._unlogged += 1
             return
-        more, self._unlogged = self._unlogged, 0
-        besides = f" ({more} more were not logged)" if more else ""
+        unlogged, self._unlogged = self._unlogged, 0
+        note = f" ({unlogged} more were not logged)" if unlogged else ""
         logger.warning(
-            "refused %s: %d, %s%s", peer[:MAX_SHOWN], refusal.status, refusal.reason, besides
+            "refused %s: %d, %s%s", peer[:_LOGGED_ADDRESS], refusal.status, refusal.reason, note
         )
 
     def _host_allowed(self, host: str) -> bool:
-        """Return whether a host, perhaps with brackets and a port, may be named."""
+        """Return whether a ``Host`` header, perhaps with brackets and a port, is allowed."""
         host = host.strip().lower()
         name = host.partition(":")[0]
         if host.startswith("["):
-            name, _, behind = host[1:].partition("]")
-            if behind[:1] not in ("", ":"):
-                name = host
+            name, _, rest = host[1:].partition("]")
+            if rest[:1] not in ("", ":"):
+                name = host  # malformed: neither a known host nor an address
         if name in self._hosts or name == "localhost":
             return True
         try:
             ipaddress.ip_address(name)
         except ValueError:
             return False
-        return True  # an address, which needs no DNS: no page can have bound it to this machine
+        return True  # an address needs no DNS, so no page can redirect it to this machine
 
 
 def peer_name(address: object) -> str:
-    """Return address and port of a client, for the log."""
+    """Return a client's address and port for the log."""
     return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a socket"
 
 
 def only_value(headers: Headers, name: str) -> str | None:
-    """Return the value of a header; None where it is missing or comes more than once."""
+    """Return the value of a header, or None if the header is missing or repeated."""
     values = headers.get_all(name)
     return values[0] if len(values) == 1 else None
 
 
 EVERYBODY: Final = "everybody"
-"""The owner of all sessions where there is one token, or none."""
+"""The owner of all sessions of a server without tokens, and of tokens without a name."""
 
 MIN_TOKEN: Final = 16
-"""Characters: fewer can be guessed."""
+"""Characters that a token has at least: a shorter one can be guessed."""
 
 MAX_FILE: Final = 1024 * 1024
-"""Bytes of a file of tokens."""
+"""Bytes of a token file that are read at most."""
 
 
 class Token(NamedTuple):
@@ -203,7 +203,7 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """The tokens of a server. ``current`` returns those listed now, None if none is needed."""
+    """The tokens of a server. ``current`` returns the valid ones, or None if clients need none."""
 
     def __init__(
         self, current: Callable[[], Sequence[Token] | None], clock: Callable[[], float] = time.time
@@ -227,10 +227,10 @@ class Tokens:
         scheme, _, value = (authorization or "").strip().partition(" ")
         if scheme.lower() != "bearer" or not value.strip():
             return "no token" if not authorization else "no bearer token"
-        shown = _digest(value.strip())
+        digest = _digest(value.strip())
         found: Token | None = None
         for token in tokens:
-            if hmac.compare_digest(token.digest, shown):
+            if hmac.compare_digest(token.digest, digest):
                 found = token
         if found is None:
             return "a wrong token"
@@ -241,12 +241,12 @@ class Tokens:
         tokens = self._current()
         if tokens is None:
             return not token.digest
-        now = self._clock()
-        return any(each[:2] == token[:2] and each.valid(now) for each in tokens)
+        now, identity = self._clock(), (token.owner, token.digest)
+        return any((each.owner, each.digest) == identity and each.valid(now) for each in tokens)
 
     @property
     def owners(self) -> int:
-        """The number of owners; 1 without tokens."""
+        """Number of owners; 1 without tokens."""
         return len({token.owner for token in self._current() or ()}) or 1
 
     @property
@@ -261,24 +261,26 @@ def no_token() -> Tokens:
 
 
 def fixed_token(token: str, where: str) -> Tokens:
-    """Return the `Tokens` of a server with one token, that stands at ``where``.
+    """Return the `Tokens` of a server with one token.
 
-    Raises MisuseError if it is too short.
+    Raises MisuseError if the token is too short; ``where`` says in the message where it stands.
     """
     tokens = (Token(EVERYBODY, _digest(_long_enough(token.strip(), where))),)
     return Tokens(lambda: tokens)
 
 
 class TokenFile:
-    """A file of tokens, for `Tokens`; it is read again after each change, while the server runs.
+    """A file of tokens, for `Tokens`. The running server reads the file again after each change.
 
-    Each line is ``TOKEN``, ``NAME TOKEN`` or ``NAME TOKEN 2027-01-31T12:00:00Z``: the owner's name
-    and the time at which the token expires. Raises MisuseError if the file cannot be used.
+    A line is ``TOKEN``, ``NAME TOKEN`` or ``NAME TOKEN TIME``: the owner's name, and the time at
+    which the token expires, like 2027-01-31T12:00:00Z. Raises MisuseError if the file cannot be
+    used.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._read_at: tuple[int, int, int] | None = None
+        self._version: tuple[int, int, int] | None = None
+        """Time of change (nanoseconds), size and inode of the file that was read."""
         self._tokens: tuple[Token, ...] = ()
         self._read()
 
@@ -287,7 +289,7 @@ class TokenFile:
         try:
             self._read()
         except MisuseError:
-            self._read_at, self._tokens = None, ()
+            self._version, self._tokens = None, ()
         return self._tokens
 
     def _read(self) -> None:
@@ -303,10 +305,10 @@ class TokenFile:
             if found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
                 msg = f"others can read the token file {self._path!r}: chmod 600 {self._path}"
                 raise MisuseError(msg)
-            read_at = (found.st_mtime_ns, found.st_size, found.st_ino)
-            if read_at != self._read_at:
+            version = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if version != self._version:
                 self._tokens = _parsed(opened.read(MAX_FILE), self._path)
-                self._read_at = read_at
+                self._version = version
 
 
 def _parsed(content: bytes, path: str) -> tuple[Token, ...]:
@@ -324,14 +326,14 @@ def _parsed(content: bytes, path: str) -> tuple[Token, ...]:
             try:
                 when = datetime.fromisoformat(words[2])
             except ValueError as error:
-                # Without the text: if the words were mixed up, it is the token.
+                # The message omits the word: if the user mixed up the order, it is the token.
                 msg = f"{where}: its third word is no time like 2027-01-31T12:00:00Z"
                 raise MisuseError(msg) from error
             expires = (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
         tokens.append(Token(owner, _digest(_long_enough(token, where)), expires))
     if not tokens:
-        made = "python3 -Pc 'import secrets; print(secrets.token_urlsafe(32))' makes one"
-        raise MisuseError(f"the token file {path!r} has no token; {made}")
+        hint = "python3 -Pc 'import secrets; print(secrets.token_urlsafe(32))' makes one"
+        raise MisuseError(f"the token file {path!r} has no token; {hint}")
     return tuple(tokens)
 
 
@@ -353,8 +355,8 @@ HANDSHAKE_SECONDS: Final = 10.0
 class AcceptedConnection(asyncio.Protocol):
     """A new connection, until the protocol that will serve it is known.
 
-    ``choose_protocol`` gets the connection and the bytes it has sent. It returns whether another
-    protocol serves the connection from now on; if not, it needs more bytes.
+    ``choose_protocol`` gets the connection and the bytes that the client has sent. It returns True
+    once another protocol serves the connection, False while it needs more bytes.
     """
 
     def __init__(
@@ -366,18 +368,19 @@ class AcceptedConnection(asyncio.Protocol):
         self._pending = pending
         self._tls = tls
         self._choose_protocol = choose_protocol
-        self._sent = b""
-        self._ready: asyncio.Transport | None = None
+        self._received = b""
+        self._ready_transport: asyncio.Transport | None = None
+        """The transport, once the TLS handshake is over."""
 
     def begin(self, transport: asyncio.Transport) -> None:
-        """Start with a connection, which counts as pending also during its TLS handshake."""
+        """Take over a connection, which counts as pending during its TLS handshake, too."""
         loop = asyncio.get_running_loop()
         transport.set_protocol(self)
         self._pending.add(transport)
         self._raw = transport
         self._deadline = loop.call_later(HANDSHAKE_SECONDS, transport.abort)
         if self._tls is None:
-            self._ready = transport
+            self._ready_transport = transport
             self._try_protocols()
         else:
             self._securing = loop.create_task(self._secure(self._tls))
@@ -394,16 +397,17 @@ class AcceptedConnection(asyncio.Protocol):
         if secured is not None:
             self._pending.discard(self._raw)
             self._pending.add(secured)
-            self._ready = secured
+            self._ready_transport = secured
             self._try_protocols()
 
     def data_received(self, data: bytes) -> None:
         """Collect the first bytes of the connection."""
-        self._sent += data
+        self._received += data
         self._try_protocols()
 
     def _try_protocols(self) -> None:
-        if self._ready is not None and self._choose_protocol(self._ready, self._sent):
+        transport = self._ready_transport
+        if transport is not None and self._choose_protocol(transport, self._received):
             self._deadline.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -411,15 +415,15 @@ class AcceptedConnection(asyncio.Protocol):
         del exc
         self._deadline.cancel()
         self._pending.discard(self._raw)
-        if self._ready is not None:
-            self._pending.discard(self._ready)
+        if self._ready_transport is not None:
+            self._pending.discard(self._ready_transport)
 
 
 class PendingConnections:
     """Connections that have shown no token yet: at most ``most``; one more aborts the oldest.
 
-    A client that opens many silent connections loses its own ones, and a client that sends its
-    request at once is served.
+    So a client that opens many silent connections loses them, and a client that sends its request
+    at once is served.
     """
 
     def __init__(self, most: int) -> None:
@@ -435,7 +439,7 @@ class PendingConnections:
             oldest.abort()
 
     def discard(self, transport: asyncio.Transport) -> None:
-        """Count a connection no longer: it was let in or refused, or has ended. Idempotent."""
+        """Stop counting a connection that was accepted or refused, or has ended. Idempotent."""
         self._waiting.pop(transport, None)
 
     def abort_all(self) -> None:

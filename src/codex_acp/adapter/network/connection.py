@@ -1,8 +1,8 @@
 """Serve the connections of one server: `Hub` runs them, each is a `NetworkConnection`.
 
-A `NetworkConnection` passes a client's requests on to the agent if its token owns the session. A
-session of another owner is answered as one that does not exist, and a request that changes a
-session is accepted only from the connection that shows it.
+A `NetworkConnection` passes a client's request on to the agent if the token's owner has the
+session; else it answers as if the session did not exist. Only the connection that shows a session
+can change the session.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNREAD_SECONDS: Final = 0.2
-"""Seconds between two looks at the unread updates of a client that lags."""
+"""Seconds between two checks of the unread updates of a client that lags."""
 
 WATCH_SECONDS: Final = 5.0
-"""Seconds between two looks whether a client's token is still good."""
+"""Seconds between two checks of a client's token."""
 
 
 class NetworkConnection:
-    """The connection of a client that has shown ``token``; new sessions of it are on ``agent``."""
+    """The connection of a client that has shown ``token``; its new sessions run on ``agent``."""
 
     def __init__(self, registry: Registry, token: Token, agent: CodexAgent) -> None:
         self._registry = registry
@@ -71,23 +71,23 @@ class NetworkConnection:
         self.client: Client = Client(registry.spawn)
         self.archive: OwnedArchive = OwnedArchive(self)
         self._disconnect: Callable[[str], None] = lambda _: None
-        self._introduced = False
+        self._initialized = False
         self._opening: set[str] = set()
-        """Sessions that are being opened here and were not open before."""
+        """Stored sessions that are being opened on this connection."""
         self._stall_timer: asyncio.TimerHandle | None = None
 
     def join(self, side: EitherAgentSide, disconnect: Callable[[str], None]) -> None:
-        """Set the connection's own side; ``disconnect`` ends the connection with a reason."""
+        """Set the side that serves the client; ``disconnect`` ends the connection with a reason."""
         self.client.join(side)
         self._disconnect = disconnect
 
     async def watch(self, tokens: Tokens) -> None:
         """Disconnect a client that never initializes, or whose token is no longer good."""
         await asyncio.sleep(self._registry.limits.initialize_seconds)
-        if not self._introduced:
+        if not self._initialized:
             self._disconnect("it has not sent initialize")
             return
-        while tokens.still_good(self._token):  # noqa: ASYNC110 - a file tells no event
+        while tokens.still_good(self._token):  # noqa: ASYNC110 - a file raises no event
             await asyncio.sleep(WATCH_SECONDS)
         self._disconnect("its token is no longer good")
 
@@ -96,18 +96,18 @@ class NetworkConnection:
         """Starts a task that may outlive the connection."""
         return self._registry.spawn
 
-    # `AgentMethods`; without a login, which is the business of the person who runs the server
+    # `AgentMethods`, without a login: only the person who runs the server logs in
 
     def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
         """Handle the client's ``initialize``; offer no login."""
         self.agent.introduce(params, version, self.client)
-        self._introduced = True
+        self._initialized = True
         self.client.outflow.when_full(self._outflow_full)
         return LoginWays(offered=False)
 
     @property
     def about(self) -> Json:
-        """Return for how long a session is kept that no connection shows."""
+        """Return the seconds that a session without a connection is kept, for ``initialize``."""
         return {"keepSeconds": self._registry.limits.keep_seconds}
 
     async def new_session(self, request: NewSession) -> Json:
@@ -120,19 +120,19 @@ class NetworkConnection:
         return await self._open_new(lambda session: self.agent.fork_session(request, session))
 
     async def load_session(self, request: ResumeSession) -> Json:
-        """Load a session; the connection that shows it until now loses it."""
+        """Load a session, taken from the connection that shows it now, if any."""
         return await self._reopen(
             request.session_id,
             lambda session: session.agent.load_session(request, session),
-            whole=True,
+            with_history=True,
         )
 
     async def resume_session(self, request: ResumeSession) -> Json:
-        """Resume a session; the connection that shows it until now loses it."""
+        """Resume a session, taken from the connection that shows it now, if any."""
         return await self._reopen(
             request.session_id,
             lambda session: session.agent.resume_session(request, session),
-            whole=False,
+            with_history=False,
         )
 
     async def list_sessions(self, request: ListSessions) -> Json:
@@ -162,7 +162,7 @@ class NetworkConnection:
     async def end_session(
         self, session_id: str, end: Callable[[CodexAgent, str], Awaitable[None]]
     ) -> None:
-        """Delete or archive a session of this connection's owner by ``end``.
+        """Delete or archive a session of this connection's owner with ``end``.
 
         Raises RpcError for a session that another connection shows.
         """
@@ -205,7 +205,7 @@ class NetworkConnection:
         )
 
     def cancel(self, session_id: str) -> None:
-        """Cancel what runs in a session; ignored unless this connection shows it."""
+        """Cancel the prompts of a session, if this connection shows the session."""
         sessions = self._registry.sessions
         session = sessions.get(session_id) or self._registry.parent_of(session_id)
         if session is None or session.client is not self.client:
@@ -216,11 +216,15 @@ class NetworkConnection:
     # Ownership, and the sessions that this connection shows
 
     def _new_session(self) -> NetworkSession:
-        kept = self._registry.limits.keep_seconds > 0
-        return NetworkSession(self._token.owner, self.agent, self.client, kept=kept)
+        return NetworkSession(
+            self._token.owner,
+            self.agent,
+            self.client,
+            outlives_client=self._registry.limits.keep_seconds > 0,
+        )
 
     async def _open_new(self, begin: Callable[[NetworkSession], Awaitable[Json]]) -> Json:
-        """Open a new session by ``begin``; delete it if its owner cannot be recorded."""
+        """Open a new session with ``begin``; delete the session if its owner cannot be recorded."""
         async with self._registry.reserve(self._token.owner):
             session = self._new_session()
             response = await begin(session)
@@ -242,7 +246,11 @@ class NetworkConnection:
             self._registry.client_left(self.client)
 
     async def _reopen(
-        self, session_id: str, reopen: Callable[[NetworkSession], Awaitable[Json]], *, whole: bool
+        self,
+        session_id: str,
+        reopen: Callable[[NetworkSession], Awaitable[Json]],
+        *,
+        with_history: bool,
     ) -> Json:
         """Open a stored session, or show an open one here, perhaps taken from another connection.
 
@@ -252,8 +260,8 @@ class NetworkConnection:
         async with self._registry.exclusive(session_id):
             self.must_own(session_id)
             self._registry.owners.record(self._token.owner, session_id)  # before anything is opened
-            earlier = self._registry.sessions.get(session_id)
-            if earlier is None:
+            session = self._registry.sessions.get(session_id)
+            if session is None:
                 self._opening.add(session_id)
                 try:
                     async with self._registry.reserve(self._token.owner):
@@ -263,32 +271,32 @@ class NetworkConnection:
                 finally:
                     self._opening.discard(session_id)
                 return answer
-            before = earlier.detach_for(self.client)
+            earlier_client = session.detach_for(self.client)
             try:
-                if earlier.busy:
-                    return await self._show(earlier, whole=whole)
-                kept = earlier.reopen_for(self.client, whole=whole)
-                answer = await reopen(earlier)
+                if session.busy:
+                    return await self._show(session, with_history=with_history)
+                kept = session.reopen_for(self.client, with_history=with_history)
+                answer = await reopen(session)
                 for event in kept:
-                    earlier.send(session_id, event)
-            except BaseException:  # it is shown where it was before
-                earlier.detach(self.client)
-                if before is None or before.gone:
-                    self._registry.schedule_end(earlier)
+                    session.send(session_id, event)
+            except BaseException:  # give the session back to the client that showed it
+                session.detach(self.client)
+                if earlier_client is None or earlier_client.gone:
+                    self._registry.schedule_end(session)
                 else:
-                    earlier.attach(before, None)
-                    earlier.resume_questions()
+                    session.attach(earlier_client, None)
+                    session.resume_questions()
                 raise
-            self._open(session_id, earlier)
+            self._open(session_id, session)
             return answer
 
-    async def _show(self, session: NetworkSession, *, whole: bool) -> dict[str, JsonValue]:
-        """Show a busy session: its history first if ``whole``, its questions last."""
+    async def _show(self, session: NetworkSession, *, with_history: bool) -> dict[str, JsonValue]:
+        """Show a busy session, if asked with its history first; its questions come last."""
         session_id = session.session_id
         sessions, config = session.agent.parts
         opened = sessions.open_session(session_id)
         mark: Mark | None = None
-        if whole and opened is not None:
+        if with_history and opened is not None:
             mark = session.mark()
             history = Replay(self.client, session_id, None)
             await history.run(opened.codex, None, kept=lambda turn: turn in session.journaled_turns)
@@ -297,22 +305,22 @@ class NetworkConnection:
         self._open(session_id, session)
         loop = asyncio.get_running_loop()
         loop.call_soon(session.resume_questions)  # behind the answer to this request
-        meta: dict[str, JsonValue] = {"running": True, "questions": session.questions}
+        meta: dict[str, JsonValue] = {"running": True, "questions": session.open_questions}
         return {**config.answer(session_id), "_meta": {META_KEY: meta}}
 
-    def must_own(self, session_id: str, *, below: bool = False) -> None:
+    def must_own(self, session_id: str, *, or_sub_agent: bool = False) -> None:
         """Raise RpcError -32002 unless the session belongs to this connection's owner.
 
-        ``below`` allows the session of a sub-agent, too.
+        ``or_sub_agent`` allows the session of a sub-agent, too.
         """
         if not self._registry.owns(self._token.owner, session_id):
             raise unknown_session(session_id)
         agent = self._registry.agent_of(session_id)
-        if agent is not None and not below:
+        if agent is not None and not or_sub_agent:
             agent.parts[0].not_below(session_id)
 
     def shown_session(self, session_id: str) -> NetworkSession:
-        """Return a session that this connection shows. Raises RpcError for all others."""
+        """Return a session that this connection shows. Raises RpcError for any other."""
         session = self._registry.sessions.get(session_id)
         if session is None or session.owner != self._token.owner:
             raise not_open(session_id)
@@ -331,14 +339,15 @@ class NetworkConnection:
     # A client that lags
 
     def _outflow_full(self, full: bool) -> None:
-        """Watch a client whose queue of updates is full; Codex goes on, which others use, too."""
+        """Watch a client whose queue of updates is full. Codex, which others use, is not paused."""
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
         if full:
-            self._look_at_unread(asyncio.get_running_loop().time())
+            self._check_unread(asyncio.get_running_loop().time())
 
-    def _look_at_unread(self, since: float) -> None:
+    def _check_unread(self, since: float) -> None:
+        """Disconnect a client with too many unread updates, else check again later."""
         limits, loop = self._registry.limits, asyncio.get_running_loop()
         if self.client.outflow.unread > limits.unread_text:
             self._disconnect(f"it has left {limits.unread_text} characters of updates unread")
@@ -346,7 +355,7 @@ class NetworkConnection:
             self._disconnect(f"it has left updates unread for {limits.stall_seconds:g} s")
         else:
             wait = min(UNREAD_SECONDS, limits.stall_seconds)
-            self._stall_timer = loop.call_later(wait, self._look_at_unread, since)
+            self._stall_timer = loop.call_later(wait, self._check_unread, since)
 
 
 def _shown_elsewhere(session_id: str) -> RpcError:
@@ -374,7 +383,7 @@ class OwnedArchive:
 
     async def status(self, session_id: str) -> StateChanged | None:
         """Return the state of a session that any connection has open; None if it is only stored."""
-        self._connection.must_own(session_id, below=True)
+        self._connection.must_own(session_id, or_sub_agent=True)
         return await self._connection.agent_for(session_id).archive.status(session_id)
 
 
@@ -386,17 +395,18 @@ GOING_AWAY: Final = 1001
 
 
 class NetworkLink(Protocol):
-    """A link that can tell its peer why it closes."""
+    """A link that sends its peer the reason when it closes."""
 
-    def say_at_end(self, code: int, reason: str) -> None:
-        """Set the code and the reason that are sent when this side closes the link."""
+    def set_close_reason(self, code: int, reason: str) -> None:
+        """Set the code (of RFC 6455) and the reason that are sent when this side closes."""
 
 
 class Hub:
     """The connections of one server, their Codex, and the registry of open sessions.
 
-    ``new_server`` makes an app-server, which starts when it is needed; ``shared``: one for all
-    connections. ``spawn`` runs tasks that outlive connections; ``versions`` of ACP are offered.
+    ``new_server`` makes an app-server, which starts when it is needed; if ``shared``, all
+    connections use one. ``spawn`` runs tasks that outlive connections. ``versions`` are those of
+    ACP that are offered.
     """
 
     def __init__(
@@ -425,33 +435,33 @@ class Hub:
         """The connections that are served now, by id."""
         self._sides: set[EitherAgentSide] = set()
         self._servers: dict[CodexAgent, AppServer] = {}
-        self._common: CodexAgent | None = None
+        self._shared_agent: CodexAgent | None = None
 
     async def serve(
         self, link: Link, network_link: NetworkLink, token: Token, connection_id: str
     ) -> None:
         """Serve one client until it disconnects or is disconnected."""
         name = f"client {connection_id[:8]}"
-        connection = acp_connection(
+        json_rpc = acp_connection(
             link,
             name=name,
             line_limit=self._limits.message_bytes,
             on_line=self._transcript.tap("client"),
         )
         agent = self.agent()
-        ours = NetworkConnection(self.registry, token, agent)
-        side = agent_side(connection, self._versions, ours, ours.agent_of)
+        connection = NetworkConnection(self.registry, token, agent)
+        side = agent_side(json_rpc, self._versions, connection, connection.agent_of)
 
         def disconnect(why: str) -> None:
-            logger.warning("%s is put out: %s", name, why)
-            network_link.say_at_end(POLICY_VIOLATION, why)
+            logger.warning("%s is disconnected: %s", name, why)
+            network_link.set_close_reason(POLICY_VIOLATION, why)
             self.registry.spawn(side.aclose)
 
-        ours.join(side, disconnect)
-        self.connections[connection_id] = ours
+        connection.join(side, disconnect)
+        self.connections[connection_id] = connection
         self._sides.add(side)
-        watch = asyncio.ensure_future(ours.watch(self._tokens))
-        network_link.say_at_end(GOING_AWAY, "the server ends")
+        watch = asyncio.ensure_future(connection.watch(self._tokens))
+        network_link.set_close_reason(GOING_AWAY, "the server ends")
         try:
             await side.run()
         except TransportError as error:
@@ -460,17 +470,17 @@ class Hub:
             watch.cancel()
             del self.connections[connection_id]
             self._sides.discard(side)
-            self.registry.client_left(ours.client)
+            self.registry.client_left(connection.client)
             if not self._shared:
                 self.registry.spawn(lambda: self._end_unused(agent))
 
     def agent(self) -> CodexAgent:
-        """Return the agent for one more connection."""
+        """Return the shared agent, or a new one for each call if none is shared."""
         if not self._shared:
             return self._new_agent()
-        if self._common is None:
-            self._common = self._new_agent()
-        return self._common
+        if self._shared_agent is None:
+            self._shared_agent = self._new_agent()
+        return self._shared_agent
 
     def _new_agent(self) -> CodexAgent:
         server = self._new_server()
@@ -480,7 +490,7 @@ class Hub:
         return agent
 
     async def _end_unused(self, agent: CodexAgent) -> None:
-        """End the Codex of one connection once no session is left on it."""
+        """End the Codex of a closed connection once no session uses it."""
         await self.registry.wait_until_unused(agent)
         server = self._servers.pop(agent, None)
         if server is not None:
@@ -488,12 +498,14 @@ class Hub:
             await server.aclose()
 
     async def end_connections(self) -> None:
-        """Cancel all prompts, and close each connection behind its prompts' answers; bounded."""
+        """Cancel all prompts; close each connection when its prompts are answered, at the latest
+        after `ANSWER_SECONDS`.
+        """
         await asyncio.gather(*(agent.end_prompts() for agent in self._servers))
         await asyncio.gather(*(side.close_behind(PROMPT, ANSWER_SECONDS) for side in self._sides))
 
     async def aclose(self) -> None:
-        """End every Codex with its children; bounded."""
+        """End every Codex with its children, in bounded time."""
         servers, self._servers = self._servers, {}
         for agent in servers:
             agent.leave()

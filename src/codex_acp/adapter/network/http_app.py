@@ -1,7 +1,7 @@
 """Answer the requests of streamable HTTP, as an ASGI application.
 
 `AccessControl` checks each request as it checks a websocket's handshake. An ACP connection belongs
-to one owner; a request of another owner is answered as if the connection did not exist.
+to one owner; requests of other owners are answered as if the connection did not exist.
 """
 
 from __future__ import annotations
@@ -87,26 +87,27 @@ class HttpApp:
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[Any], Awaitable[None]],
     ) -> None:
-        """Answer one request, as ASGI asks for it."""
+        """Answer one request (the ASGI interface)."""
         if scope["type"] == "http":
             exchange = Exchange(scope, receive, send)
             if exchange.socket.accepts_request():
                 await self._serve(exchange)
         elif scope["http_version"].startswith("1"):
-            # A websocket, but not the first request of its connection: a proxy tries another one.
+            # A websocket's handshake behind other requests of the TCP connection: a proxy that
+            # reused the connection retries on a new one.
             scope["state"]["socket"].abort()
         else:
             await send({"type": "websocket.close"})
 
     async def aclose(self) -> None:
-        """End all connections; bounded."""
+        """End all connections, in bounded time."""
         links = [connection.link for connection in self._connections.values()]
         await asyncio.gather(*(link.aclose() for link in links))
 
     async def _serve(self, exchange: Exchange) -> None:
         origin = self._access.allowed_origin(exchange)
         if origin is not None:
-            exchange.more_headers = [  # with which the page may read the response
+            exchange.more_headers = [  # these allow the page to read the response
                 ("access-control-allow-origin", origin),
                 ("access-control-expose-headers", CONNECTION_ID),
                 ("vary", "Origin"),
@@ -114,34 +115,34 @@ class HttpApp:
             if exchange.method == "OPTIONS":
                 await exchange.answer(HTTPStatus.NO_CONTENT, headers=_PREFLIGHT)
                 return
-        found = self._access.check(exchange.path, exchange)
+        token = self._access.check(exchange.path, exchange)
         try:
-            if isinstance(found, Refusal):
-                raise RequestRefused(found)
+            if isinstance(token, Refusal):
+                raise RequestRefused(token)
             if exchange.get_all("content-length") and exchange.get_all("transfer-encoding"):
-                # A proxy in front may have read another request in it (request smuggling).
+                # A proxy in front may see two requests in this one (request smuggling).
                 exchange.more_headers = [*exchange.more_headers, ("connection", "close")]
                 _refuse(HTTPStatus.BAD_REQUEST, "the body has two lengths")
-            if not exchange.socket.authorize(found.owner):
+            if not exchange.socket.authorize(token.owner):
                 _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many TCP connections are open")
             if exchange.method == "POST":
-                await self._post(exchange, found)
+                await self._post(exchange, token)
             elif exchange.method == "GET":
-                await self._get(exchange, found)
+                await self._get(exchange, token)
             elif exchange.method == "DELETE":
-                self._connection(exchange, found).link.end(None)
+                self._connection(exchange, token).link.end(None)
                 await exchange.answer(HTTPStatus.ACCEPTED)
             else:
                 _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the methods are GET, POST and DELETE")
         except RequestRefused as error:
-            await self._refused(exchange, error.refusal)
+            await self._answer_refusal(exchange, error.refusal)
         except ConnectionError:
             logger.debug("a client was gone before it had sent its request")
 
-    async def _refused(self, exchange: Exchange, refusal: Refusal) -> None:
+    async def _answer_refusal(self, exchange: Exchange, refusal: Refusal) -> None:
         self._access.log(refusal, exchange.socket.peer)
         too_large = refusal.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        await exchange.discard(*([self._access.limits.message_bytes] if too_large else []))
+        await exchange.discard(self._access.limits.message_bytes if too_large else DISCARDED_BYTES)
         headers = [*refusal.headers, ("content-type", "text/plain; charset=utf-8")]
         await exchange.answer(refusal.status, f"{refusal.reason}\n".encode(), headers)
         exchange.socket.count_refusal()
@@ -152,23 +153,28 @@ class HttpApp:
         content_type = (exchange.header("content-type") or "").partition(";")[0].strip().lower()
         if content_type != JSON or exchange.header("content-encoding") is not None:
             _refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a message is {JSON}, not encoded")
-        first = not exchange.get_all(CONNECTION_ID)
-        connection = None if first else self._connection(exchange, token)
-        body = await self._body(exchange, token, INITIALIZE_BYTES if first else None)
+        message_bytes = self._access.limits.message_bytes
+        connection = None
+        if exchange.get_all(CONNECTION_ID):
+            connection = self._connection(exchange, token)
+            body = await self._body(exchange, token, message_bytes)
+        else:
+            body = await self._body(exchange, token, min(message_bytes, INITIALIZE_BYTES))
         message = _message(body)
-        is_first = isinstance(message, Request) and message.method == INITIALIZE
+        initialize = isinstance(message, Request) and message.method == INITIALIZE
         if connection is not None:
-            if is_first:
+            if initialize:
                 _refuse(HTTPStatus.BAD_REQUEST, f"{INITIALIZE} makes a connection of its own")
             await self._pass_on(exchange, connection, message, body)
-        elif isinstance(message, Request) and is_first:
+        elif isinstance(message, Request) and initialize:
             await self._initialize(exchange, token, message, body)
         else:
             _refuse(HTTPStatus.BAD_REQUEST, f"{CONNECTION_ID} is missing")
 
-    async def _body(self, exchange: Exchange, token: Token, most: int | None) -> bytes:
-        """Read the posted message; its size is bounded, and that of all bodies of one owner."""
-        limit = min(self._access.limits.message_bytes, most or self._access.limits.message_bytes)
+    async def _body(self, exchange: Exchange, token: Token, limit: int) -> bytes:
+        """Return the posted body. ``limit`` bounds its size; the bodies that one owner sends at the
+        same time are bounded together.
+        """
         received = 0
 
         def count_bytes(count: int) -> Refusal | None:
@@ -237,12 +243,13 @@ class HttpApp:
                 elif named is not None and session != canonical_id(named):
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not the message's sessionId")
             case Response() | ErrorResponse():
-                if session not in (None, connection.link.session_of_question(message) or session):
+                asked_in = connection.link.session_of_question(message)
+                if session is not None and asked_in and session != asked_in:
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not that of the question")
             case Malformed():
                 session = None
         if session is not None and not self._hub.registry.owns(connection.owner, session):
-            session = None  # no client can read its stream: the answer goes to the connection's
+            session = None  # no client may read its stream: answer on the connection's stream
         try:
             await connection.link.post(message, body, session)
         except ConnectionClosed as error:
@@ -264,14 +271,14 @@ class HttpApp:
         if stream is None:
             _refuse(HTTPStatus.CONFLICT, "somebody reads this stream already")
 
-        async def cut_when_gone() -> None:
-            await exchange.gone()
+        async def abort_when_gone() -> None:
+            await exchange.wait_until_gone()
             stream.abort_reader()
 
         try:
             async with anyio.create_task_group() as tasks:
                 stream.abort_reader = tasks.cancel_scope.cancel
-                tasks.start_soon(cut_when_gone)
+                tasks.start_soon(abort_when_gone)
                 await exchange.begin(HTTPStatus.OK, _STREAM_HEADERS)
                 await self._send_events(exchange, link, stream)
                 tasks.cancel_scope.cancel()
@@ -286,7 +293,7 @@ class HttpApp:
 
         def stalled() -> None:
             reason = f"it has left updates unread for {limits.stall_seconds:g} s"
-            logger.warning("%s is put out: %s", exchange.socket.peer, reason)
+            logger.warning("%s is disconnected: %s", exchange.socket.peer, reason)
             link.end(ConnectionClosed(reason))
             exchange.socket.abort_if_stuck()
             stream.abort_reader()
@@ -329,7 +336,7 @@ _PREFLIGHT: Final = (
 
 
 def _message(body: bytes) -> Message | Malformed:
-    """Read the posted message. Raises RequestRefused for what is no JSON object."""
+    """Decode the posted body. Raises RequestRefused unless it is one JSON object."""
     try:
         value = default_loads()(body)
     except ValueError:
@@ -346,17 +353,17 @@ def _refuse(status: HTTPStatus, reason: str) -> NoReturn:
 
 
 BODY_SECONDS: Final = 10.0
-"""Seconds for the body of a request, and more for a large one: see `BODY_RATE`."""
+"""Seconds for the body of a request; `BODY_RATE` adds time for a large body."""
 
 BODY_RATE: Final = 16 * 1024
-"""Bytes per second at least of a body: a slower client holds memory that others could use."""
+"""Bytes of a body that must arrive each second: a slower client occupies memory for too long."""
 
 DISCARDED_BYTES: Final = 64 * 1024
-"""Bytes of a refused request's body that are read before the response: without that some clients
-would not see it."""
+"""Bytes of a refused request's body that are read before the response, because some clients read no
+response before they have sent the body."""
 
 DISCARD_SECONDS: Final = 1.0
-"""Seconds for reading those bytes."""
+"""Seconds for reading the body of a refused request."""
 
 
 class RequestRefused(Exception):
@@ -393,25 +400,25 @@ class Exchange:
     # Headers
 
     def get_all(self, key: str, /) -> list[str]:
-        """Return all values of one header, whose name is compared without case."""
+        """Return all values of one header; the case of ``key`` does not matter."""
         name = key.lower().encode()
         return [value.decode("latin-1") for found, value in self._headers if found.lower() == name]
 
     def header(self, name: str) -> str | None:
-        """Return the only value of a header; None where it is missing or comes more than once."""
+        """Return the value of a header, or None if the header is missing or repeated."""
         return only_value(self, name)
 
     # The request's body
 
     async def body(self, count_bytes: Callable[[int], Refusal | None]) -> bytes:
-        """Return the whole body. ``count_bytes`` gets the size of each part and refuses too much.
+        """Return the whole body. ``count_bytes`` gets the size of each part, and may refuse it.
 
-        Raises RequestRefused, also for a body that comes too slowly.
+        Raises RequestRefused for a refused part, or a body that comes too slowly.
         """
-        until = asyncio.get_running_loop().time() + BODY_SECONDS
+        deadline = asyncio.get_running_loop().time() + BODY_SECONDS
         parts: list[bytes] = []
         try:
-            async with asyncio.timeout_at(until) as limit:
+            async with asyncio.timeout_at(deadline) as limit:
                 while not self._complete:
                     part = await self._next_part()
                     if part:
@@ -419,15 +426,15 @@ class Exchange:
                         if refusal is not None:
                             raise RequestRefused(refusal)
                         parts.append(part)
-                        until += len(part) / BODY_RATE
-                        limit.reschedule(until)
+                        deadline += len(part) / BODY_RATE
+                        limit.reschedule(deadline)
         except TimeoutError:
             slow = Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly")
             raise RequestRefused(slow) from None
         return b"".join(parts)
 
-    async def discard(self, most: int = DISCARDED_BYTES) -> None:
-        """Read the rest of the body, at most ``most`` bytes and for a bounded time."""
+    async def discard(self, most: int) -> None:
+        """Read the rest of the body, at most ``most`` bytes and for `DISCARD_SECONDS`."""
         try:
             async with asyncio.timeout(DISCARD_SECONDS):
                 while not self._complete and most > 0:
@@ -435,7 +442,7 @@ class Exchange:
         except (TimeoutError, ConnectionError):
             return
 
-    async def gone(self) -> None:
+    async def wait_until_gone(self) -> None:
         """Wait until the client has disconnected; ignore what it still sends."""
         try:
             while True:

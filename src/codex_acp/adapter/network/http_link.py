@@ -1,9 +1,9 @@
-"""One ACP connection over streamable HTTP as a link: posted messages are received on it, and each
-written message goes to the stream that it belongs to.
+"""One ACP connection over streamable HTTP as a link: it receives the posted messages, and puts each
+written message into an event stream.
 
-An answer goes to the stream of its request, and a message that names a session to the session's.
-Unanswered questions are sent again to the next reader of their stream: the stream may have broken
-before they arrived. This module does not know HTTP itself.
+An answer goes to the stream of its request; a message that names a session goes to the session's
+stream. Unanswered questions are sent again to the next reader of their stream, because the stream
+may have broken before they arrived. Must not know HTTP.
 """
 
 from __future__ import annotations
@@ -41,15 +41,13 @@ HIGH_WATER_BYTES: Final = 64 * 1024
 """Bytes waiting for readers above which the writer is paused, as for a websocket."""
 
 LOW_WATER_BYTES: Final = 16 * 1024
-"""Bytes waiting for readers below which the writer goes on."""
+"""Bytes waiting for readers below which the writer is resumed."""
 
 WAITING_BYTES: Final = 4 * 1024 * 1024
-"""Bytes waiting in all streams, read or not, above which the writer is paused, too."""
+"""Bytes waiting in all streams, with or without a reader, above which the writer is paused, too."""
 
 CLOSE_SECONDS: Final = 1.0
-"""Seconds for unsent events when this side closes; then the streams are aborted."""
-
-_Key: TypeAlias = "tuple[type, RequestId]"
+"""Seconds to send the waiting events when this side closes; then the streams are aborted."""
 
 
 class _AnswerRoute(NamedTuple):
@@ -57,7 +55,7 @@ class _AnswerRoute(NamedTuple):
 
     session: str | None
     behind: str | None = None
-    """The session whose stream has to be sent first."""
+    """The session whose waiting events are sent before the answer."""
     closes: bool = False
     """Whether the stream ends behind the answer."""
 
@@ -70,8 +68,8 @@ class _Question(NamedTuple):
 
 
 class AcceptedHttpLink:
-    """The link of a client that is called ``name`` in messages. It ends after ``idle_seconds``
-    without a reader, and has at most ``streams`` readers.
+    """The link of one client; ``name`` names it in error messages. The link ends after
+    ``idle_seconds`` without a reader, and has at most ``streams`` readers.
     """
 
     def __init__(self, name: str, *, idle_seconds: float, streams: int) -> None:
@@ -80,22 +78,24 @@ class AcceptedHttpLink:
         self._most_streams = streams
         self._receiver: Receiver | None = None
         self._streams: dict[str | None, OutgoingStream] = {}
-        self._routes: dict[_Key, _AnswerRoute] = {}
-        self._questions: dict[_Key, _Question] = {}
+        self._routes: dict[RequestId, _AnswerRoute] = {}
+        self._questions: dict[RequestId, _Question] = {}
         self._streamless: set[str] = set()
-        """Sessions whose stream the client does not know to open: it has named them in no header.
-        Their messages go to the connection's stream until the client opens theirs."""
-        self._first_answer: tuple[_Key, asyncio.Future[bytes]] | None = None
+        """Sessions that the client has named in no header, and perhaps does not know of. Their
+        messages go to the connection's stream until the client opens the session's."""
+        self._initialize_answer: tuple[RequestId, asyncio.Future[bytes]] | None = None
+        """The id of ``initialize`` and the future of its answer, while `initialize` waits."""
         self._size = self._size_with_reader = 0
-        self._paused = False
+        """Waiting bytes of all streams, and of those with a reader."""
+        self._writing_paused = False
         self._ended = asyncio.Event()
         self._reader_left = asyncio.Event()
         """Set each time that a reader leaves a stream."""
         self._started = asyncio.Event()
         self._may_read = asyncio.Event()
         self._may_read.set()
-        self._idle: asyncio.TimerHandle | None = None
-        self._reason = ""
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._close_reason = ""
 
     # Link
 
@@ -129,16 +129,16 @@ class AcceptedHttpLink:
         self.end(None)
         await finish(asyncio.ensure_future(wait_for_readers()))
 
-    def say_at_end(self, code: int, reason: str) -> None:
+    def set_close_reason(self, code: int, reason: str) -> None:
         del code
-        self._reason = " ".join(reason.split())
+        self._close_reason = " ".join(reason.split())
 
     # Posted messages
 
     async def initialize(self, request: Request, line: bytes, seconds: float) -> bytes:
         """Receive the connection's first request and return the answer. Raises TransportError."""
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._first_answer = (_key(request.id), answer)
+        self._initialize_answer = (request.id, answer)
         try:
             async with asyncio.timeout(seconds):
                 await self._started.wait()
@@ -147,7 +147,7 @@ class AcceptedHttpLink:
         except TimeoutError:
             raise ConnectionClosed(f"{self._name} could not be answered") from None
         finally:
-            self._first_answer = None
+            self._initialize_answer = None
 
     async def post(self, message: Message | Malformed, line: bytes, session: str | None) -> None:
         """Receive a message posted for ``session``. Raises TransportError if the link has ended."""
@@ -158,21 +158,21 @@ class AcceptedHttpLink:
             route = _AnswerRoute(session, closes=message.method in CLOSING)
             if message.method == LOAD:
                 route = _AnswerRoute(None, behind=session)
-            self._routes.setdefault(_key(message.id), route)
+            self._routes.setdefault(message.id, route)
         elif isinstance(message, Response | ErrorResponse) and message.id is not None:
-            self._questions.pop(_key(message.id), None)
+            self._questions.pop(message.id, None)
         self._deliver(line)
 
     def expect(self, session: str) -> None:
-        """Note that a session will be shown whose stream the client may not know to open yet."""
+        """Note a session that will send messages, and whose stream the client may not know of."""
         stream = self._streams.get(session)
         if (stream is None or not stream.has_reader) and len(self._streamless) < self._most_streams:
             self._streamless.add(session)
 
     def session_of_question(self, message: Response | ErrorResponse) -> str | None:
         """Return the session of the question that a response answers."""
-        found = None if message.id is None else self._questions.get(_key(message.id))
-        return None if found is None else found.session
+        question = None if message.id is None else self._questions.get(message.id)
+        return None if question is None else question.session
 
     # Streams and their readers
 
@@ -184,9 +184,9 @@ class AcceptedHttpLink:
         stream = self._stream(session)
         if self._ended.is_set() or not stream.attach():
             return None
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
         if session is not None:
             self._streamless.discard(session)
         open_questions = [q.event for q in self._questions.values() if q.session == session]
@@ -195,7 +195,7 @@ class AcceptedHttpLink:
 
     @property
     def has_max_streams(self) -> bool:
-        """Whether as many streams have a reader as may have one."""
+        """Whether no more streams may get a reader."""
         return sum(stream.has_reader for stream in self._streams.values()) >= self._most_streams
 
     def release(self, session: str | None, stream: OutgoingStream) -> None:
@@ -213,15 +213,15 @@ class AcceptedHttpLink:
         self._ended.set()
         self._started.set()
         self._may_read.set()
-        if self._idle is not None:
-            self._idle.cancel()
-        if self._first_answer is not None and not self._first_answer[1].done():
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._initialize_answer is not None and not self._initialize_answer[1].done():
             gone = ConnectionClosed(f"the connection to {self._name} has ended")
-            self._first_answer[1].set_exception(error or gone)
+            self._initialize_answer[1].set_exception(error or gone)
         loop = asyncio.get_running_loop()
         for stream in self._streams.values():
-            if stream.has_reader and self._reason:
-                stream.put(b": " + self._reason.encode("ascii", "replace") + b"\n\n")
+            if stream.has_reader and self._close_reason:
+                stream.put(b": " + self._close_reason.encode("ascii", "replace") + b"\n\n")
             stream.end()
             loop.call_later(CLOSE_SECONDS, stream.abort_reader)
         if self._receiver is not None:
@@ -238,18 +238,18 @@ class AcceptedHttpLink:
         message = decode(line, default_loads())
         match message:
             case Response() | ErrorResponse() | Malformed():
-                self._answer(message.id, line, ok=isinstance(message, Response))
+                self._send_answer(message.id, line, ok=isinstance(message, Response))
             case Request():
                 session = self._session_of(message)
                 event = as_event(line)
-                self._questions[_key(message.id)] = _Question(session, event)
+                self._questions[message.id] = _Question(session, event)
                 self._stream(session).put(event)
             case Notification(method="$/cancel_request", params=dict(params)):
                 request_id = params.get("requestId")
-                found = None
+                question = None
                 if isinstance(request_id, int | str):
-                    found = self._questions.pop(_key(request_id), None)
-                self._stream(None if found is None else found.session).put(as_event(line))
+                    question = self._questions.pop(request_id, None)
+                self._stream(None if question is None else question.session).put(as_event(line))
             case Notification():
                 if text_at(message.params, "update", "sessionUpdate") == "subagent_update":
                     child = text_at(message.params, "update", "sessionId")
@@ -261,13 +261,14 @@ class AcceptedHttpLink:
         session = session_named(message.params)
         return None if session in self._streamless else session
 
-    def _answer(self, request_id: RequestId | None, line: bytes, *, ok: bool) -> None:
-        key = None if request_id is None else _key(request_id)
-        if self._first_answer is not None and key == self._first_answer[0]:
-            if not self._first_answer[1].done():
-                self._first_answer[1].set_result(line)
+    def _send_answer(self, request_id: RequestId | None, line: bytes, *, ok: bool) -> None:
+        if self._initialize_answer is not None and request_id == self._initialize_answer[0]:
+            if not self._initialize_answer[1].done():
+                self._initialize_answer[1].set_result(line)
             return
-        route = _AnswerRoute(None) if key is None else self._routes.pop(key, _AnswerRoute(None))
+        route = _AnswerRoute(None)
+        if request_id is not None:
+            route = self._routes.pop(request_id, route)
         stream, event = self._stream(route.session), as_event(line)
         if route.behind is not None and route.behind in self._streams:
             self._streams[route.behind].call_when_sent(lambda: stream.put(event))
@@ -285,37 +286,33 @@ class AcceptedHttpLink:
 
     def _deliver(self, line: bytes) -> None:
         if self._receiver is not None:
-            # JSON has line breaks only between tokens, where a blank means the same.
+            # JSON has line breaks only between tokens, where a space means the same.
             self._receiver.data_received(line.replace(b"\n", b" ") + b"\n")
 
     # Back-pressure
 
-    def _size_changed(self, by: int, by_read: int) -> None:
+    def _size_changed(self, by: int, by_with_reader: int) -> None:
         self._size += by
-        self._size_with_reader += by_read
+        self._size_with_reader += by_with_reader
         if self._receiver is None or self._ended.is_set():
             return
         full = self._size_with_reader > HIGH_WATER_BYTES or self._size > WAITING_BYTES
-        if full and not self._paused:
-            self._paused = True
+        if full and not self._writing_paused:
+            self._writing_paused = True
             self._receiver.pause_writing()
-        elif self._paused and not full and self._size_with_reader <= LOW_WATER_BYTES:
-            self._paused = False
+        elif self._writing_paused and not full and self._size_with_reader <= LOW_WATER_BYTES:
+            self._writing_paused = False
             self._receiver.resume_writing()
 
     def _wait_for_streams(self) -> None:
         """End the link if no reader comes for `idle_seconds`."""
         if self._ended.is_set() or any(stream.has_reader for stream in self._streams.values()):
             return
-        if self._idle is not None:
-            self._idle.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         loop = asyncio.get_running_loop()
         why = f"{self._name} has read no stream for {self._idle_seconds:g} s"
-        self._idle = loop.call_later(self._idle_seconds, self.end, ConnectionClosed(why))
-
-
-def _key(request_id: RequestId) -> _Key:
-    return (type(request_id), request_id)
+        self._idle_timer = loop.call_later(self._idle_seconds, self.end, ConnectionClosed(why))
 
 
 BATCH_BYTES: Final = 64 * 1024
@@ -325,9 +322,10 @@ _Item: TypeAlias = "bytes | Callable[[], None]"
 
 
 class OutgoingStream:
-    """The events for one session or for the connection, which wait until the stream's one reader
-    takes them; the reader may come late, leave and come back. ``size_changed`` gets by how many
-    bytes the waiting events grow or shrink: all of them, and those that have a reader.
+    """The events for one session or for the connection, until the stream's one reader takes them.
+
+    The reader may come late, leave and come back. ``size_changed`` is called with the change in
+    bytes of the waiting events: of all, and of those that have a reader.
     """
 
     def __init__(self, size_changed: Callable[[int, int], None]) -> None:
@@ -335,12 +333,13 @@ class OutgoingStream:
         self._waiting: deque[_Item] = deque()
         self._size = 0
         self._sending = 0
+        """Bytes that the reader took last, and that count as sent when it asks for more."""
         self._news = asyncio.Event()
         self._ended = False
         self.has_reader: bool = False
         """Whether a reader is attached."""
         self.abort_reader: Callable[[], None] = lambda: None
-        """Ends the reader at once, also one that takes nothing. Set by the reader."""
+        """Set by the reader: ends the reader at once, even while its client takes nothing."""
 
     def put(self, event: bytes) -> None:
         """Append an event."""
@@ -354,15 +353,15 @@ class OutgoingStream:
         self._grow(sum(map(len, events)))
         self._news.set()
 
-    def call_when_sent(self, then: Callable[[], None]) -> None:
-        """Call ``then`` once the events that wait now are sent, or have no reader."""
+    def call_when_sent(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once the events that wait now are sent, or have no reader."""
         if self.is_empty or not self.has_reader:
-            then()
+            callback()
         else:
-            self._waiting.append(then)
+            self._waiting.append(callback)
 
     def has(self, event: bytes) -> bool:
-        """Return whether this very event still waits."""
+        """Return whether this same object still waits."""
         return any(item is event for item in self._waiting)
 
     @property
@@ -398,7 +397,7 @@ class OutgoingStream:
             while self._waiting and self._sending < BATCH_BYTES:
                 item = self._waiting[0]
                 if not isinstance(item, bytes) and events:
-                    break  # it is called when the events before it are sent
+                    break  # a callback is called when the events before it are sent
                 self._waiting.popleft()
                 if isinstance(item, bytes):
                     events.append(item)

@@ -1,7 +1,6 @@
 """Serve HTTP/1.1 and HTTP/2 on accepted connections, with the package ``hypercorn``.
 
-Hypercorn speaks the protocols. It does not limit the connections of an owner nor the rate of their
-requests: `HttpSockets` does.
+Hypercorn limits neither the connections of an owner nor the rate of requests: `HttpSockets` does.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ HEADER_BYTES: Final = 16 * 1024
 """Bytes of the headers of one request."""
 
 POSTS_AT_ONCE: Final = 64
-"""POST requests at once on one HTTP/2 connection, besides its streams."""
+"""POST requests at once on one HTTP/2 connection, besides its event streams."""
 
 
 class HttpServer:
@@ -48,7 +47,7 @@ class HttpServer:
         self._sockets = HttpSockets(access, pending)
 
         class Server(TCPServer):
-            """Stops the idle timer of a connection that has ended; Hypercorn lets it run out."""
+            """Stops the idle timer of a connection that has ended; Hypercorn's own does not."""
 
             async def _read_data(self) -> None:
                 await super()._read_data()
@@ -67,7 +66,7 @@ class HttpServer:
         config.keep_alive_max_requests = sys.maxsize  # else a long session would end in the middle
 
     def serve(self, transport: asyncio.Transport, data: bytes) -> None:
-        """Serve a connection from now on; ``data`` are the bytes that it has sent already."""
+        """Serve an accepted connection; ``data`` are the bytes that the client has sent already."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=READ_BYTES, loop=loop)
         tcp = self._sockets.add(transport)
@@ -78,7 +77,7 @@ class HttpServer:
         protocol.data_received(data)
 
     async def aclose(self) -> None:
-        """End all connections; bounded."""
+        """End all connections, in bounded time."""
         await self._app.aclose()
         await self._context.terminated.set()
         self._sockets.abort_all()
@@ -117,8 +116,8 @@ class _Protocol(asyncio.StreamReaderProtocol):
 def _bound_buffers() -> None:
     """Make Hypercorn's stream buffer pause its writer while the client reads nothing.
 
-    Hypercorn 0.18 lets the writer go on then: it looks at the size of the last write and not at the
-    bytes left in the buffer.
+    Hypercorn 0.18 does not pause it: it compares the size of the last write with the limit, and not
+    the bytes left in the buffer.
     """
     from hypercorn.protocol import h2
 

@@ -1,7 +1,7 @@
 """Limit the TCP connections of HTTP clients: how many an owner has, and how much each may send.
 
-A connection is *pending* until a request on it shows a good token. One that floods the server, or
-shows no token in time, is aborted.
+A connection is *pending* until a request on it shows a good token. A connection that floods the
+server, or stays pending for too long, is aborted.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PENDING_SECONDS: Final = 10.0
-"""How long a connection may be pending."""
+"""Seconds that a connection may be pending."""
 
 MAX_REFUSALS: Final = 20
 """Refused requests after which a pending connection is aborted: a refusal costs the server more
 than the client."""
 
 REQUESTS_AT_ONCE: Final = 1000
-"""Requests at once of one TCP connection, and then `REQUESTS_PER_SECOND`: opening and resetting
-streams is cheap for the client (rapid reset)."""
+"""Requests that one TCP connection may send in a burst; later ones at `REQUESTS_PER_SECOND`:
+opening and resetting streams is cheap for the client (rapid reset)."""
 
 REQUESTS_PER_SECOND: Final = 200.0
 
@@ -82,7 +82,7 @@ class HttpSocket:
         return self.owner is not None
 
     def count_refusal(self) -> None:
-        """Count a refused request; abort a connection that is pending after too many."""
+        """Count a refused request; abort a pending connection after `MAX_REFUSALS`."""
         self._refusals += 1
         if self.owner is None and self._refusals >= MAX_REFUSALS:
             self.abort()
@@ -92,46 +92,46 @@ class HttpSocket:
         self._transport.abort()
 
     def abort_if_stuck(self) -> None:
-        """Abort the connection if the client reads nothing of it, on any stream."""
+        """Abort the connection if the client reads none of its streams."""
         if self._transport.get_write_buffer_size() > 0:
             self.abort()
 
     def end_pending(self) -> None:
-        """Count the connection no longer as pending."""
+        """Stop counting the connection as pending."""
         self._pending_timer.cancel()
         self._sockets.pending.discard(self._transport)
 
 
 class HttpSockets:
-    """All TCP connections of one HTTP server. ``pending`` counts those that are pending."""
+    """All TCP connections of one HTTP server. ``pending`` has the pending ones."""
 
     def __init__(self, access: AccessControl, pending: PendingConnections) -> None:
         self.pending = pending
         self._access = access
         self._open: dict[HttpSocket, None] = {}
         self._owned: Counter[str] = Counter()
-        """Connections that have shown a token, by its owner."""
+        """Number of connections that have shown a token, by owner."""
 
     def add(self, transport: asyncio.Transport) -> HttpSocket:
         """Count a new connection."""
-        found = transport.get_extra_info("socket")
-        if found is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            # A dead peer acknowledges no keep-alive event: find it out as soon as pings would.
+        sock = transport.get_extra_info("socket")
+        if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            # A dead peer acknowledges no keep-alive event: end the connection after two pings.
             milliseconds = int(2000 * self._access.limits.ping_seconds)
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         added = HttpSocket(self, transport)
         self._open[added] = None
         return added
 
     def reserve(self, owner: str) -> bool:
-        """Count one more connection of ``owner``; return False if they have their share already."""
+        """Count one more connection of ``owner``; return False if their share is used up."""
         if self._owned[owner] >= self._access.share(self._access.limits.sockets):
             return False
         self._owned[owner] += 1
         return True
 
     def remove(self, ended: HttpSocket) -> None:
-        """Count a connection no longer: it has ended."""
+        """Stop counting a connection that has ended."""
         ended.end_pending()
         self._open.pop(ended, None)
         if ended.owner is not None:

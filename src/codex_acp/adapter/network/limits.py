@@ -97,7 +97,7 @@ HTTP2_FRAMES_PER_SECOND: Final = 1_000.0
 
 UPDATES_AT_ONCE: Final = 5_000
 UPDATES_PER_SECOND: Final = 4_000.0
-"""Window updates per second of one client, which may send two for each event that it receives."""
+"""Window updates per second of one client. A client may send two for each event."""
 
 _HTTP2_HEAD: Final = 9
 """Bytes of an HTTP/2 frame's head."""
@@ -161,7 +161,7 @@ class Http2FrameLimit:
 
 SMALL_FRAMES_AT_ONCE: Final = 2_000
 SMALL_FRAMES_PER_SECOND: Final = 400.0
-"""Small websocket frames per second of one client, which sends a handful of messages a second."""
+"""Small websocket frames per second of one client. A usual client sends a few each second."""
 
 _END_OF_HANDSHAKE: Final = b"\r\n\r\n"
 _LENGTHS: Final = {126: 2, 127: 8}

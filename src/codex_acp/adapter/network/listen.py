@@ -40,11 +40,8 @@ if TYPE_CHECKING:
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
-_NEEDED: Final = ("websockets", "hypercorn")
-"""Packages that are needed; the second only for HTTP."""
-
 BACKLOG: Final = 128
-"""Connections that the kernel keeps until they are accepted."""
+"""Connections that the kernel queues until the server accepts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class NetworkOptions:
         """
         address = self.address
         extra = "http" if address.is_http else "remote"
-        for package in _NEEDED[: 1 + address.is_http]:
+        for package in ("websockets", "hypercorn") if address.is_http else ("websockets",):
             if find_spec(package) is None:
                 msg = f"{package} is not installed: pip install 'codex-acp-sdk[{extra}]'"
                 raise MisuseError(msg)
@@ -166,20 +163,21 @@ def run_network(
     transcript: Transcript,
     say: Callable[[str], None],
 ) -> int:
-    """Serve until a signal comes; return the exit code. ``say`` gets the URL.
+    """Serve until a signal comes; return the exit code. ``say`` is called with the server's URL.
 
-    Raises MisuseError for options that make no sense, TransportError if it cannot listen.
+    ``spawned`` is a Codex that was started already. Raises MisuseError for options that do not go
+    together, TransportError if it cannot listen.
     """
     tls = options.check()
 
     async def main() -> int:
         loop = asyncio.get_running_loop()
-        first = [spawned]
+        unused = [spawned]
         lock = asyncio.Lock()
 
         def new_server() -> AppServer:
-            spawned = first.pop() if first else None
-            server = AppServer(launch, spawned, lock=lock, defaults=options.defaults)
+            child = unused.pop() if unused else None
+            server = AppServer(launch, child, lock=lock, defaults=options.defaults)
             server.before_use(lambda: adopt_orphans(loop))
             return server
 
@@ -202,8 +200,9 @@ async def listen(
     tls: ssl.SSLContext | None = None,
     ending: asyncio.Event | None = None,
 ) -> None:
-    """Serve until cancelled, or until ``ending`` is set and the prompts that run are answered; then
-    end every connection and every Codex.
+    """Serve until cancelled, or until ``ending`` is set and the running prompts are answered.
+
+    Then end every connection and every Codex.
     """
     from codex_acp.adapter.network.websockets import network_server
 
@@ -252,16 +251,16 @@ def _bound(address: Address) -> socket.socket:
         family, kind, proto, _, where = socket.getaddrinfo(
             host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        made = socket.socket(family, kind, proto)
+        sock = socket.socket(family, kind, proto)
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(where)
-            made.listen(BACKLOG)
-            made.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(where)
+            sock.listen(BACKLOG)
+            sock.setblocking(False)
         except OSError:
-            made.close()
+            sock.close()
             raise
     except OSError as error:
         message = f"cannot listen at {address.bound_to(address.port)}: {error.strerror or error}"
         raise TransportError(message) from error
-    return made
+    return sock

@@ -1,9 +1,9 @@
 """One session over the network, whose clients come and go, and its journal of events.
 
 `NetworkSession` is the `SessionClient` of its session: it sends updates and questions to the
-connection that shows the session now. A session that is *kept* has no connection: its updates go to
-the journal and its questions wait, until a connection shows the session again and gets both. A
-question takes one answer, from the connection that was asked last.
+connection that shows the session now. While no connection shows it, a session is *kept*: the
+journal keeps its updates and its questions wait for the next connection. A question takes one
+answer, from the connection that was asked last.
 """
 
 from __future__ import annotations
@@ -38,42 +38,46 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _STATES: Final = (events.CommandsChanged, events.StateChanged, events.UsageChanged)
-"""Events of which only the last matters; the answer to a load does not contain them."""
+"""Events of which only the last of each type matters; the answer to a load has none of them."""
 
 TAKEN_OVER: Final = events.Notice("info", "This session is now shown on another connection.")
 
 
 class Mark(NamedTuple):
-    """A moment of a session: the turn that runs, and the journal's end."""
+    """A moment of a session: the turn that runs, and the number of the journal's next event."""
 
     turn: object | None
     end: int
 
 
 class NetworkSession:
-    """A session of ``owner`` on ``agent``, shown to ``client``, which it outlives if ``kept``."""
+    """A session of ``owner`` on ``agent``, shown to ``client``. Without its client, it is kept for
+    a time if ``outlives_client``, else closed.
+    """
 
-    def __init__(self, owner: str, agent: CodexAgent, client: Client, *, kept: bool) -> None:
+    def __init__(
+        self, owner: str, agent: CodexAgent, client: Client, *, outlives_client: bool
+    ) -> None:
         self.owner = owner
         self.agent = agent
-        self.kept = kept
+        self.outlives_client = outlives_client
         self.session_id = ""
-        """Set once Codex has answered."""
+        """Set by `Registry.open`, once Codex has answered."""
         self.client: Client | None = client
         """The client that shows the session, if any."""
-        self.questions: int = 0
+        self.open_questions: int = 0
         """Number of questions that wait for an answer."""
         self.journaled_turns: set[str | None] = set()
         """Ids of the turns whose events the journal has since the last `mark`."""
         self._last_client = client
         self._displaced: list[Client] = []
-        """Earlier clients that have not been told yet that the turn of their time has ended."""
+        """Earlier clients that must still be told when the running turn ends."""
         self._questions_held = False
         """Whether questions wait although a client shows the session."""
         self._ended = False
         self._client_changed = asyncio.Event()
         self._waiting_questions: dict[anyio.CancelScope, tuple[Asks, int | None]] = {}
-        """The open questions, each with its client's `Asks` and the request's id there."""
+        """The open requests to a client: its `Asks`, and the request's id on its connection."""
         self._prompts: set[asyncio.Task[PromptResult]] = set()
         self._journal = Journal()
         self._states: dict[type, events.SessionEvent] = {}
@@ -87,12 +91,10 @@ class NetworkSession:
 
     @property
     def outflow(self) -> NetworkSession:
-        """Return this object, which also queues the updates."""
         return self
 
     @property
     def asks(self) -> NetworkSession:
-        """Return this object, which also asks the questions."""
         return self
 
     # Outgoing
@@ -100,16 +102,16 @@ class NetworkSession:
     @property
     def client_gone(self) -> bool:
         """Whether no client will show the session again."""
-        return self._ended or (self.client is None and not self.kept)
+        return self._ended or (self.client is None and not self.outlives_client)
 
     def when_full(self, callback: Callable[[bool], None]) -> None:
-        """Never call back: a slow client must not pause Codex, which others use, too."""
+        """Ignore ``callback``: a slow client must not pause Codex, which others use, too."""
 
     def send(self, session_id: str, event: events.SessionEvent) -> None:
         client = self.client
         if client is None:
             self._note_turns()
-        if not self.has_sub_agent(session_id):  # Codex has a sub-agent's history
+        if not self.has_sub_agent(session_id):  # Codex itself has the history of a sub-agent
             turn = self._turn
             if isinstance(event, _STATES):
                 self._states[type(event)] = event
@@ -119,12 +121,12 @@ class NetworkSession:
             client.outflow.send(session_id, event)
         idle = isinstance(event, events.StateChanged) and event.state == "idle"
         if idle and session_id == self.session_id:
-            # Earlier clients are told, too: in ACP v2 that ends their prompt.
+            # Earlier clients get the event, too: in ACP v2 it ends their prompt.
             displaced, self._displaced = self._displaced, []
-            for client in displaced:
-                if client is not self.client and not client.gone:
-                    client.outflow.send(session_id, event)
-                    client.outflow.flush()
+            for earlier in displaced:
+                if earlier is not self.client and not earlier.gone:
+                    earlier.outflow.send(session_id, event)
+                    earlier.outflow.flush()
 
     def flush(self) -> None:
         """Write all queued updates, and forget the events of a finished turn."""
@@ -146,7 +148,7 @@ class NetworkSession:
     async def request_permission(
         self, question: events.PermissionQuestion, on_request_id: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
-        """Ask for a permission, again on each connection that shows the session next."""
+        """Ask for a permission, and ask again on each connection that takes the session over."""
         return await self._ask(
             lambda asks: asks.request_permission(question, on_request_id), on_request_id
         )
@@ -154,13 +156,13 @@ class NetworkSession:
     async def elicitation_create(
         self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
-        """Ask for input; a client that cannot show the question declines it unasked."""
+        """Ask for input. Raises ConnectionClosed if the client cannot show the question."""
         mode = "elicitation_url" if params["mode"] == "url" else "elicitation_form"
         return await self._ask(lambda asks: asks.elicitation_create(params), on_request_id, mode)
 
     def withdraw(self, request_id: RequestId | None) -> None:
-        for asks, asked in self._waiting_questions.values():
-            if asked == request_id:
+        for asks, sent_id in self._waiting_questions.values():
+            if sent_id == request_id:
                 asks.withdraw(request_id)
 
     def elicitation_complete(self, elicitation_id: str) -> None:
@@ -171,19 +173,22 @@ class NetworkSession:
         self,
         ask: Callable[[Asks], Awaitable[T]],
         on_request_id: Callable[[int | None], None] | None,
-        needed: str | None = None,
+        feature: str | None = None,
     ) -> T:
-        """Ask each client that shows the session; return the answer of the last."""
-        self.questions += 1
+        """Ask one client after the other that shows the session, until one answers.
+
+        ``feature`` names the `ClientFeatures` attribute that the question needs.
+        """
+        self.open_questions += 1
         try:
             while True:
                 client = self.client
                 if client is None or client.gone or self._questions_held:
-                    if self._ended or not self.kept:
+                    if self._ended or not self.outlives_client:
                         raise ConnectionClosed("nobody shows this session any more")
                     await self._client_changed.wait()
                     continue
-                if needed is not None and not getattr(client.features, needed):
+                if feature is not None and not getattr(client.features, feature):
                     msg = "the client that shows the session now cannot show this question"
                     raise ConnectionClosed(msg)
                 with anyio.CancelScope() as scope:
@@ -194,20 +199,20 @@ class NetworkSession:
                     try:
                         return await ask(client.asks)
                     except TransportError:
-                        if not self.kept or not client.gone:
+                        if not self.outlives_client or not client.gone:
                             raise
                     finally:
                         del self._waiting_questions[scope]
                 logger.info("a question of session %s has to be asked again", self.session_id)
         finally:
-            self.questions -= 1
+            self.open_questions -= 1
 
     def _wake(self) -> None:
         changed, self._client_changed = self._client_changed, asyncio.Event()
         changed.set()
 
     def _cancel_questions(self) -> None:
-        """Cancel the open requests to the client: a late answer settles nothing."""
+        """Cancel the open requests to the client, so that its late answers settle nothing."""
         for scope in tuple(self._waiting_questions):
             scope.cancel()
 
@@ -216,54 +221,57 @@ class NetworkSession:
     async def prompt(
         self, client: Client, run: Callable[[], Awaitable[PromptResult]]
     ) -> PromptResult:
-        """Run a prompt for ``client``. It goes on if the connection ends, and is cancelled if the
-        client gives the request up.
+        """Run a prompt for ``client``.
+
+        The prompt runs on if the connection ends, and is cancelled if the client cancels its
+        request.
         """
         preconditions, session_id = self.agent.preconditions, self.session_id
-        scope = preconditions.waits(session_id)  # a cancel may be right behind it
+        scope = preconditions.waits(session_id)  # the next message may be a session/cancel
 
         async def begin() -> PromptResult:
-            return (
-                PromptResult(events.PromptStop("cancelled")) if scope.cancel_called else await run()
-            )
+            if scope.cancel_called:
+                return PromptResult(events.PromptStop("cancelled"))
+            return await run()
 
         task = asyncio.ensure_future(begin())
         task.add_done_callback(lambda _: preconditions.goes_on(session_id, scope))
         self._prompts.add(task)
         task.add_done_callback(self._prompts.discard)
-        task.add_done_callback(partial(self._prompt_ended, client))
+        task.add_done_callback(partial(self._report_earlier_prompt, client))
         try:
             return await shielded(task)
         except asyncio.CancelledError:
             if not client.gone:
                 task.cancel()
                 await asyncio.wait({task})
-                _ = task.cancelled() or task.exception()
+                _ = task.cancelled() or task.exception()  # else asyncio logs the exception
             raise
 
-    def _prompt_ended(self, client: Client, task: asyncio.Task[PromptResult]) -> None:
-        """Tell the client that shows the session now of a prompt that an earlier client sent."""
-        elsewhere = client.gone or self.client not in (client, None)
-        if task.cancelled() or self._ended or not elsewhere:
+    def _report_earlier_prompt(self, client: Client, task: asyncio.Task[PromptResult]) -> None:
+        """Send the end of a prompt to the client that shows the session now, unless that client
+        sent the prompt.
+        """
+        from_earlier = client.gone or self.client not in (client, None)
+        if task.cancelled() or self._ended or not from_earlier:
             return
         error = task.exception()
+        severity: events.Severity = "error"
         if error is None:
-            how = f"has ended: {task.result().stop.reason}"
+            severity, how = "info", f"has ended: {task.result().stop.reason}"
         else:
             how = f"has failed: {error.message if isinstance(error, RpcError) else error}"
-        severity: events.Severity = "info" if error is None else "error"
-        self.send(
-            self.session_id, events.Notice(severity, f"The prompt of an earlier connection {how}")
-        )
+        title = f"The prompt of an earlier connection {how}"
+        self.send(self.session_id, events.Notice(severity, title))
         self.flush()
 
     @property
     def busy(self) -> bool:
         """Whether a turn or question is open, so that the session cannot be opened anew."""
+        if self.open_questions > 0:
+            return True
         session = self._session
-        return self.questions > 0 or (
-            session is not None and (session.busy or session.turn is not None)
-        )
+        return session is not None and (session.busy or session.turn is not None)
 
     def mark(self) -> Mark:
         """Return the turn that runs now and the journal's end, for a client that will be attached.
@@ -275,34 +283,35 @@ class NetworkSession:
         return Mark(self._turn, self._journal.end)
 
     def _note_turns(self) -> None:
+        """Add the ids of the turns that run to `journaled_turns`."""
         session = self._session
         if session is not None:
             self.journaled_turns |= session.prompts.turn_ids
 
     def detach_for(self, client: Client) -> Client | None:
-        """Detach the present client, and tell it so, since ``client`` will show the session.
+        """Detach the present client and return it, because ``client`` will show the session.
 
-        Return the detached client.
+        Sends a notice to the detached client.
         """
-        before, self.client = self.client, None
-        if before is not None and before is not client:
-            before.outflow.send(self.session_id, TAKEN_OVER)
-            before.outflow.flush()
-            if self.busy and before not in self._displaced:
-                self._displaced.append(before)
+        earlier, self.client = self.client, None
+        if earlier is not None and earlier is not client:
+            earlier.outflow.send(self.session_id, TAKEN_OVER)
+            earlier.outflow.flush()
+            if self.busy and earlier not in self._displaced:
+                self._displaced.append(earlier)
         self._cancel_questions()
-        return before
+        return earlier
 
     def attach(self, client: Client, history: Mark | None) -> None:
-        """Show the session to ``client``, and send the events that the client does not know yet.
+        """Show the session to ``client``, and send the kept events that the client lacks.
 
-        A client that has the ``history`` until a mark gets all events of the turn that ran then,
-        and all later ones; without history, it gets those that no client has had. Questions wait
-        for `resume_questions`.
+        If ``client`` has the history up to a mark, these are all events of the turn that ran at the
+        mark, and all later ones; without ``history``, the events that no client has had. Questions
+        wait for `resume_questions`.
         """
         turn = self._turn
         if history is None:
-            kept = self._journal.unheard(turn)
+            kept = self._journal.unsent(turn)
         else:
             kept = self._journal.since(history.end, history.turn)
         self.client = self._last_client = client
@@ -312,20 +321,20 @@ class NetworkSession:
         for event in (*self._dropped_notice(), *self._states.values(), *kept):
             client.outflow.send(self.session_id, event)
         client.outflow.flush()
-        self._journal.heard(turn)
+        self._journal.mark_sent(turn)
 
     def resume_questions(self) -> None:
         """Ask the attached client the questions that wait."""
         self._questions_held = False
         self._wake()
 
-    def reopen_for(self, client: Client, *, whole: bool) -> list[events.SessionEvent]:
+    def reopen_for(self, client: Client, *, with_history: bool) -> list[events.SessionEvent]:
         """Attach ``client``, for which the session is opened anew.
 
-        Return the kept events to send behind the answer; if ``whole``, only those that the history
-        does not contain.
+        Return the kept events to send behind the answer: with the history, only those that no
+        history contains.
         """
-        kept = self._journal.unheard_notices() if whole else self._journal.unheard(None)
+        kept = self._journal.unsent_notices() if with_history else self._journal.unsent(None)
         kept = [*self._dropped_notice(), *kept]
         self.client = self._last_client = client
         self._questions_held = False
@@ -342,17 +351,17 @@ class NetworkSession:
         return True
 
     def end(self) -> None:
-        """End the session: questions that wait fail."""
+        """End the session, so that waiting questions fail."""
         self._ended = True
         self._wake()
 
     def has_sub_agent(self, session_id: str) -> bool:
-        """Return whether an id is that of a sub-agent of this session."""
+        """Return whether an id belongs to a sub-agent of this session."""
         session = self._session
         return session is not None and session_id in session.sub_agents
 
     def has_started(self, session_id: str) -> bool:
-        """Return whether Codex says that this session started a sub-agent."""
+        """Return whether, according to Codex, this session started the sub-agent of this id."""
         session = self._session
         return session is not None and session.sub_agents.has_started(session_id)
 
@@ -375,13 +384,13 @@ class NetworkSession:
 
 
 MAX_SIZE: Final = 2 * 1024 * 1024
-"""Characters of one session: some hundred pages of text, or the outputs of many commands."""
+"""Characters of one journal: some hundred pages of text, or the outputs of many commands."""
 
 _CHUNKS: Final = (events.TextChunk, events.ThoughtChunk)
 
 
 class _Entry:
-    """A kept event; pieces of the same text are joined to it."""
+    """A kept event, with the further pieces of its text. ``sent``: a client has had the event."""
 
     __slots__ = ("event", "pieces", "sent", "size", "turn")
 
@@ -394,30 +403,31 @@ class _Entry:
 
     @property
     def joined(self) -> events.SessionEvent:
-        """Return the event with all of its text."""
+        """The event with its whole text."""
         return events.with_pieces(self.event, self.pieces)
 
 
 class Journal:
     """The events of the turn that runs, and of the time without a client, at most ``max_size``.
 
-    They are kept as session events, so that each client gets them in its own version of ACP. Pieces
-    of one text are joined; of a tool call's unseen states only the last is kept. Beyond the size
-    the oldest events are dropped and counted. ``turn`` is one object as long as a turn runs.
+    Session events belong to no version of ACP, so each client gets them in its own. The journal
+    joins the pieces of a text, and keeps only the last of a tool call's states that no client has
+    had. Beyond ``max_size`` characters it drops and counts the oldest events. ``turn`` is the same
+    object as long as a turn runs.
     """
 
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         self._max_size = max_size
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
         self._calls: dict[str, int] = {}
-        """Number of the newest change of each tool call."""
+        """For each tool call, the number of the entry with its newest change."""
         self._number = 0
         self._size = 0
         self.dropped: int = 0
-        """Number of events that did not fit."""
+        """How many events were dropped."""
 
     def add(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
-        """Keep an event; ``sent`` says whether a client has had it."""
+        """Keep an event; ``sent``: a client has had the event."""
         last = next(reversed(self._entries.values()), None)
         text = None
         if last is not None and (last.turn, last.sent) == (turn, sent):
@@ -451,16 +461,16 @@ class Journal:
             if number >= end or (turn is not None and entry.turn == turn)
         ]
 
-    def unheard_notices(self) -> list[events.SessionEvent]:
-        """Return the notices that no client has had, which no history contains."""
+    def unsent_notices(self) -> list[events.SessionEvent]:
+        """Return the notices that no client has had: no history contains notices."""
         return [
             entry.joined
             for entry in self._entries.values()
             if not entry.sent and isinstance(entry.event, events.Notice)
         ]
 
-    def unheard(self, turn: object | None) -> list[events.SessionEvent]:
-        """Return the events that no client has had, and the tool calls of the turn that runs."""
+    def unsent(self, turn: object | None) -> list[events.SessionEvent]:
+        """Return the events that no client has had, and the tool calls of ``turn``."""
         calls = (events.ToolCallAnnounced, events.ToolCallChanged)
         return [
             entry.joined
@@ -469,8 +479,8 @@ class Journal:
             or (turn is not None and entry.turn == turn and isinstance(entry.event, calls))
         ]
 
-    def heard(self, turn: object | None) -> None:
-        """Note that a client has had all events; keep only those of the turn that runs."""
+    def mark_sent(self, turn: object | None) -> None:
+        """Note that a client has had all events; forget those of other turns than ``turn``."""
         for number, entry in list(self._entries.items()):
             entry.sent = True
             if turn is None or entry.turn != turn:
@@ -482,9 +492,9 @@ class Journal:
         if isinstance(event, events.ToolCallChanged):
             older = self._calls.get(event.id)
             if older is not None:
-                found = self._entries[older]
-                alike = (found.turn, found.sent) == (entry.turn, entry.sent)
-                if alike and events.replaces(event, found.event):
+                earlier = self._entries[older]
+                alike = (earlier.turn, earlier.sent) == (entry.turn, entry.sent)
+                if alike and events.replaces(event, earlier.event):
                     self._remove(older)
             self._calls[event.id] = self._number
         self._entries[self._number] = entry
@@ -494,8 +504,6 @@ class Journal:
     def _remove(self, number: int) -> None:
         entry = self._entries.pop(number)
         self._size -= entry.size
-        if (
-            isinstance(entry.event, events.ToolCallChanged)
-            and self._calls.get(entry.event.id) == number
-        ):
-            del self._calls[entry.event.id]
+        event = entry.event
+        if isinstance(event, events.ToolCallChanged) and self._calls.get(event.id) == number:
+            del self._calls[event.id]

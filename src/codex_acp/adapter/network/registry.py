@@ -43,11 +43,11 @@ class Registry:
         self.sessions: dict[str, NetworkSession] = {}
         """The open sessions by id, also those that no connection shows."""
         self._opening: Counter[str] = Counter()
-        """Sessions that are being opened, by owner: they count as open."""
+        """Number of sessions that are being opened, by owner; these count as open."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = asyncio.Event()
-        self._ends: dict[NetworkSession, asyncio.TimerHandle] = {}
-        """The timers that end sessions which no connection shows."""
+        self._end_timers: dict[NetworkSession, asyncio.TimerHandle] = {}
+        """Timers that end sessions which no connection shows."""
 
     def exclusive(self, session_id: str) -> AbstractAsyncContextManager[None]:
         """Return the lock of a session, held while a connection opens or closes it.
@@ -61,25 +61,25 @@ class Registry:
 
     @asynccontextmanager
     async def reserve(self, owner: str) -> AsyncIterator[None]:
-        """Reserve room for one more session of an owner, which is opened in the block.
+        """Reserve room for one more session of an owner; the caller opens it in the block.
 
-        Until there is room, idle sessions that no connection shows are ended, the oldest first;
-        those of another owner only if that owner has more than their share. Raises RpcError if
+        Ends idle sessions that no connection shows, the oldest first, until there is room; a
+        session of another owner only if that owner has more than their share. Raises RpcError if
         there is no room.
         """
         limits = self.limits
         while True:
-            held = Counter(session.owner for session in self.sessions.values()) + self._opening
+            counts = Counter(session.owner for session in self.sessions.values()) + self._opening
             share = limits.share(limits.sessions, self.owners.count, limits.owner_sessions)
-            if held[owner] >= share:
-                whose, count = {owner}, held[owner]
-            elif held.total() >= limits.sessions:
-                whose = {each for each, many in held.items() if many > share}
-                count = held.total()
+            if counts[owner] >= share:
+                over_share, count = {owner}, counts[owner]
+            elif counts.total() >= limits.sessions:
+                over_share = {each for each, number in counts.items() if number > share}
+                count = counts.total()
             else:
                 break
             idle = (s for s in self.sessions.values() if s.client is None and not s.busy)
-            session = next((each for each in idle if each.owner in whose), None)
+            session = next((each for each in idle if each.owner in over_share), None)
             if session is None:
                 yours = " of yours" if count < limits.sessions else ""
                 msg = f"{count} sessions{yours} are open on this server; close one first"
@@ -100,7 +100,7 @@ class Registry:
 
     def _cancel_end(self, session: NetworkSession) -> None:
         """Cancel the timer that ends a session."""
-        timer = self._ends.pop(session, None)
+        timer = self._end_timers.pop(session, None)
         if timer is not None:
             timer.cancel()
 
@@ -114,12 +114,12 @@ class Registry:
             self._closed = asyncio.Event()
 
     def remove_if_closed(self, session_id: str, session: NetworkSession) -> None:
-        """Remove a session unless its agent has it open still: closing it may have failed."""
+        """Remove a session, unless closing it failed and its agent still has it open."""
         if session_id not in session.agent.parts[0]:
             self.remove(session_id, session)
 
     async def wait_until_unused(self, agent: CodexAgent) -> None:
-        """Wait until no session is left on an agent."""
+        """Wait until no open session uses an agent."""
         while any(session.agent is agent for session in self.sessions.values()):
             await self._closed.wait()
 
@@ -141,37 +141,37 @@ class Registry:
     def parent_of(self, session_id: str) -> NetworkSession | None:
         """Return the open session whose sub-agent has this id, or None.
 
-        The session that started the sub-agent goes before those whose models only named it.
+        Prefers the session that started the sub-agent to one whose model only named its id.
         """
         below = [each for each in self.sessions.values() if each.has_sub_agent(session_id)]
         started = (each for each in below if each.has_started(session_id))
         return next(started, below[0] if below else None)
 
     def agent_of(self, session_id: str) -> CodexAgent | None:
-        """Return the agent of a session or of a sub-agent's; None for one that is not open."""
+        """Return the agent of an open session, or of the session whose sub-agent has this id."""
         session_id = canonical_id(session_id)
         session = self.sessions.get(session_id) or self.parent_of(session_id)
         return None if session is None else session.agent
 
     def client_left(self, client: Client) -> None:
-        """Detach a client from its sessions, which end or are kept for a time."""
+        """Detach a client from its sessions, and end or keep them."""
         for session in list(self.sessions.values()):
             if session.detach(client):
                 self.schedule_end(session)
 
     def schedule_end(self, session: NetworkSession) -> None:
         """End a session that no connection shows: at once, or after `Limits.keep_seconds`."""
-        if not session.kept:
+        if not session.outlives_client:
             self.spawn(partial(self.end, session))
             return
         loop, end = asyncio.get_running_loop(), partial(self.spawn, partial(self.end, session))
         self._cancel_end(session)
-        self._ends[session] = loop.call_later(self.limits.keep_seconds, end)
+        self._end_timers[session] = loop.call_later(self.limits.keep_seconds, end)
 
     async def end(self, session: NetworkSession) -> None:
-        """Close a session that no connection shows; settle its open questions negatively."""
+        """Close a session that no connection shows; its open questions fail."""
         session_id = session.session_id
-        async with self._lock(session_id):  # behind a connection that opens the session
+        async with self._lock(session_id):  # wait for a connection that opens the session
             if self.sessions.get(session_id) is not session or session.client is not None:
                 return
             session.end()
@@ -186,10 +186,10 @@ class Registry:
 class Owners:
     """The owner of each stored session, where the tokens of a server have several owners.
 
-    Each new session is appended to the file ``path``, a JSON object a line, which only the server's
-    user can read. Without a file all is forgotten when the server ends. With one owner nothing is
-    written: all sessions that Codex has stored are theirs. Raises MisuseError if the file cannot be
-    read.
+    Appends each new session to the file ``path`` as a line of JSON; only the server's user can read
+    the file. Without a file, the owners are forgotten when the server ends. A single owner is not
+    recorded: all sessions that Codex has stored are theirs. Raises MisuseError if the file cannot
+    be read.
     """
 
     def __init__(self, tokens: Tokens, path: str | None = None) -> None:
@@ -202,16 +202,16 @@ class Owners:
 
     @property
     def count(self) -> int:
-        """The number of owners."""
+        """Number of owners that the tokens name."""
         return self._tokens.owners
 
     def owns(self, owner: str, session_id: str) -> bool:
         """Return whether a session that Codex has stored belongs to an owner.
 
-        A recorded owner stays the owner when their token is removed from the file of tokens.
+        A recorded owner stays the owner after their token is removed from the token file.
         """
-        made_by = self._owner_of.get(session_id)
-        return made_by == owner if made_by is not None else not self._has_several()
+        recorded = self._owner_of.get(session_id)
+        return recorded == owner if recorded is not None else not self._has_several()
 
     def knows(self, session_id: str) -> bool:
         """Return whether the owner of a session is recorded."""
@@ -220,7 +220,8 @@ class Owners:
     def record(self, owner: str, session_id: str) -> None:
         """Record the owner of a session.
 
-        Raises RpcError -32603 if the file cannot be written: after a restart nobody would own it.
+        Raises RpcError -32603 if the file cannot be written: after a restart, nobody would own the
+        session.
         """
         if not self._has_several() or self._owner_of.get(session_id) == owner:
             return

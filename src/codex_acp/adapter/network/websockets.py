@@ -1,7 +1,7 @@
-"""Accepting websockets: the handshake that `AccessControl` allows, then one ACP connection each.
+"""Accept websockets: `AccessControl` checks each handshake, then `Hub` serves an ACP connection.
 
 The package ``websockets`` is loaded when a server starts. If the server also serves streamable
-HTTP, the first bytes of a connection decide which of the two serves it.
+HTTP, the first bytes of a TCP connection decide between websocket and HTTP.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class AcceptedLink(WebSocketMessages):
         super().__init__(name, message_limit)
         self._accepted = connection
 
-    def say_at_end(self, code: int, reason: str) -> None:
+    def set_close_reason(self, code: int, reason: str) -> None:
         """Set the code (of RFC 6455) and the reason that this side sends when it closes."""
-        self._last_words = (code, reason)
+        self._close_reason = (code, reason)
 
     async def _open(self) -> ServerConnection:
         return self._accepted
@@ -60,7 +60,7 @@ CLOSE_SECONDS: Final = 1.0
 """Seconds for the closing handshake; then the connection is aborted."""
 
 HEAD_BYTES: Final = 16 * 1024
-"""Bytes of a request in which its headers must end, so that a websocket is recognised."""
+"""Bytes of a websocket's handshake at most; a longer one is taken for HTTP."""
 
 
 class WebSocketServer:
@@ -73,7 +73,7 @@ class WebSocketServer:
         self._tokens: dict[ServerConnection, Token] = {}
 
     def request(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Return None to let a connection in, else the response that refuses it."""
+        """Return None to accept a connection, or the response that refuses it."""
         self._pending.discard(connection.transport)
         found = self._access.check(request.path, request.headers)
         if not isinstance(found, Refusal):
@@ -90,7 +90,7 @@ class WebSocketServer:
     def response(
         self, connection: ServerConnection, request: Request, response: Response
     ) -> Response | None:
-        """Add the connection's id; if the handshake failed, count the connection no longer."""
+        """Add the connection's id; if the handshake failed, stop counting the connection."""
         del request
         if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
             response.headers[CONNECTION_ID] = connection.id.hex
@@ -126,7 +126,7 @@ class WebSocketServer:
 async def network_server(
     hub: Hub, access: AccessControl, sock: socket, tls: ssl.SSLContext | None, *, http: bool
 ) -> AsyncIterator[None]:
-    """Accept connections on ``sock`` until the end of the block, which also ends them.
+    """Accept connections on ``sock``; the end of the block ends them.
 
     With ``http``, `HttpServer` serves the connections that do not become websockets.
     """
@@ -140,14 +140,14 @@ async def network_server(
 
         http_server = HttpServer(hub, access, pending)
     quiet = logging.getLogger("codex_acp.adapter.network.handshakes")
-    quiet.setLevel(logging.CRITICAL)  # a client must not fill the log: `AccessControl.log`
+    quiet.setLevel(logging.CRITICAL)  # `AccessControl.log` logs refusals, at a limited rate
     limits = access.limits
     async with serve(
         server.serve,
         sock=sock,
         process_request=server.request,
         process_response=server.response,
-        create_connection=_accepted(server, pending, tls, http_server),
+        create_connection=_connection_class(server, pending, tls, http_server),
         compression=None,
         max_size=limits.message_bytes,
         open_timeout=HANDSHAKE_SECONDS,
@@ -166,7 +166,7 @@ async def network_server(
                     await http_server.aclose()
 
 
-def _accepted(
+def _connection_class(
     server: WebSocketServer,
     pending: PendingConnections,
     tls: ssl.SSLContext | None,
@@ -176,7 +176,7 @@ def _accepted(
     from websockets.asyncio.server import ServerConnection
 
     class Accepted(ServerConnection):
-        """A new connection; only its first bytes decide whether it becomes a websocket."""
+        """A new connection, whose first bytes decide whether it becomes a websocket."""
 
         def connection_made(self, transport: Any) -> None:
             AcceptedConnection(pending, tls, self.choose_protocol).begin(transport)
@@ -215,7 +215,7 @@ def _accepted(
 def _wants_websocket(first_bytes: bytes) -> bool | None:
     """Return whether the first bytes are a websocket's handshake; None: more bytes are needed.
 
-    This only chooses a server; each server checks the request by itself.
+    Only chooses the server; the chosen server checks the request itself.
     """
     if not b"GET ".startswith(first_bytes[:4]):
         return False
