@@ -28,14 +28,14 @@ REQUIREMENTS: Final[list[Requirement]] = []
 
 NOT_HERE: Final = {
     "BATCH-201 to -208, INFO-BATCH-201 and -202, and JSONRPC-001 and -003 inside a batch": (
-        "JSON-RPC batches were in a draft of v2; its schema and SDK have none: see below"
+        "JSON-RPC batches were in a draft of v2; the schema and the SDK have none: see below"
     ),
     "AUTH-003, -004, -203, -204, -207": (
         "a login with real credentials, or one that is thrown away: tests/e2e/test_login.py"
     ),
     "PERM-201, PATCH-204 to -209, ENUM-203": (
-        "tool calls and permissions, which an agent of any make cannot be made to show: "
-        "tests/e2e/test_v2_sessions.py and tests/e2e_contract hold them for this one"
+        "tool calls and permissions, which the kit cannot make every agent show: "
+        "tests/e2e/test_v2_sessions.py and tests/e2e_contract test them for this agent"
     ),
     "INFO-*, STDERR-001, MCP-201, MCP-202, CANCEL-204, EXT-203": "rows that only record",
 }
@@ -63,7 +63,7 @@ def row(sentence: str, v1: str = "", v2: str = "") -> Callable[[Check], Check]:
 
 
 @row(
-    "initialize is answered, with the version that was asked for",
+    "the agent answers initialize, with the version that the client asked for",
     "INIT-001 INIT-002",
     "INIT-001 INIT-201",
 )
@@ -72,12 +72,12 @@ def _initialize(world: World) -> None:
         assert agent.introduction["protocolVersion"] == world.version
 
 
-@row("a version that there is not is answered with one that there is", "INIT-003", "INIT-003")
+@row("the agent answers an unknown version with a version that exists", "INIT-003", "INIT-003")
 def _future(world: World) -> None:
     assert world.version <= _version(world, 65535) < 65535
 
 
-@row("a client of v1 is answered with 1 or 2", v2="INIT-202")
+@row("the agent answers a client of v1 with 1 or 2", v2="INIT-202")
 def _older(world: World) -> None:
     assert _version(world, 1) in (1, 2)
 
@@ -92,7 +92,7 @@ def _version(world: World, asked: int) -> int:
         agent.__exit__()
 
 
-@row("the agent tells its name and version", "INIT-004", "INIT-203")
+@row("the agent sends its name and version", "INIT-004", "INIT-203")
 def _info(world: World) -> None:
     with world.agent() as agent:
         info = agent.introduction["agentInfo" if world.version == 1 else "info"]
@@ -100,7 +100,10 @@ def _info(world: World) -> None:
         assert info["version"]
 
 
-@row("each capability is an object or null; those of vendors are in _meta", v2="INIT-204 EXT-202")
+@row(
+    "each capability is an object or null; vendors' capabilities are in _meta",
+    v2="INIT-204 EXT-202",
+)
 def _markers(world: World) -> None:
     with world.agent() as agent:
         found = agent.introduction.get("capabilities") or {}
@@ -109,7 +112,7 @@ def _markers(world: World) -> None:
         assert not agent.problems, agent.problems[0]
 
 
-@row("ids of ways to log in are unique, their types known, and none wants a terminal unasked",
+@row("login methods have unique ids and known types, and need no terminal that is not offered",
      "AUTH-001 AUTH-002", "AUTH-201 AUTH-202 AUTH-206")  # fmt: skip
 def _login_ways(world: World) -> None:
     with world.agent() as agent:
@@ -120,7 +123,7 @@ def _login_ways(world: World) -> None:
         assert all(kind == "agent" or kind.startswith("_") for kind in kinds), kinds
 
 
-@row("who is logged in, or need not be, gets a session", "AUTH-005", "AUTH-205")
+@row("a client that is logged in, or needs no login, gets a session", "AUTH-005", "AUTH-205")
 def _no_login(world: World) -> None:
     with world.agent() as agent:
         assert agent.new()
@@ -139,7 +142,7 @@ def _new(world: World) -> None:
         assert not agent.problems, agent.problems[0]
 
 
-@row("a session can have directories beside its own", "ADDDIRS-001", "ADDDIRS-201 ADDDIRS-202")
+@row("a session can have additional directories", "ADDDIRS-001", "ADDDIRS-201 ADDDIRS-202")
 def _directories(world: World) -> None:
     with world.agent() as agent:
         names = ("sessionCapabilities",) if world.version == 1 else ()
@@ -150,7 +153,7 @@ def _directories(world: World) -> None:
             agent.result("session/resume", {**params, "additionalDirectories": [agent.cwd]})
 
 
-@row("a session that was opened and not prompted is resumed", "RESUME-001", "RESUME-201")
+@row("the agent resumes a session that had no prompt", "RESUME-001", "RESUME-201")
 def _resume(world: World) -> None:
     with world.agent() as agent:
         _can_resume(agent)
@@ -158,7 +161,7 @@ def _resume(world: World) -> None:
         assert not agent.problems, agent.problems[0]
 
 
-@row("a resume tells nothing of the history before its answer", "RESUME-002", "RESUME-203")
+@row("a resume sends no history before its answer", "RESUME-002", "RESUME-203")
 def _resume_tells_no_history(world: World) -> None:
     with world.agent() as agent:
         _can_resume(agent)
@@ -175,7 +178,9 @@ def _can_resume(agent: Agent) -> None:
         agent.can("sessionCapabilities", "resume")
 
 
-@row("a session that was opened and not prompted is loaded, with an object", "LOAD-001 LOAD-003")
+@row(
+    "the agent loads a session that had no prompt, and answers with an object", "LOAD-001 LOAD-003"
+)
 def _load(world: World) -> None:
     with world.agent() as agent:
         agent.can("loadSession")
@@ -183,7 +188,7 @@ def _load(world: World) -> None:
         assert not agent.problems, agent.problems[0]
 
 
-@row("all of a history is told before the answer, and nothing behind it", "LOAD-002", "RESUME-202")
+@row("the whole history comes before the answer, and no history after it", "LOAD-002", "RESUME-202")
 def _history_before_the_answer(world: World) -> None:
     with world.agent() as agent:
         if world.version == 1:
@@ -195,7 +200,7 @@ def _history_before_the_answer(world: World) -> None:
         assert agent.updates(session, agent.quiet()) == []
 
 
-@row("a replayed prompt has the id that its answer gave, and each piece follows a whole message",
+@row("a replayed prompt has the id of its answer, and each piece follows a whole message",
      v2="RESUME-204 RESUME-205")  # fmt: skip
 def _replay(world: World) -> None:
     with world.agent() as agent:
@@ -217,7 +222,7 @@ def _replay(world: World) -> None:
         assert users <= {message_id}
 
 
-@row("sessions are listed, of a directory only its own, each with an absolute one",
+@row("the agent lists sessions, only those of a given directory, each with an absolute directory",
      "LIST-001 LIST-002", "LIST-201 LIST-202 LIST-203 LIST-204")  # fmt: skip
 def _list(world: World) -> None:
     with world.agent() as agent:
@@ -232,7 +237,7 @@ def _list(world: World) -> None:
         assert not agent.problems, agent.problems[0]
 
 
-@row("a session is deleted, listed no more, and deleted again without an error",
+@row("a deleted session is not listed, and deleting it again is no error",
      "DELETE-001 DELETE-002", "DELETE-201 DELETE-202 DELETE-203")  # fmt: skip
 def _delete(world: World) -> None:
     with world.agent() as agent:
@@ -245,14 +250,14 @@ def _delete(world: World) -> None:
         agent.result("session/delete", {"sessionId": session})
 
 
-@row("a session at rest is closed", "CLOSE-001", "CLOSE-201")
+@row("the agent closes an idle session", "CLOSE-001", "CLOSE-201")
 def _close(world: World) -> None:
     with world.agent() as agent:
         _can_close(agent)
         agent.result("session/close", {"sessionId": agent.new()})
 
 
-@row("closing a session cancels what runs in it", "CLOSE-002", "CLOSE-202 CANCEL-208")
+@row("closing a session cancels its running prompt", "CLOSE-002", "CLOSE-202 CANCEL-208")
 def _close_cancels(world: World) -> None:
     with world.agent() as agent:
         _can_close(agent)
@@ -271,7 +276,7 @@ def _can_close(agent: Agent) -> None:
 # Options.
 
 
-@row("each option is valid, and none is a boolean that the client did not ask for",
+@row("each option is valid, and no option is a boolean unless the client takes booleans",
      "CONFIG-001 CONFIG-003 MODES-001", "CONFIG-201 CONFIG-204")  # fmt: skip
 def _options(world: World) -> None:
     with world.agent() as agent:
@@ -289,7 +294,7 @@ def _options(world: World) -> None:
         assert not agent.problems, agent.problems[0]
 
 
-@row("setting any option answers with all of them, and the one as it was set", "CONFIG-002",
+@row("setting any option answers with all options, and with the new value", "CONFIG-002",
      "CONFIG-202 CONFIG-206")  # fmt: skip
 def _set_options(world: World) -> None:
     with world.agent() as agent:
@@ -356,7 +361,7 @@ def _values(option: Json) -> list[str]:
 
 
 @row(
-    "a prompt of text ends with a reason that there is",
+    "a prompt of text ends with a known stop reason",
     "PROMPT-001",
     "PROMPT-201 STATE-202 STATE-203",
 )
@@ -385,7 +390,7 @@ def _updates(world: World) -> None:
                 assert update["messageId"]
 
 
-@row("the message of a prompt is told under its id, it runs before it ends, and two have two ids",
+@row("a prompt's message has its id, running comes before idle, and two prompts have two ids",
      v2="PROMPT-203 STATE-201 PATCH-203")  # fmt: skip
 def _place(world: World) -> None:
     with world.agent() as agent:
@@ -420,7 +425,7 @@ _WAV: Final = base64.b64encode(
     b"RIFF$\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x40\x1f\0\0\1\0\x08\0data\0\0\0\0"
 ).decode()
 _RESOURCE: Final = {"uri": "file:///tmp/note.txt", "text": "A note.", "mimeType": "text/plain"}
-_PROMISED: Final = "what is advertised for prompts is taken: "
+_PROMISED: Final = "the agent takes an advertised kind of content: "
 row(f"{_PROMISED}images", "PROMPTCAP-001", "PROMPTCAP-001")(
     _takes("image", {"type": "image", "data": PIXEL, "mimeType": "image/png"})
 )
@@ -432,7 +437,7 @@ row(f"{_PROMISED}embedded resources", "PROMPTCAP-003", "PROMPTCAP-003")(
 )
 
 
-@row("a cancelled prompt ends as cancelled, nothing follows, and the cancel has no answer",
+@row("a cancelled prompt ends as cancelled, no update follows, and the cancel has no answer",
      "CANCEL-001 CANCEL-002",
      "CANCEL-201 CANCEL-202 CANCEL-203 CANCEL-205 CANCEL-206 CANCEL-207")  # fmt: skip
 def _cancel(world: World) -> None:
@@ -469,7 +474,7 @@ def _stop(agent: Agent, session: str, waiting: object) -> str:
     return str(end["stopReason"])
 
 
-@row("the agent calls nothing that the client did not offer",
+@row("the agent calls no method that the client did not offer",
      "CLIENTCAP-001 CLIENTCAP-002 CLIENTCAP-003", "CLIENTCAP-201 CLIENTCAP-202")  # fmt: skip
 def _calls(world: World) -> None:
     with world.agent() as agent:
@@ -507,7 +512,7 @@ def _ids(world: World) -> None:
         assert [m for m in agent.quiet() if "method" not in m] == []
 
 
-@row("an unknown method is refused in one line, and the connection goes on",
+@row("the agent refuses an unknown method with one message, and the connection goes on",
      "JSONRPC-004 JSONRPC-005 EXT-001 ERROR-001",
      "JSONRPC-004 JSONRPC-005 EXT-001 ERROR-001")  # fmt: skip
 def _unknown(world: World) -> None:
