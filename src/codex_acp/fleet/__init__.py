@@ -1,4 +1,4 @@
-"""Many tasks for agents, run on an engine: each with one outcome, whatever is lost meanwhile.
+"""Fleets: many tasks for agents, run on an engine, each with one outcome.
 
 ::
 
@@ -7,17 +7,18 @@
         async for outcome in outcomes:
             print(outcome.id, outcome.status, outcome.reason)
 
-`Task` is one prompt, or several, and where its agent works; `Fleet` runs tasks on a `LocalEngine`
-or a `RayEngine`; an `Outcome` is what came of one. The command is ``codex-acp-sdk fleet``.
+A `Task` has one or more prompts, and the directory or repository that its agent works in. A `Fleet`
+runs tasks on a `LocalEngine` or a `RayEngine`. An `Outcome` is the result of one task. The command
+is ``codex-acp-sdk fleet``.
 
-The names load when they are first used.
+Each name loads its module at its first use.
 """
 
 from __future__ import annotations
 
 from codex_acp._lazy import lazy
 
-TYPE_CHECKING = False  # typing itself is not worth its import here
+TYPE_CHECKING = False  # without importing typing, which takes time
 if TYPE_CHECKING:
     from codex_acp.fleet.engines import LocalEngine as LocalEngine
     from codex_acp.fleet.engines import RayEngine as RayEngine

@@ -1,8 +1,9 @@
 """Make a patch of a task's changes in its worktree, with the files that git does not track yet.
 
-The comparison is made with a git directory of our own, which borrows the objects of the real one
-and nothing else: no configuration that the repository or the agent has written is read, and no
-index that an agent could have written to. What git does not take is named, and the rest compared.
+A git directory of our own compares the worktree with its content before the task. From the
+repository's git directory it borrows the objects alone: git reads no configuration of the
+repository or the agent, and no index that the agent may have written. Changes that git cannot take
+are named.
 """
 
 from __future__ import annotations
@@ -27,75 +28,81 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PATCH_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes of a patch that are kept: what is longer is rather a build directory than a change."""
+"""Bytes of a patch that is kept: a longer one shows a build directory rather than a change."""
 
 FILE_LIMIT: Final = 256 * 1024 * 1024
-"""Bytes of a file that is read for a patch; an empty one of terabytes is made in no time."""
+"""Bytes of a file that git reads for a patch; a sparse file of terabytes is made in no time."""
 
 INDEX_LIMIT: Final = 512 * 1024 * 1024
+"""Bytes of an index that is read."""
 
 MOST_LEFT_OUT: Final = 200
-"""Files that a patch which is too long may lack; with more of them there is none."""
+"""Files that are left out to shorten a patch; if more are too large, there is no patch."""
 
 SHOWN: Final = 5
-"""Names that are told."""
+"""File names in a message."""
 
 LONGEST_SHOWN: Final = 200
+"""Characters of a file name in a message."""
 
 LOOK_SECONDS: Final = 60.0
-"""For git to find the repository of a directory."""
+"""Time for git to find the repository of a directory."""
 
 _LINK: Final = b"160000 "
-"""The mode of an entry that is a commit of another repository, as it is printed."""
+"""Mode of an index entry that is a commit of another repository, as git prints the mode."""
 
 _LINK_BYTES: Final = b"\x00\x00\xe0\x00"
-"""The same as it stands in an index of any version."""
+"""Bytes of that mode in an index of any version."""
 
-_PLAIN: Final = "* !working-tree-encoding !text !eol !ident !filter\n"
-"""Attributes with which git takes every file as it is."""
+_NO_CONVERSION: Final = "* !working-tree-encoding !text !eol !ident !filter\n"
+"""Attributes with which git takes every file without a conversion."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_RULES: Final = (".gitignore", ".gitattributes")
+_RULE_FILES: Final = (".gitignore", ".gitattributes")
 
 NOT_A_REPOSITORY: Final = "the directory is in no git repository"
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The patch, None where there is none."""
+    """The patch of a task, or None, and what the report says about it."""
 
     patch: bytes | None
     missing: str | None = None
-    """Changes of the task that the patch lacks, in words."""
+    """Sentence about changes of the task that the patch lacks."""
     note: str | None = None
     """A remark on the patch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Content of a worktree before the task: ``tree`` is a commit or tree, ``git_dir`` ours,
-    ``objects`` the directory of the repository's own."""
+    """Content of a worktree before the task."""
 
     work_tree: Path
     git_dir: Path
+    """Git directory of our own."""
     objects: Path
+    """Directory of the repository's objects."""
     tree: str
+    """Id of the commit or tree with the content."""
     object_format: str = "sha1"
     index: str | None = None
-    """The digest of the index in ``git_dir``; another one is not read."""
+    """Digest of the index in ``git_dir``; an index with another digest is not read."""
     left_out: frozenset[str] = frozenset()
-    """Paths that git did not take."""
+    """Paths that git cannot take."""
 
     @property
     def env(self) -> dict[str, str]:
-        """Where git is to look, whatever lies in the worktree."""
+        """Environment in which git uses ``git_dir``."""
         return {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.work_tree)}
 
     def set_up(self, index: Path, *more: Path, digest: str | None = None) -> Baseline:
-        """Make the git directory, without a subprocess; a copy of the index saves reading every
-        file again, unless it is another one than that with ``digest``. ``more`` are directories of
-        objects, too."""
+        """Make the git directory, without a subprocess.
+
+        A copy of ``index`` saves reading every file again; not copied if its digest is not
+        ``digest`` (None: any). ``more`` are further directories of objects.
+        """
         make_private(self.git_dir / "objects" / "info")
         make_private(self.git_dir / "refs")
         (self.git_dir / "HEAD").write_text("ref: refs/heads/fleet\n", encoding="utf-8")
@@ -104,52 +111,53 @@ class Baseline:
             config = config.replace("= 0", "= 1")
             config += f"[extensions]\n\tobjectformat = {self.object_format}\n"
         (self.git_dir / "config").write_text(config, encoding="utf-8")
-        others = "".join(f"{folder}\n" for folder in (self.objects, *more))
-        (self.git_dir / "objects" / "info" / "alternates").write_text(others, encoding="utf-8")
+        folders = "".join(f"{folder}\n" for folder in (self.objects, *more))
+        (self.git_dir / "objects" / "info" / "alternates").write_text(folders, encoding="utf-8")
         with suppress(OSError, ValueError):
-            written = index.stat().st_mtime_ns  # by which git knows racy entries
+            written = index.stat().st_mtime_ns  # git compares it with the times of files
             content = read_regular(index, INDEX_LIMIT)
-            found = hashlib.sha256(content).hexdigest()
-            if digest in (None, found):
-                ours = self.git_dir / "index"
-                ours.write_bytes(content)
-                os.utime(ours, ns=(written, written))
-                return replace(self, index=found)
+            digest_read = hashlib.sha256(content).hexdigest()
+            if digest in (None, digest_read):
+                copy = self.git_dir / "index"
+                copy.write_bytes(content)
+                os.utime(copy, ns=(written, written))
+                return replace(self, index=digest_read)
         return replace(self, index=None)
 
-    def again(self) -> Baseline:
-        """The same in a new git directory: the agent may have been able to write in this one."""
-        beside = self.git_dir.with_name(f"{self.git_dir.name}-{uuid.uuid4().hex}")
-        made = replace(self, git_dir=beside)
-        return made.set_up(
+    def in_new_directory(self) -> Baseline:
+        """Copy the baseline to a new git directory: the agent may have written to this one."""
+        git_dir = self.git_dir.with_name(f"{self.git_dir.name}-{uuid.uuid4().hex}")
+        copy = replace(self, git_dir=git_dir)
+        return copy.set_up(
             self.git_dir / "index", self.git_dir / "objects", digest=self.index or "none"
         )
 
 
 async def directory_baseline(directory: Path, scratch: Path) -> Baseline | str:
-    """Of the repository that a directory is in, as it is now; else why there is none."""
+    """Return the baseline of the repository around ``directory``, or why there is none; ``scratch``
+    becomes its git directory."""
     wanted = ("--show-toplevel", "--git-path", "objects", "--git-path", "index")
     words = ("--path-format=absolute", *wanted, "--show-object-format")
     try:
         found = await git("rev-parse", *words, cwd=directory, seconds=LOOK_SECONDS)
     except CheckoutError as error:
-        named = "not a git repository" in str(error)
-        return NOT_A_REPOSITORY if named else str(error)
+        no_repository = "not a git repository" in str(error)
+        return NOT_A_REPOSITORY if no_repository else str(error)
     lines = found.decode(errors="surrogateescape").splitlines()
     # A repository's configuration can name any directory as its worktree.
     if len(lines) != 4 or not _is_worktree(lines[0]):
         return "git does not say where the repository is"
     top, objects, index, object_format = lines
-    made = Baseline(Path(top), scratch, Path(objects), "", object_format)
+    baseline = Baseline(Path(top), scratch, Path(objects), "", object_format)
     try:
-        made = await asyncio.to_thread(made.set_up, Path(index))
-        left_out = await _add(made, users_index=True)
-        tree = (await git("write-tree", env=made.env)).decode().strip()
+        baseline = await asyncio.to_thread(baseline.set_up, Path(index))
+        left_out = await _add(baseline, users_index=True)
+        tree = (await git("write-tree", env=baseline.env)).decode().strip()
         content = await asyncio.to_thread(read_regular, scratch / "index", INDEX_LIMIT)
     except (CheckoutError, OSError, ValueError) as error:
         return str(error)
     digest = hashlib.sha256(content).hexdigest()
-    return replace(made, tree=tree, index=digest, left_out=left_out)
+    return replace(baseline, tree=tree, index=digest, left_out=left_out)
 
 
 def _is_worktree(top: str) -> bool:
@@ -157,63 +165,64 @@ def _is_worktree(top: str) -> bool:
 
 
 async def changes_since(baseline: Baseline) -> Changes:
-    """The patch, and what is to be said of it. Never raises but when it is cancelled."""
-    made = baseline
+    """Return the changes of a worktree since the baseline. Raises nothing but CancelledError."""
+    current = baseline
     try:
         if not stat.S_ISDIR(baseline.work_tree.lstat().st_mode):
             return Changes(None, "the patch is not made: the worktree is no directory any more")
-        made = await asyncio.to_thread(baseline.again)
-        if made.index is None:
-            await git("read-tree", made.tree, env=made.env)
-        names = await _add(made) - baseline.left_out
+        current = await asyncio.to_thread(baseline.in_new_directory)
+        if current.index is None:
+            await git("read-tree", current.tree, env=current.env)
+        names = await _add(current) - baseline.left_out
         if not names:
             missing = None
         else:
             why = "git does not take it, it cannot be read, is a repository of its own or too large"
-            missing = f"the patch lacks {_told(names)}: {why}"
-        patch, left_out = await _patch(made)
-        hidden = await _hidden(made)
+            missing = f"the patch lacks {_listed(names)}: {why}"
+        patch, left_out = await _patch(current)
+        ignored = await _newly_ignored(current)
     except (CheckoutError, OSError) as error:
         return Changes(None, f"the patch is not made: {error}")
     finally:
-        if made is not baseline:
-            await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, made.git_dir)))
+        if current is not baseline:
+            await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, current.git_dir)))
     if patch is None:
         missing = f"the changes are longer than {PATCH_LIMIT >> 20} MiB and not kept"
     elif left_out:
         too_long = f"with them it would be longer than {PATCH_LIMIT >> 20} MiB"
-        missing = "; ".join(
-            filter(None, (missing, f"the patch lacks {_told(left_out)}: {too_long}"))
-        )
-    ignored = f"ignored, by rules that the task has written: {_told(hidden)}" if hidden else None
-    return Changes(patch, missing, ignored)
+        lacks = f"the patch lacks {_listed(left_out)}: {too_long}"
+        missing = f"{missing}; {lacks}" if missing else lacks
+    note = f"ignored, by rules that the task has written: {_listed(ignored)}" if ignored else None
+    return Changes(patch, missing, note)
 
 
-def _told(names: Iterable[str]) -> str:
-    found = sorted(names)
-    shown = [os.fsencode(name).decode(errors="replace")[:LONGEST_SHOWN] for name in found[:SHOWN]]
-    more = len(found) - SHOWN
+def _listed(names: Iterable[str]) -> str:
+    names = sorted(names)
+    shown = [os.fsencode(name).decode(errors="replace")[:LONGEST_SHOWN] for name in names[:SHOWN]]
+    more = len(names) - SHOWN
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
-# What the worktree holds now.
+# Adding the worktree's files to our index.
 
 
 async def _add(baseline: Baseline, *, users_index: bool = False) -> frozenset[str]:
-    """Take the worktree's files into our index but for ignored ones; return those that git does not
-    take."""
-    large, unreadable = await asyncio.to_thread(_look, baseline.work_tree)
-    complete = await _taken(baseline, large, users_index=users_index)
-    left = {f"{name}/" for name in await _drop_links(baseline)}
+    """Add the worktree's files to our index, but ignored ones; return those that git cannot take.
+
+    ``users_index``: our index is a copy of the user's.
+    """
+    large, unreadable = await asyncio.to_thread(_find_problems, baseline.work_tree)
+    complete = await _git_add(baseline, large, users_index=users_index)
+    left_out = {f"{name}/" for name in await _drop_links(baseline)}
     if large or not complete:
-        left |= await _names(baseline, "ls-files", "--others", "--exclude-standard")
-        left |= await _names(baseline, "diff-files", "--name-only", "--ignore-submodules=all")
+        left_out |= await _names(baseline, "ls-files", "--others", "--exclude-standard")
+        left_out |= await _names(baseline, "diff-files", "--name-only", "--ignore-submodules=all")
     if unreadable:
-        left |= unreadable - {name for _, name in await _ignoring(baseline, unreadable)}
-    return frozenset(left)
+        left_out |= unreadable - {name for _, name in await _ignoring(baseline, unreadable)}
+    return frozenset(left_out)
 
 
-def _look(work_tree: Path) -> tuple[list[str], set[str]]:
+def _find_problems(work_tree: Path) -> tuple[list[str], set[str]]:
     """Find files that are too large and directories that cannot be read. Raises CheckoutError for a
     pipe that git would wait for."""
     large: list[str] = []
@@ -235,7 +244,7 @@ def _look(work_tree: Path) -> tuple[list[str], set[str]]:
                     folders.append(f"{name}/")
                 elif size > FILE_LIMIT:
                     large.append(name)
-                elif stat.S_ISFIFO(mode) and name.endswith(_RULES):
+                elif stat.S_ISFIFO(mode) and name.endswith(_RULE_FILES):
                     raise CheckoutError(f"{name} is a pipe, which git would wait for")
     finally:
         os.close(top)
@@ -243,21 +252,21 @@ def _look(work_tree: Path) -> tuple[list[str], set[str]]:
 
 
 def _entries(top: int, folder: str) -> list[tuple[str, int, int]]:
-    """Path, mode and size of all in a folder but git's own. Raises OSError."""
-    opened = os.open(folder or ".", _FOLDER, dir_fd=top)
+    """Return path, mode and size of each entry of a folder, without ``.git``. Raises OSError."""
+    folder_fd = os.open(folder or ".", _FOLDER, dir_fd=top)
     try:
-        with os.scandir(opened) as entries:
-            found = [(e.name, e.stat(follow_symlinks=False)) for e in entries if e.name != ".git"]
-        return [(f"{folder}{name}", it.st_mode, it.st_size) for name, it in found]
+        with os.scandir(folder_fd) as entries:
+            stats = [(e.name, e.stat(follow_symlinks=False)) for e in entries if e.name != ".git"]
+        return [(f"{folder}{name}", stat_.st_mode, stat_.st_size) for name, stat_ in stats]
     finally:
-        os.close(opened)
+        os.close(folder_fd)
 
 
-async def _taken(baseline: Baseline, without: list[str], *, users_index: bool) -> bool:
-    """Have git take all but the files ``without``; return whether it has."""
+async def _git_add(baseline: Baseline, without: list[str], *, users_index: bool) -> bool:
+    """Add all files but those in ``without``; return whether git could take them all."""
     specs = [":/", *(f":(exclude,top,literal){name}" for name in without)]
     words = ("--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
-    for mend in (_no_attributes, _no_index, None):
+    for repair in (_drop_attributes, _drop_index, None):
         try:
             if users_index:
                 await _forget_bits(baseline)
@@ -270,31 +279,31 @@ async def _taken(baseline: Baseline, without: list[str], *, users_index: bool) -
                 given=os.fsencode("\0".join(specs)),
             )
         except GitFailed as error:
-            if error.code == 1:  # all but some files
+            if error.code == 1:  # git could not take some files
                 return False
-            if mend is None or error.code is None:
+            if repair is None or error.code is None:
                 raise
-            await mend(baseline)
+            await repair(baseline)
         else:
             return True
     return False
 
 
-async def _no_attributes(baseline: Baseline) -> None:
-    """Take every file as it is: an encoding that git does not know ends it."""
+async def _drop_attributes(baseline: Baseline) -> None:
+    """Take every file without a conversion: git fails at an encoding that it does not know."""
     make_private(baseline.git_dir / "info")
-    (baseline.git_dir / "info" / "attributes").write_text(_PLAIN, encoding="utf-8")
+    (baseline.git_dir / "info" / "attributes").write_text(_NO_CONVERSION, encoding="utf-8")
 
 
-async def _no_index(baseline: Baseline) -> None:
-    """Read every file: the index is split or damaged."""
+async def _drop_index(baseline: Baseline) -> None:
+    """Read every file again: the copied index is split or damaged."""
     (baseline.git_dir / "index").unlink(missing_ok=True)
     if baseline.tree:
         await git("read-tree", baseline.tree, env=baseline.env)
 
 
 async def _forget_bits(baseline: Baseline) -> None:
-    """Of an index that a user has: the files that git was told not to look at."""
+    """Have git look at files that the user's index marks as assume-unchanged or skip-worktree."""
     listed = await git("ls-files", "-v", "-z", env=baseline.env)
     marked = [entry for entry in listed.split(b"\0") if entry[:1] not in (b"", b"H")]
     for tags, bit in ((b"hsmrck", "--no-assume-unchanged"), (b"Ss", "--no-skip-worktree")):
@@ -305,8 +314,8 @@ async def _forget_bits(baseline: Baseline) -> None:
 
 
 async def _drop_links(baseline: Baseline) -> list[str]:
-    """Drop repositories within this one from our index: git would look at their state by their own
-    configuration."""
+    """Drop inner repositories from our index, and return them: to compare them, git would read
+    their configuration."""
     if not await asyncio.to_thread(_may_have_links, baseline.git_dir / "index"):
         return []
     listed = await git("ls-files", "--stage", "-z", env=baseline.env)
@@ -319,7 +328,7 @@ async def _drop_links(baseline: Baseline) -> list[str]:
 
 
 def _may_have_links(index: Path) -> bool:
-    """Whether the bytes of that mode are there; it saves a process where they are not."""
+    """Return whether an index contains the bytes of `_LINK_BYTES`; saves a process if not."""
     with suppress(FileNotFoundError):
         return _LINK_BYTES in index.read_bytes()
     return False
@@ -330,27 +339,30 @@ async def _names(baseline: Baseline, command: str, *words: str) -> set[str]:
     return {os.fsdecode(name) for name in found.split(b"\0") if name}
 
 
-# What is different.
+# Comparing our index with the baseline.
 
 
 async def _patch(baseline: Baseline) -> tuple[bytes | None, list[str]]:
-    """The patch, and what it lacks since it would be too long; None if it is so anyhow."""
+    """Return the patch and the files left out to shorten it; None if it is still too long."""
     patch = await _diff(baseline, [])
     if len(patch) <= PATCH_LIMIT:
         return patch, []
     words = ("--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
     raw = await git("diff-index", *words, baseline.tree, env=baseline.env)
     fields = raw.split(b"\0")[:-1]
-    objects = {
-        os.fsdecode(n): f.split()[2:4] for f, n in zip(fields[::2], fields[1::2], strict=True)
+    ids_before_and_after = {
+        os.fsdecode(name): entry.split()[2:4]
+        for entry, name in zip(fields[::2], fields[1::2], strict=True)
     }
-    wanted = [oid for pair in objects.values() for oid in pair if oid.strip(b"0")]
-    asked = b"".join(oid + b"\n" for oid in wanted)
-    told = await git("cat-file", "--batch-check=%(objectsize)", env=baseline.env, given=asked)
-    known = dict(zip(wanted, told.splitlines(), strict=False))
+    ids = [id_ for pair in ids_before_and_after.values() for id_ in pair if id_.strip(b"0")]
+    lines = b"".join(id_ + b"\n" for id_ in ids)
+    out = await git("cat-file", "--batch-check=%(objectsize)", env=baseline.env, given=lines)
+    size_of = {
+        id_: int(size) for id_, size in zip(ids, out.splitlines(), strict=False) if size.isdigit()
+    }
     sizes = {
-        name: max((int(known[oid]) for oid in pair if known.get(oid, b"").isdigit()), default=0)
-        for name, pair in objects.items()
+        name: max((size_of.get(id_, 0) for id_ in pair), default=0)
+        for name, pair in ids_before_and_after.items()
     }
     for part in (4, 16, 64, 256):
         large = [name for name, size in sizes.items() if size > PATCH_LIMIT // part]
@@ -379,9 +391,9 @@ async def _diff(baseline: Baseline, without: list[str]) -> bytes:
     )
 
 
-async def _hidden(baseline: Baseline) -> list[str]:
-    """Return the files ignored by rules that the task has written; a directory that ignores itself
-    is none."""
+async def _newly_ignored(baseline: Baseline) -> list[str]:
+    """Return the files ignored by rules that the task has written, without directories that ignore
+    themselves."""
     changed = ("--cached", "--name-only", baseline.tree, "--", ":(glob,top)**/.gitignore")
     rules = await _names(baseline, "diff-index", *changed)
     words = ("--others", "--ignored", "--exclude-standard")
@@ -393,15 +405,15 @@ async def _hidden(baseline: Baseline) -> list[str]:
 
 
 async def _ignoring(baseline: Baseline, names: set[str]) -> list[tuple[str, str]]:
-    """The file of rules by which each of the names is ignored, of those that are."""
+    """Return the rule file and the name of each of the ``names`` that is ignored."""
     given = os.fsencode("".join(f"{name}\0" for name in names))
     words = ("-v", "-z", "--stdin")
     env, cwd = baseline.env, baseline.work_tree
     try:
-        told = await git("check-ignore", *words, env=env, cwd=cwd, given=given)
+        out = await git("check-ignore", *words, env=env, cwd=cwd, given=given)
     except GitFailed as error:
-        if error.code != 1:  # none is
+        if error.code != 1:  # 1: none of the names is ignored
             raise
         return []
-    fields = list(map(os.fsdecode, told.split(b"\0")))[:-1]
+    fields = list(map(os.fsdecode, out.split(b"\0")))[:-1]
     return list(zip(fields[::4], fields[3::4], strict=True))

@@ -1,8 +1,8 @@
-"""A worktree for one task: its repository is fetched once on a machine, and checked out for it.
+"""Make the worktree of a task: fetch its repository once per machine and run, and check it out.
 
-The repository is a copy without a configuration, hooks or submodules of anybody's; nothing that a
-revision holds is trusted for that it was checked out. Where a worktree was left by an attempt that
-was interrupted, the next one of the same task finds it again.
+Our copy of the repository has no hooks, no submodules and no configuration but our own. A checkout
+makes no file of a revision trusted. The next attempt of a task uses the worktree that an
+interrupted attempt left.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 SCHEMES: Final = ("https", "ssh", "file")
 _SCP: Final = re.compile(r"(?:[\w.][\w.-]*@)?[\w.][\w.-]*:(?!:)[^:].*")
-"""``user@host:path``, as ssh and git have it."""
+"""``user@host:path``, the short form of an ssh URL."""
 _USER: Final = "CODEX_ACP_GIT_USER"
 _PASSWORD: Final = "CODEX_ACP_GIT_PASSWORD"
 _GIVE_LOGIN: Final = (
     '!f() { test "$1" != get || printf "username=%s\\npassword=%s\\n"'
     f' "${_USER}" "${_PASSWORD}"; }}; f'
 )
-"""A credential helper, run by a shell of which ``printf`` is a part: see gitcredentials(7)."""
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+"""A credential helper, which git runs in a shell with a builtin ``printf``: gitcredentials(7)."""
+_CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def problem_of_repository(repository: str) -> str | None:
-    """Return the problem of a repository's name; None if it may be fetched."""
-    if not repository or _CONTROL.search(repository):
+    """Return the problem of a repository's URL or path; None if git may fetch it."""
+    if not repository or _CONTROL_CHARACTERS.search(repository):
         return "a repository is a URL or a path, without control characters"
     if repository.startswith("-"):
         return f"the repository {_shown(repository)} begins with '-', which git takes for an option"
@@ -67,17 +67,16 @@ def problem_of_repository(repository: str) -> str | None:
             return "the repository's host begins with '-', which ssh takes for an option"
         if parts.password is not None and parts.scheme != "https":
             return f"the repository has a password, which {parts.scheme} does not use; take it out"
-        if _CONTROL.search(unquote(parts.netloc)):
+        if _CONTROL_CHARACTERS.search(unquote(parts.netloc)):
             return "the repository's user or password has control characters"
-        return None
     return None
 
 
 def without_login(repository: str) -> tuple[str, dict[str, str]]:
-    """The repository as a command line may show it, and the environment that gives git its login.
+    """Return the URL without its login, for the command line, and the environment with the login.
 
-    Every user of a machine can read the command lines of all processes. git asks for the login of
-    this host alone, so that no redirect takes it elsewhere, and no other helper stores it.
+    Every user of a machine can read the command lines of all processes. git uses the login for this
+    host alone, not after a redirect to another host, and gives it to no other credential helper.
     """
     parts = urlsplit(repository)
     login, at, host = parts.netloc.rpartition("@")
@@ -99,12 +98,12 @@ def _shown(repository: str) -> str:
 
 
 def is_path(repository: str) -> bool:
-    """Whether it is a directory's name, and no URL."""
+    """Return whether ``repository`` is a path and no URL."""
     return "://" not in repository and not _SCP.fullmatch(repository)
 
 
 def problem_of_revision(revision: str) -> str | None:
-    """Return the problem of a revision's name; None if git may be asked for it."""
+    """Return the problem of a revision's name; None if git may look it up."""
     if not revision or re.search(r"[\s\x00-\x1f\x7f]", revision):
         return "a revision is a branch, a tag or a commit, without spaces"
     if revision.startswith("-"):
@@ -116,29 +115,30 @@ def problem_of_revision(revision: str) -> str | None:
 
 LOCK_POLL_SECONDS: Final = 0.05
 MOST_TREES: Final = 100
-"""Of one task on one machine: one for each attempt whose worker still has it."""
-_FETCH: Final = ("--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force")
+"""Worktrees of one task on one machine: one for each worker that still has one locked."""
+_FETCH_OPTIONS: Final = ("--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force")
 _HEADS: Final = "+refs/heads/*:refs/remotes/origin/*"
 _TAGS: Final = "+refs/tags/*:refs/tags/*"
 _HEAD: Final = "+HEAD:refs/remotes/origin/HEAD"
 _CONFIG: Final = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
-_PATHS: Final[dict[str, str]] = {"encoding": "utf-8", "errors": "surrogateescape"}
-_NOT_OURS: Final = ("config", "config.worktree", "commondir", "hooks", "info", "objects/info")
-"""Files of a repository that decide which programs git runs; ours has `_CONFIG` alone."""
+_PATH_ENCODING: Final[dict[str, str]] = {"encoding": "utf-8", "errors": "surrogateescape"}
+_UNTRUSTED: Final = ("config", "config.worktree", "commondir", "hooks", "info", "objects/info")
+"""Files of a repository that can make git run programs; ours has only a ``config``, `_CONFIG`."""
 
 
 @dataclass(slots=True)
 class Checkout:
-    """A worktree that a task has for itself."""
+    """The worktree of one task."""
 
     path: Path
     commit: str
     baseline: Baseline
     administration: Path
-    """Where the repository keeps what it knows of the worktree."""
+    """The repository's directory about the worktree, ``worktrees/NAME``."""
     left_over: bool
-    """Whether an earlier attempt has worked in it."""
+    """Whether an earlier attempt has left the worktree."""
     lock: FileLock
+    """Lock of the worktree, which keeps other workers out."""
 
 
 class Checkouts:
@@ -147,14 +147,17 @@ class Checkouts:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._commits: dict[tuple[str, str, str], str] = {}
-        """Commit of each revision of a repository, looked up once for a run."""
+        """Commit of each repository, run and revision, so that a run looks each up once."""
 
     async def make(self, job: Job, *, again: bool) -> Checkout:
-        """Make the worktree of a job; ``again``: find that of an earlier attempt. Raises
-        CheckoutError."""
+        """Make the worktree of a job; with ``again``, use the one that an earlier attempt left.
+
+        Raises CheckoutError.
+        """
         assert job.repository is not None
         problem = problem_of_repository(job.repository)
-        problem = problem or (problem_of_revision(job.revision) if job.revision else None)
+        if problem is None and job.revision:
+            problem = problem_of_revision(job.revision)
         if problem is not None:
             raise CheckoutError(problem)
         place = self._root / job.fleet_id
@@ -168,21 +171,21 @@ class Checkouts:
         repository = repositories / f"{_digest(job.repository)}.git"
         try:
             with lock.released_on_error():
-                found = self._left(tree, repository, wanted, lock) if again else None
+                left = self._left_tree(tree, repository, wanted, lock) if again else None
                 async with _Locked(repository.with_suffix(".lock")):
-                    await asyncio.to_thread(_make_ours_again, repository)
-                    return found or await self._fresh(job, repository, tree, lock, wanted)
+                    await asyncio.to_thread(_remove_untrusted, repository)
+                    return left or await self._new_tree(job, repository, tree, lock, wanted)
         except OSError as error:
             why = error.strerror or str(error)
             raise CheckoutError(f"the worktree of {job.task_id!r} cannot be made: {why}") from error
 
     async def remove(self, checkout: Checkout) -> None:
-        """The task has its outcome: nobody needs the worktree any more."""
+        """Remove a worktree and its lock."""
         await asyncio.to_thread(_remove, checkout.path, checkout.administration)
         checkout.lock.release(remove=True)
 
     async def _free_tree(self, trees: Path, name: str) -> tuple[Path, FileLock]:
-        """Return a worktree that no worker has, and its lock."""
+        """Lock a worktree that no worker has locked; return its path and lock."""
         for number in range(1, MOST_TREES):
             tree = trees / (name if number == 1 else f"{name}@{number}")
             lock = FileLock(trees / f"{tree.name}~lock")
@@ -190,19 +193,20 @@ class Checkouts:
                 return tree, lock
         raise CheckoutError(f"{MOST_TREES} workers have a worktree of {name!r} already")
 
-    def _left(
+    def _left_tree(
         self, tree: Path, repository: Path, wanted: dict[str, str | None], lock: FileLock
     ) -> Checkout | None:
+        """Return the worktree that an earlier attempt left, if it is of the same revision."""
         try:
-            noted = read_json(_note(tree))
+            note = read_json(_note_of(tree))
         except (OSError, ValueError):
             return None
-        if not isinstance(noted, dict) or not tree.is_dir() or tree.is_symlink():
+        if not isinstance(note, dict) or not tree.is_dir() or tree.is_symlink():
             return None
-        if {key: noted.get(key) for key in wanted} != wanted:
+        if {key: note.get(key) for key in wanted} != wanted:
             return None
-        # It may lie where an agent can write, and so says nothing that is not looked at.
-        commit, name = str(noted.get("commit")), str(noted.get("administration"))
+        # An agent may have written the note, so check its values.
+        commit, name = str(note.get("commit")), str(note.get("administration"))
         if not _is_commit(commit) or not name.replace("-", "").replace("_", "").isalnum():
             return None
         administration = repository / "worktrees" / name
@@ -210,57 +214,57 @@ class Checkouts:
             tree, commit, _baseline(tree, repository, commit), administration, True, lock
         )
 
-    async def _fresh(
+    async def _new_tree(
         self, job: Job, repository: Path, tree: Path, lock: FileLock, wanted: dict[str, str | None]
     ) -> Checkout:
         assert job.repository is not None
         await asyncio.to_thread(_remove, tree, None)
-        meant = (job.repository, job.run_id, job.revision or "")
-        commit = self._commits.get(meant) or await self._commit(job, repository)
-        self._commits[meant] = commit
+        key = (job.repository, job.run_id, job.revision or "")
+        commit = self._commits.get(key) or await self._find_commit(job, repository)
+        self._commits[key] = commit
         administration = repository / "worktrees" / _digest(tree.name)
         try:
             await asyncio.to_thread(_set_up_worktree, administration, tree, commit)
-            where = {"GIT_DIR": str(administration), "GIT_WORK_TREE": str(tree)}
-            await git("read-tree", "--reset", "-u", commit, env=where, cwd=tree)
+            env = {"GIT_DIR": str(administration), "GIT_WORK_TREE": str(tree)}
+            await git("read-tree", "--reset", "-u", commit, env=env, cwd=tree)
         except BaseException:
             await asyncio.to_thread(_remove, tree, administration)
             raise
         baseline = _baseline(tree, repository, commit)
         baseline = await asyncio.to_thread(baseline.set_up, administration / "index")
         note = json.dumps(wanted | {"commit": commit, "administration": administration.name})
-        _note(tree).write_text(note, encoding="utf-8")
+        _note_of(tree).write_text(note, encoding="utf-8")
         return Checkout(tree, commit, baseline, administration, False, lock)
 
-    async def _commit(self, job: Job, repository: Path) -> str:
-        """The commit that is meant; fetches what is not here yet."""
+    async def _find_commit(self, job: Job, repository: Path) -> str:
+        """Return the commit of the job's revision; fetch the repository if necessary."""
         assert job.repository is not None
-        fetched = repository / "fetched-for"
+        fetched = repository / "fetched-for"  # has the id of the run that fetched last
         if not (repository / "HEAD").exists():
             make_private(repository)
             await git("init", "--bare", "--quiet", "--template=", "--", str(repository))
-        known = ""
+        fetched_for = ""
         with suppress(OSError, ValueError):
-            known = read_regular(fetched, 1000).decode(errors="replace")
+            fetched_for = read_regular(fetched, 1000).decode(errors="replace")
         revision = job.revision or "HEAD"
-        if _is_commit(revision) or known == job.run_id:
-            commit = await _resolved(repository, revision)
+        if _is_commit(revision) or fetched_for == job.run_id:
+            commit = await _resolve(repository, revision)
             if commit is not None:
                 return commit
-        if known != job.run_id:
+        if fetched_for != job.run_id:
             try:
                 await _fetch(repository, job.repository, _HEADS, _TAGS, _HEAD)
             except GitFailed:
-                # One whose HEAD names no branch that is there; or it is not there at all.
+                # Its HEAD names no branch, or the repository does not exist.
                 await _fetch(repository, job.repository, _HEADS, _TAGS)
-            fetched.unlink(missing_ok=True)  # an agent may have made it lead to elsewhere
+            fetched.unlink(missing_ok=True)  # an agent may have made it a link
             write_private(fetched, job.run_id.encode())
-            commit = await _resolved(repository, revision)
+            commit = await _resolve(repository, revision)
             if commit is not None:
                 return commit
-        if _is_commit(revision):  # one that no branch leads to
+        if _is_commit(revision):  # no branch and no tag contains it
             await _fetch(repository, job.repository, revision)
-            commit = await _resolved(repository, revision)
+            commit = await _resolve(repository, revision)
             if commit is not None:
                 return commit
         where = scrub(job.repository)
@@ -268,14 +272,14 @@ class Checkouts:
 
 
 def _set_up_worktree(administration: Path, tree: Path, commit: str) -> None:
-    """Source: gitrepository-layout(5), ``worktrees/<id>``."""
-    _remove(tree, administration)  # left by one that was killed
+    """Make the files of a worktree. Source: gitrepository-layout(5), ``worktrees/<id>``."""
+    _remove(tree, administration)  # a killed worker may have left them
     for folder in (administration, tree):
         make_private(folder)
-    (tree / ".git").write_text(f"gitdir: {administration}\n", **_PATHS)
-    (administration / "gitdir").write_text(f"{tree / '.git'}\n", **_PATHS)
-    (administration / "commondir").write_text("../..\n", **_PATHS)
-    (administration / "HEAD").write_text(f"{commit}\n", **_PATHS)
+    (tree / ".git").write_text(f"gitdir: {administration}\n", **_PATH_ENCODING)
+    (administration / "gitdir").write_text(f"{tree / '.git'}\n", **_PATH_ENCODING)
+    (administration / "commondir").write_text("../..\n", **_PATH_ENCODING)
+    (administration / "HEAD").write_text(f"{commit}\n", **_PATH_ENCODING)
 
 
 def _digest(repository: str) -> str:
@@ -291,8 +295,9 @@ def _is_commit(revision: str) -> bool:
     return len(revision) in (40, 64) and not set(revision) - set("0123456789abcdef")
 
 
-def _note(tree: Path) -> Path:
-    """A ``~`` stands in no task's name before a word, so that no other tree has this name."""
+def _note_of(tree: Path) -> Path:
+    """Return the file with the worktree's repository and commit. No task's worktree has this name,
+    because a task's name has ``~`` only before its digest."""
     return tree.with_name(f"{tree.name}~json")
 
 
@@ -301,61 +306,67 @@ def _scratch(tree: Path) -> Path:
 
 
 def _remove(tree: Path, administration: Path | None) -> None:
-    _note(tree).unlink(missing_ok=True)
+    _note_of(tree).unlink(missing_ok=True)
     for folder in (tree, _scratch(tree), administration):
         if folder is not None and folder.exists():
             remove_tree(folder)
 
 
-def _make_ours_again(repository: Path) -> None:
-    """Remove what an agent may have written into a repository: below /tmp its sandbox lets it. An
-    agent that runs meanwhile can be quicker: the default is elsewhere."""
+def _remove_untrusted(repository: Path) -> None:
+    """Remove files that an agent may have written into our repository, and write our configuration.
+
+    Codex's sandbox lets an agent write below /tmp. An agent that runs now could write the files
+    again, so the default directory is not below /tmp.
+    """
     if not (repository / "HEAD").exists():
         return
-    for name in _NOT_OURS:
-        found = repository / name
-        if found.is_dir() and not found.is_symlink():
-            remove_tree(found)
+    for name in _UNTRUSTED:
+        path = repository / name
+        if path.is_dir() and not path.is_symlink():
+            remove_tree(path)
         else:
-            found.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
     write_private(repository / "config", _CONFIG)
 
 
-async def _resolved(repository: Path, revision: str) -> str | None:
-    names = [revision] if _is_commit(revision) else []
-    names = names or [f"refs/remotes/origin/{revision}", f"refs/tags/{revision}", revision]
+async def _resolve(repository: Path, revision: str) -> str | None:
+    """Return the commit of a branch, tag or commit; None if the repository does not have it."""
+    if _is_commit(revision):
+        names = [revision]
+    else:
+        names = [f"refs/remotes/origin/{revision}", f"refs/tags/{revision}", revision]
     words = ("--verify", "--quiet", "--end-of-options")
     for name in names:
         try:
-            found = await git(
+            out = await git(
                 "rev-parse", *words, f"{name}^{{commit}}", env={"GIT_DIR": str(repository)}
             )
         except GitFailed:
             continue
-        commit = found.decode().split()[-1]
+        commit = out.decode().split()[-1]
         if _is_commit(commit):
             return commit
     return None
 
 
-async def _fetch(repository: Path, url: str, *what: str) -> None:
-    shown, login = without_login(url)
+async def _fetch(repository: Path, url: str, *refspecs: str) -> None:
+    bare_url, login = without_login(url)
     await git(
         "fetch",
-        *(*_FETCH, "--end-of-options", shown, *what),
+        *(*_FETCH_OPTIONS, "--end-of-options", bare_url, *refspecs),
         env={"GIT_DIR": str(repository), **login},
         users_own=True,
     )
 
 
 class _Locked:
-    """Alone with a repository, among all processes of this machine."""
+    """Locks a repository against all other processes of this machine."""
 
     def __init__(self, path: Path) -> None:
         self._lock = FileLock(path)
 
     async def __aenter__(self) -> None:
-        while not self._lock.acquire():  # noqa: ASYNC110 - it is of other processes, too
+        while not self._lock.acquire():  # noqa: ASYNC110 - other processes lock it
             await asyncio.sleep(LOCK_POLL_SECONDS)
 
     async def __aexit__(self, *_exc: object) -> None:

@@ -1,7 +1,7 @@
-"""Where tasks are run: the engines of a fleet, on this machine or on a Ray cluster.
+"""The engines of a fleet, which run jobs on this machine or on a Ray cluster.
 
-Owns how jobs reach workers and what they report gets back. Knows nothing of tasks. Ray is imported
-when a `RayEngine` is made.
+Owns sending jobs to workers, and events and reports back. Must not know tasks. Ray is imported when
+a `RayEngine` is opened.
 """
 
 from __future__ import annotations
@@ -32,37 +32,39 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TASKS_PER_CPU: Final = 4
-"""A task mostly waits for its model."""
+"""More than one, because a task mostly waits for its model."""
 
 
 class Engine(Protocol):
-    """Runs jobs by a `codex_acp.fleet.worker.Worker`, here or elsewhere. One fleet at a time."""
+    """Runs jobs with `codex_acp.fleet.worker.Worker`, for one fleet at a time."""
 
     async def open(self, fleet_id: str, work: Path | None) -> int:
-        """Make ready; how many tasks at once are good. ``work`` is a directory for worktrees on
-        this machine, None where the fleet has no output directory.
+        """Prepare the engine; return how many tasks it should run at once.
 
-        Raises EngineNotInstalled and EngineError.
+        ``work`` is a directory for worktrees on this machine, or None if the fleet has no output
+        directory. Raises EngineNotInstalled, EngineError.
         """
 
     async def run(self, job: Job, post: Post) -> Report:
-        """Do the job. Raises WorkerLost; when this is cancelled the job is ended first.
+        """Run a job; if cancelled, return when the job has ended. Raises WorkerLost.
 
-        Posts ``{"type": "worker", "worker": name}`` before anything of the job happens.
+        Posts ``{"type": "worker", "worker": name}`` before the job starts.
         """
 
     async def settle(self, job: Job, *, written: bool) -> None:
-        """The report of the job was taken; ``written``: as the task's outcome. Never raises."""
+        """Remove the job's worktree if its outcome was ``written``; else keep it for another
+        attempt. Never raises."""
 
     async def aclose(self, *, done: bool) -> None:
-        """End all workers and their agents; ``done``: no task of the fleet is left to be run."""
+        """End all workers and their agents. If ``done``, no task of the fleet is left: remove all
+        worktrees."""
 
 
 class LocalEngine:
-    """Runs tasks in this process; their agents are its children.
+    """Runs jobs in this process; their agents are its children.
 
-    ``tasks_per_agent`` bounds how many tasks share a process of an agent that can be shared; 1
-    gives each its own.
+    ``tasks_per_agent`` is the limit of tasks that share the process of an agent whose spec is
+    ``shared``; with 1, each task has its own process.
     """
 
     def __init__(self, *, tasks_per_agent: int = TASKS_PER_AGENT) -> None:
@@ -72,10 +74,11 @@ class LocalEngine:
         self._worker: Worker | None = None
         self._fleet_id = ""
         self._temporary: Path | None = None
+        """Directory of the worktrees if there is no output directory; removed by `aclose`."""
         self._work: Path | None = None
 
     async def open(self, fleet_id: str, work: Path | None) -> int:
-        """Prepare the workers of this machine, and return how many there are."""
+        """Prepare the worker; return how many tasks it should run at once."""
         if work is None:
             root = default_root()
             try:
@@ -92,16 +95,16 @@ class LocalEngine:
         return TASKS_PER_CPU * (os.cpu_count() or 1)
 
     async def run(self, job: Job, post: Post) -> Report:
-        """Run a job in this process."""
+        """Run a job with the worker of this process."""
         post.event({"type": "worker", "worker": f"{socket.gethostname()}/{os.getpid()}"})
-        return await self._its().run(job, post)
+        return await self._open_worker().run(job, post)
 
     async def settle(self, job: Job, *, written: bool) -> None:
-        """Remove a job's worktree where its outcome was written, else keep it for another try."""
-        await self._its().settle(job.attempt_id, written=written)
+        """Remove a job's worktree if its outcome was written, else keep it for another attempt."""
+        await self._open_worker().settle(job.attempt_id, written=written)
 
     async def aclose(self, *, done: bool) -> None:
-        """End the workers, and remove their directories."""
+        """End the worker and its agents; remove directories that are not needed any more."""
         if self._worker is not None:
             await self._worker.aclose([self._fleet_id] if done else [])
             self._worker = None
@@ -111,7 +114,7 @@ class LocalEngine:
             self._work.rmdir()
         self._temporary = self._work = None
 
-    def _its(self) -> Worker:
+    def _open_worker(self) -> Worker:
         if self._worker is None:
             raise MisuseError("the engine is not open; a Fleet opens it")
         return self._worker
@@ -120,43 +123,48 @@ class LocalEngine:
 TASKS_PER_WORKER: Final = 4
 
 CLOSE_SECONDS: Final = 20.0
-"""For a worker to end its agents; then Ray kills it, and they end because their pipes close."""
+"""Time for a worker to end its agents. Then Ray kills it: its agents end when their pipes close."""
 
 REACH_SECONDS: Final = 10.0
-"""For a cluster to take a connection."""
+"""Time for a cluster to accept a connection."""
 
 CANCEL_SECONDS: Final = 30.0
-"""For a worker to end one job, whose agent may take ten to stop; then the worker is killed."""
+"""Time for a worker to end one job, whose agent may take ten seconds; then the worker is killed."""
 
 KILL_SECONDS: Final = 5.0
-"""For a worker that was killed to be known as dead."""
+"""Time until Ray reports that a killed worker is dead."""
 
 MOST_FAILED_STARTS: Final = 3
-"""Workers, one after the other, that did not come up; more will not either."""
+"""Starts of workers that fail one after the other, until the engine gives up."""
 
 
 @dataclass(eq=False)
 class _Actor:
-    """A worker as the driver knows it."""
+    """A worker on the cluster, on the driver's side."""
 
     handle: Any
+    """Ray's handle of the `RayWorker`."""
     name: str = ""
     ready: bool = False
+    """Whether the worker has started."""
     dead: str | None = None
+    """Why the worker is dead; None while it is not."""
     active: int = 0
-    """Jobs that do not wait for an answer."""
+    """Number of jobs that do not wait for an answer."""
     jobs: dict[str, tuple[Post, asyncio.Future[Report]]] = field(default_factory=dict)
 
 
 class RayEngine:
-    """``address`` is that of a cluster, ``auto`` or ``ray://HOST:PORT``; None starts Ray on this
-    machine, or uses the one that this program is connected to.
+    """Runs jobs on a Ray cluster.
 
-    A worker takes ``num_cpus``, ``memory`` (bytes) and ``resources`` of a node, and does
-    ``tasks_per_worker`` tasks at once, which may share one process of an agent. So a node has as
-    many workers as its resources allow; declare a resource of your own to bound them.
-    ``root`` is for worktrees on a node, by default below the user's cache directory;
-    ``runtime_env`` goes to Ray.
+    ``address`` is the cluster's, ``auto`` or ``ray://HOST:PORT``. With None, the engine uses the
+    cluster that this program is connected to, or starts Ray on this machine.
+
+    Each worker reserves ``num_cpus``, ``memory`` (bytes) and ``resources`` of a node, and runs
+    ``tasks_per_worker`` tasks at once, which may share one process of an agent. A node has as many
+    workers as its resources allow; declare a resource of your own to limit them. ``root`` is the
+    directory for worktrees on a node, by default below the user's cache directory. ``runtime_env``
+    is passed to Ray.
     """
 
     def __init__(
@@ -182,32 +190,35 @@ class RayEngine:
         self._root = root
         self._runtime_env = runtime_env
         self._ray: Any = None
-        self._ours = False
+        self._started_ray = False
         self._fleet_id = ""
         self._actors: list[_Actor] = []
         self._side: set[asyncio.Task[None]] = set()
-        self._serving: set[asyncio.Task[None]] = set()
-        """Those of them that fetch what a worker says."""
+        """Tasks that fetch messages of a worker, or wait for an answer to one of its questions."""
+        self._fetching: set[asyncio.Task[None]] = set()
+        """Tasks of `_side` that fetch messages."""
         self._news = asyncio.Event()
+        """Set when a worker may have room for a job."""
         self._wanted = 0
+        """Number of jobs that wait for a worker."""
         self._failed_starts = 0
+        self._last_failure = ""
         self._closing = False
 
     async def open(self, fleet_id: str, work: Path | None) -> int:
-        """Start the actors, and return how many there are; worktrees are on the nodes, not in
-        ``work``."""
-        del work
+        """Connect to the cluster or start one; return how many tasks it can run at once."""
+        del work  # the worktrees are on the nodes
         import ray  # type: ignore[import-not-found, unused-ignore] # an extra
 
         self._ray, self._fleet_id, self._closing = ray, fleet_id, False
         self._failed_starts = 0
         if not ray.is_initialized():
-            self._reach()
+            self._try_address()
             options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
             if self._runtime_env is not None:
                 options["runtime_env"] = dict(self._runtime_env)
             if self._address is None:
-                # What is started here tells nobody on the network of it.
+                # A Ray that is started here sends no usage data and opens no page for a browser.
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
                 options["include_dashboard"] = False
             try:
@@ -218,10 +229,10 @@ class RayEngine:
                 if (self._address or "").startswith("ray://") and isinstance(
                     error, ConnectionError
                 ):
-                    # Its client says no more of a token that is refused, or missing.
+                    # Ray's client does not say that a token is missing or refused.
                     msg += "; does the cluster want a token (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN)?"
                 raise EngineError(msg) from error
-            self._ours = True
+            self._started_ray = True
         workers = sum(self._workers_of(node) for node in ray.nodes() if node.get("Alive"))
         if not workers:
             needs = ", ".join(f"{name}: {value:g}" for name, value in self._needs.items())
@@ -229,7 +240,7 @@ class RayEngine:
         return workers * self._tasks_per_worker
 
     async def run(self, job: Job, post: Post) -> Report:
-        """Run a job on an actor that is free."""
+        """Run a job on a worker that has room, or on a new one."""
         if job.agent.link is not None:
             raise MisuseError("an agent with a link cannot run on a cluster; give it a command")
         actor = await self._free_actor()
@@ -248,7 +259,7 @@ class RayEngine:
             return await future
         except asyncio.CancelledError:
             if actor.dead is None:
-                ending = asyncio.ensure_future(_result(actor.handle.cancel.remote(job.attempt_id)))
+                ending = asyncio.ensure_future(_wait(actor.handle.cancel.remote(job.attempt_id)))
                 done, _ = await asyncio.wait({ending}, timeout=CANCEL_SECONDS)
                 if not done and actor in self._actors:
                     ending.cancel()
@@ -260,39 +271,43 @@ class RayEngine:
             self._news.set()
 
     async def settle(self, job: Job, *, written: bool) -> None:
-        """Tell all actors that a report was taken; the one with the worktree knows the attempt."""
+        """Remove a job's worktree if its outcome was written, else keep it for another attempt.
+
+        The engine asks every worker; only the worker that ran the job knows its attempt.
+        """
         for actor in self._actors:
             if actor.ready and actor.dead is None:
                 actor.handle.settle.remote(job.attempt_id, written)
 
     async def aclose(self, *, done: bool) -> None:
-        """End the actors."""
+        """End the workers, and Ray if this engine started it."""
         self._closing = True
         alive = [actor for actor in self._actors if actor.dead is None]
-        ends = [actor.handle.aclose.remote([self._fleet_id] if done else []) for actor in alive]
-        if ends:
-            waits = [asyncio.ensure_future(_result(end)) for end in ends]
-            await asyncio.wait(waits, timeout=CLOSE_SECONDS)
-            for wait in waits:
+        remove = [self._fleet_id] if done else []
+        closing = [asyncio.ensure_future(_wait(a.handle.aclose.remote(remove))) for a in alive]
+        if closing:
+            await asyncio.wait(closing, timeout=CLOSE_SECONDS)
+            for wait in closing:
                 wait.cancel()
         for actor in alive:
             with suppress(Exception):
                 self._ray.kill(actor.handle)
-        for task in self._side - self._serving:
+        for task in self._side - self._fetching:
             task.cancel()
-        if self._serving:  # they end with their workers; Ray's client complains of a cancelled wait
-            await asyncio.wait(self._serving, timeout=KILL_SECONDS)
-        for task in self._serving:
+        if self._fetching:  # ends with the workers; Ray's client logs errors if it is cancelled
+            await asyncio.wait(self._fetching, timeout=KILL_SECONDS)
+        for task in self._fetching:
             task.cancel()
         if self._side:
             await asyncio.wait(self._side)
         self._actors.clear()
-        if self._ours:
-            self._ours = False
+        if self._started_ray:
+            self._started_ray = False
             self._ray.shutdown()
 
-    def _reach(self) -> None:
-        """Ray itself waits for minutes for a cluster that is not there, and then exits."""
+    def _try_address(self) -> None:
+        """Raise EngineError if nothing listens at the address: Ray would wait for minutes, and then
+        exit."""
         host, _, port = (self._address or "").removeprefix("ray://").rpartition(":")
         if not host or not port.isdigit():
             return
@@ -304,15 +319,15 @@ class RayEngine:
             raise EngineError(msg) from error
 
     def _workers_of(self, node: Mapping[str, Any]) -> int:
+        """Return how many workers the resources of a node allow."""
         has: Mapping[str, float] = node.get("Resources") or {}
-        return min(
-            (int(has.get(name, 0) // need) for name, need in self._needs.items() if need), default=1
-        )
+        needs = [(name, need) for name, need in self._needs.items() if need]
+        return min((int(has.get(name, 0) // need) for name, need in needs), default=1)
 
     # Workers.
 
     async def _free_actor(self) -> _Actor:
-        """One with room, counted as taken; more are started while somebody waits for one."""
+        """Return a worker that has room, with the job counted; start workers while jobs wait."""
         self._wanted += 1
         try:
             while True:
@@ -323,15 +338,15 @@ class RayEngine:
                 if actor is not None and actor.active < self._tasks_per_worker:
                     actor.active += 1
                     return actor
-                coming = sum(not a.ready and a.dead is None for a in self._actors)
-                if coming * self._tasks_per_worker < self._wanted:
-                    self._start()
+                starting = sum(not a.ready and a.dead is None for a in self._actors)
+                if starting * self._tasks_per_worker < self._wanted:
+                    self._start_worker()
                 self._news.clear()
                 await self._news.wait()
         finally:
             self._wanted -= 1
 
-    def _start(self) -> None:
+    def _start_worker(self) -> None:
         needs = dict(self._needs)
         options: dict[str, Any] = {"num_cpus": needs.pop("CPU")}
         if "memory" in needs:
@@ -346,13 +361,13 @@ class RayEngine:
         )
         actor = _Actor(make.remote(self._root, self._tasks_per_worker))
         self._actors.append(actor)
-        task = asyncio.get_running_loop().create_task(self._serve(actor))
-        for tasks in (self._side, self._serving):
+        task = asyncio.get_running_loop().create_task(self._fetch(actor))
+        for tasks in (self._side, self._fetching):
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-    async def _serve(self, actor: _Actor) -> None:
-        """Hand on what a worker says, from its start to its end."""
+    async def _fetch(self, actor: _Actor) -> None:
+        """Fetch and handle the messages of a worker, from its start to its end."""
         try:
             actor.name = await actor.handle.hello.remote()
             actor.ready = True
@@ -363,7 +378,7 @@ class RayEngine:
                     self._take(actor, message)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever Ray raises, the worker cannot be had
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises, the worker is lost
             self._lost(actor, _first_line(error))
 
     def _lost(self, actor: _Actor, why: str) -> None:
@@ -377,7 +392,7 @@ class RayEngine:
             if not future.done():
                 future.set_exception(WorkerLost(f"the worker {actor.name} is lost: {why}"))
         self._actors.remove(actor)
-        with suppress(Exception):  # so that it cannot go on unheard
+        with suppress(Exception):  # so that no job runs on without the driver
             self._ray.kill(actor.handle)
         self._news.set()
 
@@ -399,20 +414,19 @@ class RayEngine:
             future.set_result(content)
 
     async def _ask(self, actor: _Actor, post: Post, question: Event, question_id: str) -> None:
-        """While it waits, the job holds no place in its worker."""
+        """Answer a question of a job; meanwhile the job does not count in its worker."""
         actor.active -= 1
         self._news.set()
         try:
             answer = await post.ask(question)
         finally:
             actor.active += 1
-        with suppress(Exception):  # a worker that is lost is told by `_serve`
+        with suppress(Exception):  # `_fetch` notices a lost worker
             await actor.handle.answer.remote(question_id, answer)
 
-    _last_failure = ""
 
-
-async def _result(reference: Any) -> None:
+async def _wait(reference: Any) -> None:
+    """Wait for a call of an actor, whatever its result."""
     with suppress(Exception):
         await reference
 

@@ -1,19 +1,17 @@
-"""Define the errors of a fleet, beyond a task of it that fails.
+"""Define the errors of a fleet. A task that fails raises none of them: its `Outcome` says why.
 
 ::
 
     CodexAcpError
     └── FleetError
-        ├── TaskFileError          lines of a task file that are no tasks; none of it is run
-        ├── OutDirectoryError      the output directory is not one, or not this fleet's
-        │   └── OutDirectoryInUse  another run has it
-        ├── OutcomeNotWritten      the disk took no outcome; the fleet was stopped
-        ├── EngineNotInstalled     names what to install
-        ├── EngineError            the engine cannot be used, a cluster that is not there
-        ├── CheckoutError          a repository or revision that cannot be checked out
+        ├── TaskFileError          a task file has lines that are no tasks; no task was run
+        ├── OutDirectoryError      the output directory cannot be used by this fleet
+        │   └── OutDirectoryInUse  another run writes to it
+        ├── OutcomeNotWritten      an outcome could not be written; the fleet was stopped
+        ├── EngineNotInstalled     a package is missing; the message names it
+        ├── EngineError            the engine could not be started or reached
+        ├── CheckoutError          a repository or revision cannot be checked out
         └── WorkerLost             a worker ended without a report; its tasks are tried again
-
-A task that fails is no exception: it is an `Outcome`.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from codex_acp.errors import CodexAcpError
 
 
 class FleetError(CodexAcpError):
-    """Base of what stops a fleet."""
+    """Base of the errors of a fleet."""
 
 
 class TaskFileError(FleetError):
@@ -43,7 +41,7 @@ class OutDirectoryInUse(OutDirectoryError):
 
 
 class OutcomeNotWritten(FleetError):
-    """An outcome could not be written, and so nothing more is run: `--resume` runs it again."""
+    """An outcome could not be written, so the fleet stopped; ``--resume`` runs the task again."""
 
 
 class EngineNotInstalled(FleetError):
@@ -59,4 +57,4 @@ class CheckoutError(FleetError):
 
 
 class WorkerLost(FleetError):
-    """The worker of a task is gone."""
+    """The worker of a task ended without a report."""

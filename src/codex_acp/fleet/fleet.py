@@ -1,7 +1,7 @@
 """A fleet: many tasks on an engine, each with one outcome.
 
-Owns the life of a run on the driver's side: which tasks are started and tried again, what they wait
-for, what stops them, and that everything is over when the run is.
+Owns a run on the driver's side: starts tasks, tries them again, answers their questions, applies
+the budgets, and ends everything that it started.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 from codex_acp.errors import MisuseError
 from codex_acp.fleet.engines import LocalEngine
 from codex_acp.fleet.errors import FleetError, OutDirectoryError, WorkerLost
-from codex_acp.fleet.jobs import RETRIED, Event, Job, Report, Usage
+from codex_acp.fleet.jobs import RETRIED, Event, Job, Report, Usage, now
 from codex_acp.fleet.outcomes import (
     Attempt,
     History,
     Journal,
     Outcome,
     OutDirectory,
-    now,
     read_history,
     read_outcomes,
 )
@@ -51,11 +50,11 @@ logger = logging.getLogger(__name__)
 
 
 class FleetRun:
-    """Made by `Fleet.map`; iterate over it once. To leave it early stops the fleet: at the end of
-    an ``async with``, and in `aclose`, when this returns no agent is left.
+    """An async iterator of outcomes. `Fleet.map` makes it; iterate over it once.
 
-    Outcomes of earlier runs come first, with ``earlier`` set. The iteration raises what stopped the
-    fleet, if that is an error: a `FleetError`.
+    Leaving the ``async with`` block early, or `aclose`, stops the fleet and waits until no agent
+    runs. Outcomes of earlier runs come first, with ``earlier`` set. If an error stopped the fleet,
+    the iteration raises it: a `FleetError`.
     """
 
     def __init__(self, settings: FleetSettings, tasks: Sequence[Task]) -> None:
@@ -68,7 +67,7 @@ class FleetRun:
 
     @property
     def stopped(self) -> str | None:
-        """Why the fleet stopped before all tasks had an outcome: a budget, an error, or `stop`."""
+        """Reason why the fleet stopped before all tasks had an outcome, or None."""
         return self._driver.stopped
 
     @property
@@ -77,11 +76,11 @@ class FleetRun:
         return tuple(sorted(self._driver.left))
 
     def stop(self, reason: str = "it was stopped by the program") -> None:
-        """End all that runs; the iteration ends when that is done."""
+        """End all running tasks; then the iteration ends."""
         self._driver.stop(reason)
 
     async def aclose(self) -> None:
-        """Stop it if it runs, and wait for its end. Not cut short by cancellation."""
+        """Stop the fleet if it runs, and wait for its end, even if this call is cancelled."""
         if self._running is not None:
             if not self._driver.over:
                 self._driver.stop("the program left the fleet")
@@ -116,25 +115,27 @@ class FleetRun:
 
 
 TASK_SECONDS: Final = 3600.0
-"""For one task that names no limit: one that hangs must not hold its slot for ever."""
+"""Time limit of a task by default: without it, a task that hangs would keep its slot for ever."""
 deny_all: FleetPolicy = reject_all
-"""The policy by default: nothing that an agent asks for is permitted."""
+"""The policy by default: rejects every permission question."""
 
 
 class Fleet:
-    """Settings of a fleet; `map` runs one.
+    """Settings of a fleet; `map` starts a run.
 
-    * ``engine``: where tasks run; by default a `LocalEngine`.
-    * ``out``: the directory for outcomes; None keeps them in memory alone. With ``resume`` one that
-      was used before is gone on with: what has an outcome is not run again, unless it failed and
-      ``retry_failed`` is set; the earlier outcome is kept below ``retried``.
-    * ``concurrency``: tasks at once; by default what the engine thinks good.
-    * ``permissions``, ``on_form``, ``on_url`` answer the questions of every task's agent, here. A
-      question that waits holds no slot.
-    * ``max_tokens`` and ``time_limit`` (seconds) are for all tasks together: when one is used up
-      the fleet stops, running tasks included. ``task_time_limit`` is for each that names none.
-    * ``retries``: how often an overloaded model, a lost agent or a lost worker is tried again.
-    * ``on_event`` hears what happens to a task: its id, and a mapping with a ``type``.
+    * ``engine`` runs the tasks; by default a `LocalEngine`.
+    * ``out`` is the directory for outcomes; None keeps them only in memory. ``resume`` allows a
+      directory of an earlier run: only tasks without an outcome are run. With ``retry_failed``,
+      failed tasks are run again, too, and their earlier outcomes move to ``retried`` in ``out``.
+    * ``concurrency`` is the number of tasks at once; by default the engine chooses it.
+    * ``permissions``, ``on_form`` and ``on_url`` answer the agents' questions, in this process. A
+      task gives its slot back while its question waits.
+    * ``max_tokens`` and ``time_limit`` (seconds) are budgets of all tasks together: when one of
+      them is used up, the fleet ends its running tasks and stops.
+    * ``task_time_limit`` (seconds) is for each task without a ``time_limit``.
+    * ``retries`` says how often a task is tried again after an overloaded model, a lost agent or a
+      lost worker.
+    * ``on_event`` is called with a task's id and an event, a mapping with a ``type``.
     """
 
     def __init__(
@@ -179,7 +180,7 @@ class Fleet:
         )
 
     def map(self, tasks: Iterable[Task]) -> FleetRun:
-        """Run them; an async iterator of their outcomes, as they come.
+        """Run tasks; return an async iterator of their outcomes, in the order in which they end.
 
         ::
 
@@ -187,17 +188,18 @@ class Fleet:
                 async for outcome in outcomes:
                     print(outcome.id, outcome.status, outcome.text)
 
-        Raises MisuseError for tasks that cannot be told apart.
+        Raises MisuseError for two tasks with one id.
         """
         return FleetRun(self._settings, tuple(tasks))
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """At most ``attempts`` in one run; before the second ``seconds`` pass, then twice as many each
-    time, at most ``longest``, and up to half of that more by chance.
+    """Rules for trying a task again after an overloaded model, a lost agent or a lost worker.
 
-    Only what may go better is tried again: an overloaded model, an agent or a worker that is gone.
+    A run makes at most ``attempts``. The pause before the second attempt is ``seconds``; each next
+    pause is twice as long, at most ``longest`` seconds. Each is lengthened by a random part, up to
+    a half.
     """
 
     attempts: int = 3
@@ -205,14 +207,14 @@ class Retries:
     longest: float = 120.0
 
     def pause(self, made: int) -> float:
-        """Seconds to wait when ``made`` attempts were made."""
+        """Return the seconds to wait after ``made`` attempts."""
         wait = min(self.seconds * 2.0 ** (made - 1), self.longest)
         return wait * (1 + random.random() / 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSettings:
-    """As they were given."""
+    """The parameters of a `Fleet`."""
 
     engine: Engine
     out: str | os.PathLike[str] | None
@@ -230,11 +232,15 @@ class FleetSettings:
 
 
 class Slots:
-    """``count`` tasks run, and at most ``parked`` more wait for an answer meanwhile: each still
-    has its session, so that they may not be without number. Above that they hold their slot."""
+    """Slots for ``count`` running tasks.
+
+    At most ``parked`` tasks give their slot back while they wait for an answer. They are limited
+    because each still has a session open; other tasks that wait keep their slot.
+    """
 
     def __init__(self, count: int, parked: int) -> None:
         self._free = count
+        """May be negative: a parked task takes its slot back without waiting."""
         self._parkable = parked
         self._news = asyncio.Event()
 
@@ -249,7 +255,7 @@ class Slots:
         self._news.set()
 
     async def rest(self, seconds: float) -> None:
-        """Give a slot back for so long, and take one again."""
+        """Give a slot back, wait ``seconds``, and take a slot again."""
         self.give()
         try:
             await asyncio.sleep(seconds)
@@ -260,8 +266,7 @@ class Slots:
 
     @contextmanager
     def parked(self) -> Iterator[None]:
-        """Give the slot back while a task waits for an answer; it then goes on at once, above the
-        number of slots."""
+        """Give the slot back within the block; take it back at once, even if none is free."""
         if self._parkable <= 0:
             yield
             return
@@ -275,14 +280,17 @@ class Slots:
 
 
 GRACE_SECONDS: Final = 120.0
-"""Above its time limit, for a worker to end a task and report; then the worker counts as lost."""
+"""Seconds after a task's time limit in which its worker must report; else the worker is lost."""
 
-NOTED: Final = frozenset(("worker", "opened", "prompt", "prompt_ended"))
-"""Events that a later run must know of."""
+POLL_SECONDS: Final = 5.0
+"""How often the driver counts the time of a job that runs."""
+
+JOURNALED: Final = frozenset(("worker", "opened", "prompt", "prompt_ended"))
+"""Types of the events that go to the journal, because a later run needs them."""
 
 
 class TaskRun:
-    """Run one task at the driver, and be its worker's `Post`."""
+    """Runs one task on the driver's side; the `Post` of the task's worker."""
 
     def __init__(
         self,
@@ -297,16 +305,17 @@ class TaskRun:
         self._check = check
         self._history = history
         self._earlier_usage = earlier_usage
-        """Of an outcome that this run's replaces; it is no part of this run's budget."""
+        """Usage of the failed outcome that is replaced; not counted in this run's budget."""
         self._usage = Usage()
         self._cwd: str | None = None
         self._asked = 0
         self._allowed = 0
         self._waiting = 0
-        self._open = False
+        """Number of questions without an answer."""
+        self._attempt_runs = False
 
     async def run(self) -> tuple[Job, Report, Outcome]:
-        """Until there is an outcome. The slot of the task is held but while it waits."""
+        """Attempt the task until there is an outcome; give its slot back during pauses."""
         driver, retries = self._driver, self._driver.settings.retries
         for made in range(1, retries.attempts + 1):
             job = self._job()
@@ -315,15 +324,16 @@ class TaskRun:
                 return job, report, self._outcome(report)
             await driver.settings.engine.settle(job, written=False)
             pause = retries.pause(made)
-            told = {"type": "retry", "reason": report.reason, "seconds": pause}
-            driver.happened(self._task.id, told)
+            driver.happened(
+                self._task.id, {"type": "retry", "reason": report.reason, "seconds": pause}
+            )
             await driver.slots.rest(pause)
         raise AssertionError("a task is tried at least once")
 
     def _job(self) -> Job:
         task, driver, history = self._task, self._driver, self._history
         fleet = driver.settings
-        # The answer to the last prompt is lost where it was finished and there is no outcome.
+        # All prompts finished, but no outcome: the last answer is lost, so send that prompt again.
         first_prompt = min(history.first_prompt, len(task.prompts) - 1)
         return Job(
             attempt_id=uuid.uuid4().hex,
@@ -352,17 +362,17 @@ class TaskRun:
         driver, history = self._driver, self._history
         started = driver.note("attempt", id=self._task.id, attempt=job.attempt_id)
         history.attempts.append(Attempt(started=started, reason="interrupted"))
-        self._open = True
+        self._attempt_runs = True
         try:
-            report = await self._bounded(job)
+            report = await self._run_job(job)
         except WorkerLost as lost:
             report = Report(reason="worker_lost", message=str(lost), session_id=history.session_id)
         finally:
-            self._open = False
+            self._attempt_runs = False
         self._usage += report.usage
         driver.used(self._task.id, self._usage.total)
-        told = {"reason": report.reason, "message": report.message, "seconds": report.seconds}
-        driver.note("attempt_ended", id=self._task.id, attempt=job.attempt_id, **told)
+        ended = {"reason": report.reason, "message": report.message, "seconds": report.seconds}
+        driver.note("attempt_ended", id=self._task.id, attempt=job.attempt_id, **ended)
         history.attempts[-1] = replace(
             history.attempts[-1],
             reason=report.reason,
@@ -373,19 +383,21 @@ class TaskRun:
         )
         return report
 
-    async def _bounded(self, job: Job) -> Report:
-        """A worker that says nothing for too long is lost, whatever its engine thinks."""
+    async def _run_job(self, job: Job) -> Report:
+        """Run the job on the engine. Raises WorkerLost if no report comes within the time limit and
+        `GRACE_SECONDS`; the time that questions wait does not count."""
         if job.time_limit is None:
             return await self._driver.settings.engine.run(job, self)
         running = asyncio.ensure_future(self._driver.settings.engine.run(job, self))
         left = job.time_limit + GRACE_SECONDS
         try:
             while True:
-                done, _ = await asyncio.wait({running}, timeout=min(left, 5.0))
+                step = min(left, POLL_SECONDS)
+                done, _ = await asyncio.wait({running}, timeout=step)
                 if done:
                     return running.result()
                 if not self._waiting:
-                    left -= min(left, 5.0)
+                    left -= step
                 if left <= 0:
                     msg = f"the worker did not end the task at its limit, {job.time_limit:g} s"
                     raise WorkerLost(msg)
@@ -423,14 +435,14 @@ class TaskRun:
             transcript=report.transcript,
         )
 
-    # What the worker says.
+    # The methods of `Post`.
 
     def event(self, event: Event) -> None:
-        """Take in an event of the job."""
-        if not self._open:
+        """Handle an event of the job."""
+        if not self._attempt_runs:
             return
         kind = event.get("type")
-        if kind in NOTED:
+        if kind in JOURNALED:
             rest = {key: value for key, value in event.items() if key != "type"}
             self._driver.note(str(kind), id=self._task.id, **rest)
             self._history.apply(event)
@@ -461,7 +473,7 @@ class TaskRun:
     async def _answer(
         self, question: Mapping[str, JsonValue]
     ) -> tuple[Mapping[str, JsonValue], bool]:
-        """By the task's policy, the fleet's, or its callbacks; with none of them it is a no."""
+        """Answer by the task's policy, the fleet's policy or its callbacks; else decline."""
         fleet, task_id = self._driver.settings, self._task.id
         match question.get("kind"):
             case "permission":
@@ -475,13 +487,14 @@ class TaskRun:
 
 
 PARKED: Final = 64
-"""Tasks that wait for an answer without holding a slot; each has a session open."""
+"""Tasks that may wait for an answer without a slot; each of them has a session open."""
 
 WORK: Final = "work"
+"""Directory of the local engine's worktrees, in the output directory."""
 
 
 class RunDriver:
-    """One run of a fleet. Call `run` once."""
+    """One run of a fleet: starts tasks and collects outcomes. Call `run` once."""
 
     def __init__(
         self, settings: FleetSettings, tasks: Sequence[Task], checks: Mapping[str, OutputCheck]
@@ -495,31 +508,33 @@ class RunDriver:
         self.stopped: str | None = None
         self.error: BaseException | None = None
         self.left: set[str] = set(self._tasks)
-        """Ids without an outcome."""
+        """Ids of the tasks without an outcome."""
         self.outcomes: deque[Outcome] = deque()
-        """Outcomes that nobody has taken yet."""
+        """Outcomes that the iteration has not returned yet."""
         self.news: asyncio.Event = asyncio.Event()
+        """Set when there is an outcome, or the run is `over`."""
         self.over: bool = False
         self._stop = asyncio.Event()
         self._used: dict[str, int] = {}
+        """Tokens that each task has used in this run, by its id."""
         self._running: set[asyncio.Task[None]] = set()
         self._out: OutDirectory | None = None
         self._journal: Journal | None = None
         self._histories: dict[str, History] = {}
         self._failed: dict[str, Outcome] = {}
-        """The outcomes of an earlier run whose tasks are run again, by id."""
+        """Outcomes of earlier runs whose tasks are run again, by id."""
 
     def stop(self, reason: str) -> None:
-        """End what runs and start nothing more; what has no outcome can be gone on with."""
+        """End running tasks and start no more; `left` keeps the tasks without an outcome."""
         if self.stopped is None:
             self.stopped = reason
             self._stop.set()
 
     async def run(self) -> None:
-        """Everything; `over` afterwards. What went wrong is in `error`."""
+        """Run the tasks, then set `over`. An exception is kept in `error`, not raised."""
         try:
             await self._run()
-        except BaseException as error:  # noqa: BLE001 - raised to whoever takes the outcomes
+        except BaseException as error:  # noqa: BLE001 - `FleetRun` raises it
             self.error = error
         finally:
             self.over = True
@@ -531,7 +546,7 @@ class RunDriver:
         opened = False
         try:
             if not self.left:
-                return  # nothing that an engine would have to be started for
+                return
             opened = True
             work = None if self._out is None else self._out.path / WORK
             proposed = await self.settings.engine.open(self.fleet_id, work)
@@ -584,20 +599,23 @@ class RunDriver:
             raise
 
     def _take_earlier(self, outcome: Outcome) -> None:
-        """It has an outcome: of this very task, or the file of tasks was changed since."""
+        """Take an outcome of an earlier run for its task, or note that the task is run again.
+
+        Raises OutDirectoryError if the task was changed since.
+        """
         task = self._tasks.get(outcome.id)
         if task is None:
             return
         check = self._checks.get(task.id)
-        same = outcome.digest == task.digest(None if check is None else check.schema)
+        unchanged = outcome.digest == task.digest(None if check is None else check.schema)
         if self.settings.retry_failed and not outcome.ok:
             self._failed[task.id] = outcome
             history = self._histories.setdefault(task.id, History())
-            # Else the retry was begun by an earlier run, and is gone on with.
+            # With more attempts than the outcome has, an earlier run has begun the retry.
             if len(history.attempts) <= len(outcome.attempts):
-                history.retry(outcome, goes_on=same and outcome.reason in RETRIED)
+                history.retry(outcome, resume=unchanged and outcome.reason in RETRIED)
             return
-        if not same:
+        if not unchanged:
             ways = "give it another id, or remove that directory"
             if not outcome.ok:
                 ways = f"retry_failed (--retry-failed) runs it as it is now; or {ways}"
@@ -613,24 +631,24 @@ class RunDriver:
     async def _start_all(self) -> None:
         for task in [task for task in self._tasks.values() if task.id in self.left]:
             await self.slots.take()
-            running = asyncio.get_running_loop().create_task(self._one(task), name=task.id)
+            running = asyncio.get_running_loop().create_task(self._run_task(task), name=task.id)
             self._running.add(running)
             running.add_done_callback(self._running.discard)
         while self._running:
             await asyncio.wait(self._running)
 
-    async def _one(self, task: Task) -> None:
+    async def _run_task(self, task: Task) -> None:
         history = self._histories.setdefault(task.id, History())
         earlier = self._failed.get(task.id)
         usage = Usage() if earlier is None else earlier.usage
         run = TaskRun(self, task, self._checks.get(task.id), history, usage)
         try:
             job, report, outcome = await run.run()
-            # From here on it is finished, whatever stops the fleet.
+            # A stop of the fleet does not cancel the writing of an outcome.
             await shielded(asyncio.create_task(self._keep(job, report, outcome)))
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001 - raised by `_all`, when all is over
+        except BaseException as error:  # noqa: BLE001 - raised by `_run` when all tasks have ended
             self._fail(error)
         finally:
             self.slots.give()
@@ -656,7 +674,7 @@ class RunDriver:
         self.error = self.error or error
         self.stop(str(error) or type(error).__name__)
 
-    # Called by the tasks.
+    # Called by `TaskRun`.
 
     def note(self, kind: str, **members: object) -> str:
         """Write a line of the journal, if there is one; return its time."""
@@ -670,7 +688,7 @@ class RunDriver:
             self.stop(f"the budget of {most} tokens for all tasks is used up")
 
     def happened(self, task_id: str, event: Event) -> None:
-        """Tell ``on_event`` of it."""
+        """Call ``on_event``."""
         if self.settings.on_event is not None:
             try:
                 self.settings.on_event(task_id, event)

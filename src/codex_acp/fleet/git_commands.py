@@ -1,8 +1,8 @@
-"""git, run so that nothing that a repository brings can make it run anything else.
+"""Run git so that no file of a repository can make git run another program.
 
-No hook, file-system monitor, filter, external diff, submodule or transport helper: none of them is
-started, whatever a repository's configuration or attributes say. The user's own configuration is
-used where a repository is fetched, for its logins and proxies, and nowhere else.
+git starts no hook, file-system monitor, filter, external diff, submodule or transport helper,
+whatever a repository's configuration or attributes say. Only a fetch uses the user's configuration,
+for logins and proxies.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROTOCOLS: Final = "file:https:ssh"
-"""How a repository may be fetched. ``ext::`` and the like run what the URL says."""
+"""Protocols that git may use. ``ext::`` and others would run a program that the URL names."""
 
 GIT_SECONDS: Final = 600.0
-"""For one command: a first fetch of a large repository takes minutes."""
+"""Time limit of one command: a first fetch of a large repository takes minutes."""
 
 SHOWN: Final = 2000
-"""Characters of git's complaint that are passed on."""
+"""Characters of git's stderr that an error shows."""
 
 PIPES_SECONDS: Final = 1.0
-"""How long the pipes of a git that is over may be open: something that left its group has them."""
+"""Time limit for git's pipes to close after its end: a process that left its group may keep
+them."""
 
-_OFF: Final = (
+_SAFE_OPTIONS: Final = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"),
     *("-c", "core.untrackedCache=false", "-c", "core.attributesFile=/dev/null"),
     *("-c", "core.excludesFile=/dev/null", "-c", "diff.ignoreSubmodules=all"),
     *("-c", "submodule.recurse=false", "-c", "fetch.recurseSubmodules=false"),
-    # A name that is git's own on the file system of whoever takes the patch is in none.
+    # No patch has a path that is ``.git`` on a file system of macOS or Windows.
     *("-c", "core.protectHFS=true", "-c", "core.protectNTFS=true", "-c", "core.safecrlf=false"),
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false"),
 )
 
-_KEPT: Final = frozenset(
+_KEPT_VARIABLES: Final = frozenset(
     (
         "GIT_SSH",
         "GIT_SSH_COMMAND",
@@ -56,34 +57,34 @@ _KEPT: Final = frozenset(
         "GIT_SSL_KEY",
     )
 )
-"""Of the user's ``GIT_*``, what a fetch may need; the others redirect git to somewhere else."""
+"""The user's ``GIT_*`` variables that a fetch may need; others make git use other directories."""
 
 
 class GitFailed(CheckoutError):
-    """git could not do it; ``code`` is its exit status."""
+    """A git command failed; ``code`` is its exit status."""
 
-    def __init__(self, command: str, code: int | None, complaint: str) -> None:
-        why = scrub(_shown(complaint.strip())) or f"it {how_ended(code)}"
+    def __init__(self, command: str, code: int | None, stderr: str) -> None:
+        why = scrub(_end_of_text(stderr.strip())) or f"it {how_ended(code)}"
         super().__init__(f"git {command} failed: {why}")
         self.code = code
 
 
-def _shown(complaint: str) -> str:
-    """Its end, from the beginning of a line or word on: half a secret is not known for one."""
-    if len(complaint) <= SHOWN:
-        return complaint
-    end = complaint[-SHOWN:]
+def _end_of_text(text: str) -> str:
+    """Return the end, from a whole line or word on: `scrub` would not find half a secret."""
+    if len(text) <= SHOWN:
+        return text
+    end = text[-SHOWN:]
     return end.partition("\n" if "\n" in end else " ")[2]
 
 
-_NOBODYS: Final = {
+_NO_CONFIGURATION: Final = {
     "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1",
 }  # fmt: skip
-"""Environment with nobody's configuration of git."""
+"""Environment without the configuration of the user and the system."""
 
 
 def _environment() -> dict[str, str]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in _KEPT}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in _KEPT_VARIABLES}
     env.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
     return env | {
         "GIT_ALLOW_PROTOCOL": PROTOCOLS,
@@ -107,23 +108,22 @@ async def git(
     limit: int | None = None,
     seconds: float = GIT_SECONDS,
 ) -> bytes:
-    """Run ``git COMMAND ARGUMENTS`` and return its output, at most ``limit`` bytes and one more.
+    """Run ``git BEFORE COMMAND ARGUMENTS`` and return its output.
 
-    ``before`` stands before the command; ``env`` is added to the environment; ``given`` is its
-    input, for commands that answer nothing; ``users_own`` leaves the user's configuration in.
-    Raises GitFailed, also when it takes longer than ``seconds``; what it started is killed then,
-    and when this is cancelled.
+    The output is cut after ``limit`` + 1 bytes. ``env`` is added to the environment; ``given`` is
+    the input; ``users_own`` makes git use the user's configuration. Raises GitFailed, also after
+    ``seconds``. Then, or if cancelled, kills git with its child processes.
     """
-    environment = _environment() | ({} if users_own else _NOBODYS) | dict(env or {})
+    environment = _environment() | ({} if users_own else _NO_CONFIGURATION) | dict(env or {})
     starting = asyncio.ensure_future(
-        _spawned(("git", *_OFF, *before, command, *arguments), cwd, environment, given)
+        _spawn(("git", *_SAFE_OPTIONS, *before, command, *arguments), cwd, environment, given)
     )
     try:
-        process = await _started(starting)
+        process = await _wait_for(starting)
     except OSError as error:
         raise GitFailed(command, None, f"git cannot be run: {error}; install git") from error
     assert process.stdout is not None
-    complaining = _complaining(process)
+    reading_stderr = _read_stderr(process)
     try:
         async with asyncio.timeout(seconds):
             if given is not None and process.stdin is not None:
@@ -131,7 +131,7 @@ async def git(
                 process.stdin.close()
             if limit is None:
                 out = await process.stdout.read()
-            else:  # no more than one byte over it; the rest is left unread
+            else:  # one byte more shows that the output is longer
                 parts: list[bytes] = []
                 left = limit + 1
                 while left > 0 and (part := await process.stdout.read(min(left, 1 << 16))):
@@ -140,21 +140,21 @@ async def git(
                 out = b"".join(parts)
             if limit is not None and len(out) > limit:
                 return out
-            complaint = await complaining
+            stderr = await reading_stderr
             await process.wait()
     except TimeoutError:
         raise GitFailed(command, None, f"it took longer than {seconds:g} seconds") from None
     finally:
-        await _kill(process, complaining)
+        await _kill(process, reading_stderr)
     if process.returncode:
-        raise GitFailed(command, process.returncode, complaint.decode(errors="replace"))
+        raise GitFailed(command, process.returncode, stderr.decode(errors="replace"))
     return out
 
 
-async def _spawned(
+async def _spawn(
     words: Sequence[str], cwd: str | Path | None, env: Mapping[str, str], given: bytes | None
 ) -> Process:
-    """git, which is waited for here: it is nobody's orphan, though it leads a session."""
+    """Start git, which leads a process group of its own, and add it to `process_tree`."""
     with process_tree.starting_own():
         process = await asyncio.create_subprocess_exec(
             *words,
@@ -169,44 +169,45 @@ async def _spawned(
     return process
 
 
-async def _started(starting: asyncio.Task[Process]) -> Process:
-    """Return the process; cancelled meanwhile, end it with all that it has started: asyncio would
-    kill git alone, and wait while a child of it has the pipes."""
+async def _wait_for(starting: asyncio.Task[Process]) -> Process:
+    """Wait for the start. If cancelled, kill git's process group: asyncio would kill git alone, and
+    wait while a child process of git has the pipes open."""
     try:
         return await shielded(starting)
     except asyncio.CancelledError:
         with suppress(asyncio.CancelledError, OSError):
-            await finish(starting)  # however often this is cancelled
+            await finish(starting)  # even if this call is cancelled again
         if not starting.cancelled() and starting.exception() is None:
-            await _kill(starting.result(), _complaining(starting.result()))
+            await _kill(starting.result(), _read_stderr(starting.result()))
         raise
 
 
-def _complaining(process: Process) -> asyncio.Task[bytes]:
+def _read_stderr(process: Process) -> asyncio.Task[bytes]:
     assert process.stderr is not None
-    return asyncio.create_task(_end_of(process.stderr))
+    return asyncio.create_task(_read_end(process.stderr))
 
 
-async def _kill(process: Process, complaining: asyncio.Task[bytes]) -> None:
-    """End what still runs of it, and its pipes with it."""
+async def _kill(process: Process, reading_stderr: asyncio.Task[bytes]) -> None:
+    """Kill git's process group if git still runs, and close its pipes."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(PIPES_SECONDS):
-            await _end_of(process.stdout)
-            await complaining
-            await process.wait()  # which before Python 3.14 waits for the pipes, too
+            await _read_end(process.stdout)
+            await reading_stderr
+            await process.wait()  # before Python 3.14, this waits for the pipes, too
     except TimeoutError:
-        complaining.cancel()
+        reading_stderr.cancel()
         process._transport.close()  # type: ignore[attr-defined] # nothing else closes its pipes
     finally:
         process_tree.discard_root(process.pid)
 
 
-async def _end_of(stream: asyncio.StreamReader) -> bytes:
+async def _read_end(stream: asyncio.StreamReader) -> bytes:
+    """Read a stream to its end; return the last bytes, more than `SHOWN` characters."""
     end = b""
     while part := await stream.read(1 << 16):
-        end = (end + part)[-4 * SHOWN - 1 :]  # more than is shown, in any encoding
+        end = (end + part)[-4 * SHOWN - 1 :]
     return end

@@ -1,11 +1,12 @@
-"""Define what travels between the driver and a worker: jobs, events and reports.
+"""Define the data that the driver and a worker exchange: jobs, events and reports.
 
-Plain data only, so that any engine can carry it. Must not know how it is carried.
+They are plain data, so that any engine can transport them. Must not know the engines.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from codex_acp._json import object_at, value_at
@@ -57,24 +58,24 @@ Reason: TypeAlias = Literal[
     "worker_lost",
     "stopped",
 ]
-"""Why a task ended: a stop reason of ACP, or what came in its way. ``max_tokens`` is the model's
-limit, ``token_limit`` the task's; ``changes_incomplete``: the agent did its work, and the patch
-lacks some of it."""
+"""Why a task ended: a stop reason of ACP, or the problem that ended the task. ``max_tokens`` is the
+model's limit, ``token_limit`` the task's. ``changes_incomplete``: the agent completed the task, but
+the patch lacks some changes."""
 RETRIED: Final[frozenset[Reason]] = frozenset(
     ("agent_not_started", "agent_lost", "overloaded", "worker_lost")
 )
-"""Reasons that may go better another time: nothing that somebody or something refused."""
+"""Reasons that may pass, so that the fleet tries the task again; no refusal is one."""
 CONTINUE: Final = (
     "You were interrupted while you worked on the task below. Look at what is there already, "
     "then go on and finish it.\n\n"
 )
-"""Goes before a prompt that an earlier attempt had sent, in the session of that attempt."""
+"""Text before a prompt that an earlier attempt has already sent in this session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, as the agent counted them; ``counted`` is False where some were estimated from how
-    full the context was."""
+    """Tokens, as the agent counted them. ``counted`` is False if a part was estimated from the size
+    of the context."""
 
     total: int = 0
     input: int = 0
@@ -92,14 +93,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One attempt of a task, with all that a worker needs for it."""
+    """One attempt of a task, with all that a worker needs for the attempt."""
 
     attempt_id: str
-    """Of no other attempt: answers and reports of another one do not fit."""
+    """Unique, so that no answer or report of another attempt is taken for this one's."""
     fleet_id: str
-    """Of the output directory: later runs find the worktrees of earlier ones by it."""
+    """Id of the output directory, by which later runs find the worktrees of earlier runs."""
     run_id: str
-    """Of this run: a repository is fetched once in it."""
+    """Id of the fleet's run, which fetches each repository once."""
     task_id: str
     name: str
     """The task's id as a file name."""
@@ -109,20 +110,23 @@ class Job:
     repository: str | None = field(default=None, repr=False)
     revision: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
-    """``model``, ``mode`` and ``effort``, where they are set."""
+    """`Task.settings`."""
     options: Mapping[str, str | bool] = field(default_factory=dict)
     schema: Mapping[str, JsonValue] | None = None
-    """Schema that the answer must fit; the driver checks it."""
+    """Schema that the last message must fit; the driver checks the message."""
     time_limit: float | None = None
+    """Seconds."""
     max_tokens: int | None = None
     forms: bool = False
+    """Whether the driver answers forms."""
     urls: bool = False
+    """Whether the driver answers requests to open a page."""
     session_id: str | None = None
-    """The session of an earlier attempt, to go on with."""
+    """The session of an earlier attempt, which this attempt resumes."""
     first_prompt: int = 0
-    """The first prompt that no earlier attempt has finished."""
+    """Number of the first prompt that no earlier attempt has finished."""
     prompt_sent: bool = False
-    """Whether an earlier attempt had sent `first_prompt`."""
+    """Whether an earlier attempt has sent `first_prompt`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +141,14 @@ class Report:
     usage: Usage = field(default_factory=Usage)
     session_id: str | None = None
     resumed: bool = False
-    """Whether it went on with the session of an earlier attempt."""
+    """Whether the attempt resumed the session of an earlier attempt."""
     seconds: float = 0.0
     commit: str | None = None
     """Commit that was checked out."""
     changes: bytes | None = None
-    """Patch of the task's changes in its worktree; None where they are not known."""
+    """Patch of the task's changes; None if they are not known."""
     changes_note: str | None = None
+    """Why there is no patch, or what the patch lacks."""
     transcript: bytes = b""
 
 
@@ -151,19 +156,23 @@ class Post(Protocol):
     """The driver, as the worker of one job sees it."""
 
     def event(self, event: Event) -> None:
-        """Tell something. Never blocks."""
+        """Send an event to the driver. Never blocks."""
 
     async def ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Have a question answered. No answer is no consent: the waiting job is cancelled in the
-        end."""
+        """Ask the driver; return its answer. If the driver cannot answer, the job is cancelled."""
 
 
-# PURE: what an exception of an agent, a worker or a checkout means for a task.
+def now() -> str:
+    """Return the current time in ISO 8601, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# PURE: the reason of a task that an exception ended.
 
 _BUSY: Final = frozenset(
     ("serverOverloaded", "rateLimitExceeded", "flexUnavailable", "policyCapacityUnavailable")
 )
-"""Of ``codexErrorInfo``, what passes. A used-up quota does not."""
+"""Values of ``codexErrorInfo`` that pass. A used-up quota does not pass."""
 _CONNECTION: Final = frozenset(
     (
         "httpConnectionFailed",
@@ -172,16 +181,17 @@ _CONNECTION: Final = frozenset(
         "responseTooManyFailedAttempts",
     )
 )
+"""Keys of ``codexErrorInfo`` for failures of HTTP, with ``httpStatusCode``."""
 _PASSING: Final = frozenset((None, 408, 429, 500, 502, 503, 504, 529))
-"""HTTP statuses that may be another one next time; None: there was no answer."""
+"""HTTP statuses that pass; None: there was no answer."""
 
 
 class SettingRefused(CodexAcpError):
-    """The agent does not have, or does not take, a setting or an option of the task."""
+    """The agent does not offer, or refused, a setting or an option of the task."""
 
 
 def reason_of(error: Exception) -> Reason:
-    """Return why a task ended that ended with this error."""
+    """Return the reason of a task that ``error`` ended."""
     match error:
         case CheckoutError():
             return "checkout"

@@ -1,10 +1,10 @@
-"""Outcomes of tasks, the journal of their attempts, and the output directory that has both.
+"""Outcomes of tasks, the journal of their attempts, and the output directory that contains both.
 
 ::
 
     DIR/fleet.json              the id of the fleet, and the version of the format
-    DIR/lock                    held by the run that writes here
-    DIR/journal.jsonl           runs, attempts, sessions and prompts that have begun or ended
+    DIR/lock                    locked by the run that writes to DIR
+    DIR/journal.jsonl           the start and the end of runs, attempts, sessions and prompts
     DIR/tasks/NAME/outcome.json, transcript.jsonl, changes.patch
     DIR/retried/NAME/1          an outcome that failed, before its task was run again
     DIR/work                    worktrees of the local engine, until their tasks are done
@@ -22,16 +22,14 @@ import json
 import os
 import socket
 import uuid
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 from codex_acp._files import append_line, read_regular
 from codex_acp._json import text_at
 from codex_acp.fleet.errors import OutcomeNotWritten, OutDirectoryError, OutDirectoryInUse
-from codex_acp.fleet.jobs import Reason, Usage
+from codex_acp.fleet.jobs import Reason, Usage, now
 from codex_acp.fleet.private_files import (
     MOST_READ,
     FileLock,
@@ -52,9 +50,10 @@ if TYPE_CHECKING:
 
 
 VERSION: Final = 1
+"""Version of the format of ``outcome.json``."""
 
 Status: TypeAlias = Literal["completed", "failed"]
-"""``completed``: every prompt ended with ``end_turn``, and the output is what was wanted."""
+"""``completed``: every prompt ended with ``end_turn``, and the output is valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +62,14 @@ class Attempt:
     attempt changed may still be in the directory."""
 
     started: str
-    """ISO 8601, in UTC."""
+    """Time in ISO 8601, in UTC."""
     reason: str
     """A `Reason`, or ``interrupted``: the run ended before the attempt did."""
     message: str | None = None
     worker: str | None = None
     session_id: str | None = None
     resumed: bool = False
-    """Whether it went on with the session of the attempt before."""
+    """Whether the attempt resumed the session of the attempt before."""
     seconds: float = 0.0
 
 
@@ -86,7 +85,7 @@ class Outcome:
     text: str = ""
     """The agent's last message."""
     output: object = None
-    """The answer as a value of the task's output type; plain JSON if that is a JSON Schema."""
+    """Value of the task's output type; plain JSON if that is a JSON Schema."""
     usage: Usage = field(default_factory=Usage)
     """Usage of all attempts."""
     agent: str = ""
@@ -96,17 +95,18 @@ class Outcome:
     revision: str | None = None
     commit: str | None = None
     asked: int = 0
+    """Number of the agent's questions."""
     allowed: int = 0
-    """Numbers of the agent's questions, and of those that somebody or a policy allowed."""
+    """Number of questions that a policy or a person allowed."""
     attempts: tuple[Attempt, ...] = ()
     digest: str = ""
     """Digest of the task: it changes with the task."""
     changes_note: str | None = None
-    """Why there are no changes, or what they lack."""
+    """Why there is no patch, or what the patch lacks."""
     path: Path | None = None
     """The directory with ``outcome.json``, ``transcript.jsonl`` and ``changes.patch``."""
     changes: bytes | None = field(default=None, repr=False)
-    """The patch; None if it is not known, and in an outcome that was read from its file."""
+    """The patch; None if there is none, and in an outcome that was read from its file."""
     transcript: bytes = field(default=b"", repr=False)
     """Content of ``transcript.jsonl``; empty in an outcome that was read from its file."""
     earlier: bool = False
@@ -118,17 +118,17 @@ class Outcome:
         return self.status == "completed"
 
     def to_json(self, output: JsonValue) -> dict[str, Any]:
-        """Return the object of ``outcome.json``; ``output`` is the `output` as plain JSON."""
-        plain = {
+        """Return the object for ``outcome.json``; ``output`` is `Outcome.output` as plain JSON."""
+        converted = {
             "output": output,
             "usage": asdict(self.usage),
             "attempts": [_members(attempt, _OF_ATTEMPT) for attempt in self.attempts],
         }
-        return {"version": VERSION, **_members(self, _OF_OUTCOME), **plain}
+        return {"version": VERSION, **_members(self, _OF_OUTCOME), **converted}
 
 
 def _names(kind: type[DataclassInstance]) -> dict[str, str]:
-    """Return each field of a class with its name in JSON."""
+    """Map each field of a class to its name in JSON."""
     return {field.name: _camel_case(field.name) for field in fields(kind)}
 
 
@@ -139,8 +139,7 @@ def _camel_case(name: str) -> str:
 
 
 _NOT_WRITTEN: Final = frozenset(("path", "changes", "transcript", "earlier"))
-"""Fields of an outcome that are not in ``outcome.json``: its directory, and content of its other
-files."""
+"""Fields of an outcome that are not in ``outcome.json``."""
 
 _OPTIONAL: Final = (
     "message", "session_id", "cwd", "repository", "revision", "commit", "changes_note",
@@ -210,15 +209,14 @@ class History:
     session_id: str | None = None
     """Session id of the last attempt that had one."""
     first_prompt: int = 0
-    """The first prompt that was not finished in that session."""
+    """Number of the first prompt that was not finished in that session."""
     prompt_sent: bool = False
     """Whether `first_prompt` was sent."""
 
-    def retry(self, outcome: Outcome, *, goes_on: bool) -> None:
-        """Take over a failed outcome's attempts; the next attempt opens a new session, unless it
-        ``goes_on`` with the last one."""
+    def retry(self, outcome: Outcome, *, resume: bool) -> None:
+        """Start from a failed outcome: the next attempt resumes its session, or opens a new one."""
         self.attempts = list(outcome.attempts)
-        if not goes_on:
+        if not resume:
             self.session_id, self.first_prompt, self.prompt_sent = None, 0, False
 
     def apply(self, event: Mapping[str, Any]) -> None:
@@ -274,11 +272,6 @@ def _unwritten(path: Path, error: OSError) -> OutcomeNotWritten:
     return OutcomeNotWritten(msg)
 
 
-def now() -> str:
-    """Return the current time, as outcomes and journals have it: ISO 8601, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
         content = read_regular(path, MOST_READ)
@@ -298,27 +291,29 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_history(path: Path) -> tuple[list[str], dict[str, History]]:
-    """Return the ids of all tasks that a run was given, in order, and the histories by id."""
+    """Return the ids of the tasks of all runs, in order, and each task's history."""
     ids: dict[str, None] = {}
-    found: dict[str, History] = {}
+    histories: dict[str, History] = {}
     for line in _lines(path):
         kind, task_id = line.get("type"), line.get("id")
         if kind == "run" and isinstance(line.get("tasks"), list):
             ids.update(dict.fromkeys(each for each in line["tasks"] if isinstance(each, str)))
         if not isinstance(task_id, str):
             continue
-        history = found.setdefault(task_id, History())
+        history = histories.setdefault(task_id, History())
         if kind == "attempt":
             started = str(line.get("time"))
             history.attempts.append(Attempt(started=started, reason="interrupted"))
         elif history.attempts:
             history.apply(line)
-    return list(ids), found
+    return list(ids), histories
 
 
 DIRECTORY_VERSION: Final = 1
+"""Version of the format of an output directory."""
 
 _UNFINISHED: Final = ".tmp-"
+"""Prefix of the directory of an outcome that is not complete yet."""
 
 
 class OutDirectory:
@@ -360,21 +355,21 @@ class OutDirectory:
         """Write an outcome to its directory, once. With ``replaces``, first move the earlier
         outcome to ``retried``. Raises OutcomeNotWritten."""
         target = self._tasks / file_name(outcome.id)
-        beside = self._tasks / f"{_UNFINISHED}{uuid.uuid4().hex}"
+        unfinished = self._tasks / f"{_UNFINISHED}{uuid.uuid4().hex}"
         try:
-            beside.mkdir(mode=0o700)
+            unfinished.mkdir(mode=0o700)
             content = json.dumps(outcome.to_json(output), indent=1, default=str) + "\n"
-            write_private(beside / "outcome.json", content.encode("utf-8", "replace"))
-            write_private(beside / "transcript.jsonl", outcome.transcript)
+            write_private(unfinished / "outcome.json", content.encode("utf-8", "replace"))
+            write_private(unfinished / "transcript.jsonl", outcome.transcript)
             if outcome.changes is not None:
-                write_private(beside / "changes.patch", outcome.changes)
-            sync_folder(beside)
+                write_private(unfinished / "changes.patch", outcome.changes)
+            sync_folder(unfinished)
             if replaces:
                 self._set_aside(target)
-            beside.rename(target)
+            unfinished.rename(target)
             sync_folder(self._tasks)
         except OSError as error:
-            remove_tree(beside)
+            remove_tree(unfinished)
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 raise OutcomeNotWritten(f"{outcome.id!r} has an outcome in {target}") from error
             why = error.strerror or str(error)
@@ -385,24 +380,26 @@ class OutDirectory:
         return target
 
     def _set_aside(self, target: Path) -> None:
-        """Move an outcome to ``retried``. If none takes its place, the task is run once more."""
+        """Move an outcome to ``retried``. After a crash here, the task is run once more."""
         kept = make_private(self.path / "retried" / target.name)
         for number in itertools.count(1):
-            with suppress(FileNotFoundError):  # a run that was killed had moved it
-                try:
-                    target.rename(kept / str(number))
-                except OSError as error:
-                    if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                        continue
+            try:
+                target.rename(kept / str(number))
+            except FileNotFoundError:  # a run that was killed has moved it
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
+            else:
                 sync_folder(kept)
-            return
+                return
 
     def close(self) -> None:
         self._lock.release()
 
 
 def _claim(folder: Path, *, resume: bool) -> str:
+    """Return the fleet id of an output directory; a directory that is empty gets an id."""
     manifest = folder / "fleet.json"
     try:
         found: Any = read_json(manifest)

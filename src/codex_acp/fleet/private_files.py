@@ -1,4 +1,4 @@
-"""Directories and files that are the user's alone, locks on them, and how they are removed."""
+"""Make, lock and remove directories and files that only the user can read."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
 MOST_READ: Final = 256 * 1024 * 1024
-"""Bytes of a file of ours: what an agent says in a task is all that makes one large."""
+"""Bytes of a file that is read; only an agent's messages make a file of a fleet large."""
 
 
 def default_root() -> Path:
-    """For worktrees: the user's alone, on a disk, and no /tmp, where Codex's sandbox lets write."""
+    """Return the directory for worktrees: not below /tmp, where Codex's sandbox allows writing."""
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "codex-acp-sdk" / "fleet"
 
 
 def make_private(folder: Path) -> Path:
-    """Make it, with its parents; what is made is for its owner alone."""
+    """Make a directory and its parents if they are missing; only the owner can open it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """A new file with ``data``, on the disk when this returns. Raises OSError; then it is none."""
+    """Make a new file with ``data``, synced to the disk. Raises OSError, and leaves no file
+    then."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
@@ -50,7 +51,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_json(path: Path) -> JsonValue:
-    """Return the JSON of a file that anybody may have made. Raises OSError, ValueError."""
+    """Read JSON from a file that may not be ours. Raises OSError, ValueError."""
     try:
         value: JsonValue = json.loads(read_regular(path, MOST_READ))
     except RecursionError:
@@ -59,7 +60,7 @@ def read_json(path: Path) -> JsonValue:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder survive a loss of power."""
+    """Sync the entries of a folder to the disk, so that they survive a loss of power."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -68,11 +69,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove it as far as that can be done; what was made unwritable is made writable first."""
+    """Remove a folder as far as possible; make its files writable where necessary."""
 
-    def again(function: Callable[[str], object], name: str, _error: object) -> None:
+    def retry(function: Callable[[str], object], name: str, _error: object) -> None:
         with suppress(OSError):
-            for path in (os.path.dirname(name), name):  # noqa: PTH120 - as shutil gives it
+            for path in (os.path.dirname(name), name):  # noqa: PTH120 - shutil passes a str
                 if stat.S_ISDIR(os.lstat(path).st_mode):
                     os.chmod(path, 0o700)  # noqa: PTH101
             if function is os.unlink or function is os.rmdir:
@@ -81,22 +82,21 @@ def remove_tree(folder: Path) -> None:
                 shutil.rmtree(name, ignore_errors=True)
 
     try:
-        shutil.rmtree(folder, onerror=again)  # `onexc` is not in Python 3.11
-    except RecursionError:  # it is deeper than Python's stack
+        shutil.rmtree(folder, onerror=retry)  # `onexc` is not in Python 3.11
+    except RecursionError:  # the folder is nested deeper than Python's stack
         for command in (("chmod", "-R", "u+rwX"), ("rm", "-rf")):
             subprocess.run([*command, "--", str(folder)], check=False, capture_output=True)
 
 
 class FileLock:
-    """A lock on a file, held by this process until `release` or its end, and inherited by no
-    child."""
+    """A lock on a file, which this process has until `release` or its end; no child inherits it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if it is free; return whether. Raises OSError."""
+        """Take the lock; return False if another process has it. Raises OSError."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         while self._fd is None:
             fd = os.open(self._path, flags, 0o600)
@@ -104,7 +104,7 @@ class FileLock:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(fd).st_nlink:
                     self._fd = fd
-                else:  # whoever had it has removed it
+                else:  # the last owner of the lock has removed the file
                     os.close(fd)
             except BaseException as error:
                 os.close(fd)
@@ -114,7 +114,7 @@ class FileLock:
         return True
 
     def note(self, text: str) -> None:
-        """Write who holds it, for whoever does not get it."""
+        """Write who has the lock, for other processes to show."""
         if self._fd is not None:
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, text.encode(), 0)
@@ -135,7 +135,7 @@ class FileLock:
             raise
 
     def release(self, *, remove: bool = False) -> None:
-        """Give it back; ``remove``: with its file."""
+        """Release the lock; ``remove`` also removes its file."""
         if self._fd is not None:
             if remove:
                 self._path.unlink(missing_ok=True)

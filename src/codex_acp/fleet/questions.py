@@ -1,7 +1,7 @@
-"""The questions of an agent on their way from the worker to the driver, and the answers back.
+"""The agent's questions, which a worker sends to the driver, and the driver's answers.
 
-Owns their form as plain data. What comes back is checked where it is used: by the runtime in the
-worker, which takes no option that the agent did not offer.
+Owns their format as plain data. The runtime in the worker checks each answer: it refuses an option
+that the agent did not offer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T", bound=types.WireModel)
 
 @dataclass(frozen=True, slots=True)
 class TaskPermission(Permission):
-    """A permission that the agent of a task asks for."""
+    """A permission question of the agent of a task."""
 
     task_id: str = ""
 
@@ -38,16 +38,16 @@ FleetPolicy: TypeAlias = "Callable[[TaskPermission], Decision | Awaitable[Decisi
 """Chooses among the options; None rejects. Every `codex_acp.runtime.PermissionPolicy` is one."""
 
 FleetFormCallback: TypeAlias = "Callable[[str, Form], FormAnswer | Awaitable[FormAnswer]]"
-"""Answers the form of a task, whose id comes first."""
+"""Answers a form; the first argument is the task's id."""
 
 FleetUrlCallback: TypeAlias = "Callable[[str, UrlRequest], UrlAnswer | Awaitable[UrlAnswer]]"
-"""The same for a URL."""
+"""Answers a request to open a page; the first argument is the task's id."""
 
 
 def permission_question(permission: Permission) -> dict[str, JsonValue]:
-    """Return a permission as plain data."""
+    """Return a permission question as plain data."""
     call = permission.tool_call
-    shown: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "toolCallId": call.tool_call_id,
         "title": call.title,
         "name": call.name,
@@ -58,14 +58,16 @@ def permission_question(permission: Permission) -> dict[str, JsonValue]:
         "rawInput": call.raw_input,
         "rawOutput": call.raw_output,
     }
-    told = {key: value for key, value in shown.items() if value is not None}
-    return {"kind": "permission", "request": object_at(plain(permission.request)), "toolCall": told}
+    tool_call = {key: value for key, value in fields.items() if value is not None}
+    request = object_at(plain(permission.request))
+    return {"kind": "permission", "request": request, "toolCall": tool_call}
 
 
 async def answer_permission(
     policy: FleetPolicy, task_id: str, question: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], bool]:
-    """The option chosen, None for none, and whether it allows. Never raises an Exception."""
+    """Return the ``optionId`` that the policy chose (None: rejected), and whether the option allows
+    the action. Never raises an Exception."""
     try:
         request = decode(
             types.RequestPermissionRequest, question.get("request"), "a permission request"
@@ -77,7 +79,7 @@ async def answer_permission(
         )
     except CodexAcpError:
         return {"optionId": None}, False
-    outcome = await decide(lambda _same: policy(permission), permission)
+    outcome = await decide(lambda _permission: policy(permission), permission)
     if not isinstance(outcome, types.SelectedRequestPermissionOutcome):
         return {"optionId": None}, False
     chosen = [option for option in permission.options if option.option_id == outcome.option_id]
@@ -88,7 +90,7 @@ async def answer_permission(
 async def answer_form(
     callback: FleetFormCallback, task_id: str, question: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], bool]:
-    """The answer as the protocol has it, and whether it accepts."""
+    """Return the answer of ACP to a form, and whether it accepts."""
     ask = partial(ask_form, partial(callback, task_id))
     return await _answer(types.SessionFormCreateElicitationRequest, question, ask)
 
@@ -96,7 +98,7 @@ async def answer_form(
 async def answer_url(
     callback: FleetUrlCallback, task_id: str, question: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], bool]:
-    """The same for a URL."""
+    """Return the answer of ACP to a request to open a page, and whether it accepts."""
     ask = partial(ask_url, partial(callback, task_id))
     return await _answer(types.SessionUrlCreateElicitationRequest, question, ask)
 

@@ -1,7 +1,6 @@
-"""The worker as a Ray actor: jobs in, messages out, in batches that the driver fetches.
+"""The worker as a Ray actor on a node: takes jobs, and keeps messages for the driver to fetch.
 
-Runs on a node. It is loaded there by this module's name: codex-acp-sdk has to be installed on it.
-Must not know Ray beyond the name of the node.
+Ray imports this module by name, so the node needs codex-acp-sdk. Must not know Ray.
 """
 
 from __future__ import annotations
@@ -26,18 +25,19 @@ if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
 
 THIS_PYTHON: Final = "{python of the worker}"
-"""Stands for the interpreter: the driver's may be elsewhere on a node, or not be there."""
+"""Placeholder in a command for the node's Python, which may be elsewhere than the driver's."""
 
 FETCH_SECONDS: Final = 30.0
-"""A fetch without news returns after this, so that none is open for ever."""
+"""Time after which a fetch returns without messages, so that no call is open for ever."""
 
 
 class Message(NamedTuple):
-    """Of a job, to the driver."""
+    """A message of a job to the driver."""
 
     kind: Literal["event", "question", "report"]
     attempt_id: str
     content: Event | Report
+    """The report, the event or the question."""
     question_id: str = ""
 
 
@@ -45,14 +45,14 @@ Answer: TypeAlias = "Mapping[str, JsonValue]"
 
 
 def for_a_worker(spec: AgentSpec) -> AgentSpec:
-    """The spec as it travels: started with this Python means with the worker's there."""
+    """Replace this process's Python in the command by the placeholder for the node's."""
     if spec.command and spec.command[0] == sys.executable:
         return replace(spec, command=(THIS_PYTHON, *spec.command[1:]))
     return spec
 
 
 class RayWorker:
-    """Its methods are called by the driver alone. Nothing here outlives the actor."""
+    """The Ray actor; the driver calls its methods. Ends its jobs and agents when it ends."""
 
     def __init__(self, root: str | None, tasks_per_agent: int) -> None:
         self._root = make_private(default_root() if root is None else Path(root))
@@ -67,12 +67,10 @@ class RayWorker:
         return f"{socket.gethostname()}/{os.getpid()}"
 
     async def begin(self, job: Job) -> None:
-        """Start a job; what becomes of it is told by `fetch`."""
+        """Start a job; `fetch` returns its messages."""
         if job.agent.command and job.agent.command[0] == THIS_PYTHON:
             agent = replace(job.agent, command=(sys.executable, *job.agent.command[1:]))
-        else:
-            agent = job.agent
-        job = replace(job, agent=agent)
+            job = replace(job, agent=agent)
         self._jobs[job.attempt_id] = asyncio.ensure_future(self._run(job))
 
     async def fetch(self) -> list[Message]:
@@ -88,8 +86,7 @@ class RayWorker:
         return messages
 
     async def answer(self, question_id: str, answer: Answer | None) -> None:
-        """Answer a question that still waits; None: nobody can, and so it is cancelled with its
-        job."""
+        """Answer a question if it still waits; None cancels the question and its job."""
         future = self._questions.pop(question_id, None)
         if future is not None and not future.done():
             if answer is None:
@@ -98,14 +95,14 @@ class RayWorker:
                 future.set_result(answer)
 
     async def cancel(self, attempt_id: str) -> None:
-        """End a job; returns when nothing of it runs any more."""
+        """End a job, and return when it has ended."""
         task = self._jobs.get(attempt_id)
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
 
     async def settle(self, attempt_id: str, written: bool) -> None:
-        """Remove an attempt's worktree where its outcome was written, else keep it."""
+        """Remove an attempt's worktree if its outcome was written, else keep the worktree."""
         await self._worker.settle(attempt_id, written=written)
 
     async def aclose(self, remove: list[str]) -> None:
@@ -117,12 +114,12 @@ class RayWorker:
         await self._worker.aclose(remove)
 
     def post(self, message: Message) -> None:
-        """Send a message to the driver, with the next fetch."""
+        """Keep a message for the driver's next fetch."""
         self._messages.append(message)
         self._news.set()
 
     async def ask(self, attempt_id: str, question: Mapping[str, JsonValue]) -> Answer:
-        """Of the driver. The id of a question is never used twice: no other answer fits it."""
+        """Ask the driver; return its answer."""
         question_id = uuid.uuid4().hex
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._questions[question_id] = future
@@ -141,7 +138,7 @@ class RayWorker:
 
 
 class _RemotePost:
-    """Send a job's events and questions to the driver."""
+    """The `Post` of a job: sends its events and questions to the driver."""
 
     def __init__(self, worker: RayWorker, attempt_id: str) -> None:
         self._worker = worker

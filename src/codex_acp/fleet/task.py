@@ -1,6 +1,6 @@
-"""One task of a fleet: what is asked of an agent, and where it works.
+"""One task of a fleet: the prompts, the agent and the directory or repository it works in.
 
-Owns which tasks make sense, and by what name a task's files are kept. Starts nothing.
+Owns the checks of tasks and of their answers, and the file name of a task. Starts nothing.
 """
 
 from __future__ import annotations
@@ -28,45 +28,46 @@ AGENTS: Final[Mapping[str, AgentSpec]] = {
     "codex": AgentSpec.codex(shared=True),
     "claude": AgentSpec.claude(),
 }
-"""The agents known by name. Codex keeps its threads apart, so tasks share a process of it."""
+"""The agents known by name. Tasks share a Codex process, because its threads do not mix."""
 
 LONGEST_NAME: Final = 100
-"""Characters of a file name; file systems allow 255 bytes, with the suffixes."""
+"""Characters of a task's file name; file systems allow 255 bytes, with suffixes."""
 
 LONGEST_ID: Final = 1000
+"""Characters of a task's id."""
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Raises MisuseError for one that makes no sense.
+    """One task. Raises MisuseError if its fields do not go together.
 
-    It works in ``cwd``, or in a worktree of its own where ``revision`` of ``repository`` is checked
-    out: a URL (https, ssh, file) or a path; a branch, tag or commit, by default the repository's
-    own HEAD. Nothing that a checkout brings is trusted for that.
+    The agent works in ``cwd``, or in a worktree of ``repository`` (a URL with https, ssh or file,
+    or a path) that only this task uses. The worktree has ``revision`` (a branch, tag or commit; by
+    default the repository's HEAD). A checkout makes no file of the repository trusted.
     """
 
     id: str
     prompt: str | Sequence[str]
-    """One prompt, or several that are sent one after the other in one session."""
+    """One prompt, or several for the same session, one after the other."""
     cwd: str | os.PathLike[str] | None = None
     repository: str | None = field(default=None, repr=False)
-    """Its URL may hold a password; git is given that where no other user can read it."""
+    """Its URL may contain a password; git gets the password where no other user can read it."""
     revision: str | None = None
     agent: str | AgentSpec = "codex"
-    """"codex", "claude", or how to start another one; tasks share its process if that says so."""
+    """"codex", "claude", or the spec of another agent; with ``shared``, tasks share a process."""
     model: str | None = None
     mode: str | None = None
     effort: str | None = None
     options: Mapping[str, str | bool] = field(default_factory=dict)
-    """Config options of the session by their id."""
+    """Values of the session's config options, by id."""
     policy: FleetPolicy | None = None
-    """Answers what the agent asks in this task; None: as the fleet's."""
+    """Answers the agent's permission questions in this task; None for the fleet's policy."""
     output: OutputType | None = None
-    """A type, or a JSON Schema, that the last answer must fit."""
+    """The type or JSON Schema that the agent's last message must fit."""
     time_limit: float | None = None
-    """Seconds, in which a waiting question does not count; None: as the fleet's."""
+    """Seconds, without the time that questions wait; None for the fleet's ``task_time_limit``."""
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class Task:
 
     @property
     def prompts(self) -> tuple[str, ...]:
-        """All of them."""
+        """The prompts as a tuple, even if there is one."""
         return (self.prompt,) if isinstance(self.prompt, str) else tuple(self.prompt)
 
     @property
@@ -88,7 +89,7 @@ class Task:
 
     @property
     def spec(self) -> AgentSpec:
-        """How its agent is started."""
+        """Spec of the agent."""
         return self.agent if isinstance(self.agent, AgentSpec) else AGENTS[self.agent]
 
     @property
@@ -98,28 +99,28 @@ class Task:
 
     @property
     def source(self) -> str | None:
-        """``repository``; a path is absolute."""
+        """``repository``, made absolute if it is a path."""
         if self.repository is None or not is_path(self.repository):
             return self.repository
-        return os.path.abspath(self.repository)  # noqa: PTH100 - links stay
+        return os.path.abspath(self.repository)  # noqa: PTH100 - does not resolve links
 
     @property
     def settings(self) -> dict[str, str]:
-        """Model, mode and effort, where they are set."""
-        found = {"model": self.model, "mode": self.mode, "effort": self.effort}
-        return {name: value for name, value in found.items() if value is not None}
+        """``model``, ``mode`` and ``effort``; those that are None are left out."""
+        settings = {"model": self.model, "mode": self.mode, "effort": self.effort}
+        return {name: value for name, value in settings.items() if value is not None}
 
     def digest(self, schema: Mapping[str, object] | None) -> str:
-        """Differs for two tasks that ask for different things."""
+        """Return a hash of all fields that the result depends on; ``schema`` is the output's."""
         spec = self.spec
-        what = {
+        content = {
             "prompts": self.prompts,
             "where": [self.directory, self.source, self.revision],
-            # Not the Python that starts our own agent: it may be updated between two runs.
+            # Without command[0]: our own agent's Python may be updated between two runs.
             "agent": [spec.name, *spec.command[1:], sorted(spec.env.items())],
             "settings": [self.settings, dict(self.options), schema],
         }
-        text = json.dumps(what, sort_keys=True, default=str)
+        text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _problem(self) -> str | None:
@@ -150,84 +151,88 @@ class Task:
 
 
 def file_name(task_id: str) -> str:
-    """The id itself where it is a plain name; else without what a name may not have, and with a
-    digest that keeps two ids apart."""
-    if _PLAIN.fullmatch(task_id) and len(task_id) <= LONGEST_NAME:
+    """Return the id if it is a plain file name; else the id without the other characters, plus a
+    digest that keeps the names of two ids apart."""
+    if _PLAIN_NAME.fullmatch(task_id) and len(task_id) <= LONGEST_NAME:
         return task_id
     digest = hashlib.sha256(task_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    shown = re.sub(r"[^A-Za-z0-9_-]+", "_", task_id)[: LONGEST_NAME - 20]
-    return f"{shown}~{digest}"
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "_", task_id)[: LONGEST_NAME - 20]
+    return f"{readable}~{digest}"
 
 
 def duplicates(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Return a sentence for each id that two tasks share."""
-    found: list[str] = []
-    names: dict[str, str] = {}
+    """Return a sentence for each pair of tasks whose files would have the same name."""
+    problems: list[str] = []
+    id_of: dict[str, str] = {}
     for task in tasks:
-        folded = task.name.casefold()  # some file systems do not tell a from A
-        other = names.get(folded)
-        if other is None:
-            names[folded] = task.id
-        elif other == task.id:
-            found.append(f"two tasks have the id {task.id!r}")
+        folded = task.name.casefold()  # for file systems that ignore case
+        other_id = id_of.get(folded)
+        if other_id is None:
+            id_of[folded] = task.id
+        elif other_id == task.id:
+            problems.append(f"two tasks have the id {task.id!r}")
         else:
-            found.append(f"the ids {other!r} and {task.id!r} differ in nothing but case")
-    return tuple(dict.fromkeys(found))
+            problems.append(f"the ids {other_id!r} and {task.id!r} differ in nothing but case")
+    return tuple(dict.fromkeys(problems))
 
 
 OutputType: TypeAlias = "type[Any] | Mapping[str, Any]"
-"""A type that pydantic knows, or a JSON Schema."""
+"""A type that pydantic can validate, or a JSON Schema."""
 
 MAX_PROBLEMS: Final = 5
-"""Problems of one answer that are reported to the agent."""
+"""Problems of one answer that the agent is sent."""
 
 _FENCED: Final = re.compile(r"\s*```[\w-]*\n(.*?)\n?```\s*", re.DOTALL)
-"""An answer in a code fence: models write one although the prompt asks them not to."""
+"""An answer in a code fence: models write the fence although the prompt forbids it."""
 
 
 class OutputCheck:
-    """Checks answers against a type or a schema. Raises MisuseError if that cannot be checked."""
+    """Checks answers against a type or a schema. Raises MisuseError if that is not usable."""
 
-    def __init__(self, wanted: OutputType) -> None:
+    def __init__(self, output_type: OutputType) -> None:
         self._adapter: Any = None
+        """pydantic's TypeAdapter; None for a JSON Schema."""
         self._validator: Any = None
-        if isinstance(wanted, Mapping):
-            self.schema: Mapping[str, JsonValue] = dict(wanted)
+        """jsonschema's validator; None for a type."""
+        if isinstance(output_type, Mapping):
+            self.schema: Mapping[str, JsonValue] = dict(output_type)
             self._validator = _validator(self.schema)
             return
         from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
         try:
-            self._adapter = TypeAdapter(wanted)
+            self._adapter = TypeAdapter(output_type)
             self.schema = self._adapter.json_schema()
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
-            first = str(error).split("\n", 1)[0]
-            name = getattr(wanted, "__name__", wanted)
-            raise MisuseError(f"{name} cannot be an output type: {first}") from error
+            first_line = str(error).split("\n", 1)[0]
+            name = getattr(output_type, "__name__", output_type)
+            raise MisuseError(f"{name} cannot be an output type: {first_line}") from error
 
     def check(self, text: str) -> tuple[JsonValue, list[str]]:
         """Return the answer as plain JSON, and its problems."""
-        fenced = _FENCED.fullmatch(text)
+        if fenced := _FENCED.fullmatch(text):
+            text = fenced[1]
         try:
-            value: JsonValue = json.loads(fenced[1] if fenced else text)
+            value: JsonValue = json.loads(text)
         except (ValueError, RecursionError) as error:
             return None, [f"it is not JSON: {error}"]
         if self._adapter is None:
-            found = sorted(self._validator.iter_errors(value), key=lambda e: list(map(str, e.path)))
-            problems = [f"{e.json_path}: {e.message}"[:300] for e in found[:MAX_PROBLEMS]]
-            return value, problems
+            errors = sorted(
+                self._validator.iter_errors(value), key=lambda e: list(map(str, e.path))
+            )
+            return value, [f"{e.json_path}: {e.message}"[:300] for e in errors[:MAX_PROBLEMS]]
         from pydantic import ValidationError
 
         from codex_acp.wire.codec import problems_of
 
         try:
-            read = self._adapter.validate_json(fenced[1] if fenced else text)
+            typed = self._adapter.validate_json(text)
         except ValidationError as error:
             return None, list(problems_of(error, value))[:MAX_PROBLEMS]
-        return self._adapter.dump_python(read, mode="json", by_alias=True), []
+        return self._adapter.dump_python(typed, mode="json", by_alias=True), []
 
     def read(self, output: JsonValue) -> object:
-        """Return plain JSON as a value of the type; with a JSON Schema, unchanged."""
+        """Convert plain JSON to the output type; unchanged if that is a JSON Schema."""
         if self._adapter is None:
             return output
         return self._adapter.validate_json(json.dumps(output))
@@ -251,7 +256,7 @@ def _validator(schema: Mapping[str, JsonValue]) -> Any:
 def checked_answer(
     check: OutputCheck | None, question: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return the reply to a worker that asks the driver to check a text."""
+    """Check the ``text`` that a worker sent to the driver; return the reply for the worker."""
     text = question.get("text")
     if check is None or not isinstance(text, str):
         return {"problems": ["nothing was wanted"]}

@@ -1,9 +1,8 @@
-"""Tasks as lines of JSON: what a line may hold, and what is wrong with one that is no task.
+"""Files of tasks, with one task as a JSON object on each line; empty lines are skipped.
 
-A line is an object with ``id``, ``prompt`` (a text or a list of them), ``cwd`` or ``repository``
-with ``revision``, and the options of `Task` by name; ``command`` in place of ``agent`` starts any
-agent, ``policy`` is ``"deny_all"``, ``"ask"`` or ``{"allow": [kinds], "otherwise": ...}``, and
-``output`` is a JSON Schema. Empty lines are left out.
+The keys are the fields of `Task`: ``prompt`` is a text or a list of texts, ``output`` a JSON
+Schema, ``policy`` is ``"deny_all"``, ``"ask"`` or ``{"allow": [kinds], "otherwise": policy}``. The
+key ``command`` replaces ``agent`` and starts any agent.
 """
 
 from __future__ import annotations
@@ -30,23 +29,25 @@ KEYS: Final = (
     "options", "policy", "output", "time_limit", "max_tokens",
 )  # fmt: skip
 
-_TEXTS: Final = frozenset(
+_TEXT_KEYS: Final = frozenset(
     ("id", "cwd", "repository", "revision", "agent", "command", "model", "mode", "effort")
 )
 
 _MOST_SHOWN: Final = 20
-"""Problems of one file that are named; a file of another kind has one on each line."""
+"""Problems of one file that an error lists: a file that has no tasks has one on each line."""
 
 
-class _Wrong(Exception):
+class _InvalidLine(Exception):
     """A line is no task; the message says why."""
 
 
 def read_tasks(
     path: str | os.PathLike[str], *, skip_broken: bool = False, ask: FleetPolicy | None = None
 ) -> list[Task]:
-    """The tasks of a file. Raises TaskFileError, which names every line that is no task, unless
-    those are to be skipped; ``ask`` is what the policy "ask" stands for."""
+    """Return the tasks of a file; ``ask`` is the policy of tasks with the policy "ask".
+
+    Raises TaskFileError with the lines that are no tasks; ``skip_broken`` skips these lines.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -60,32 +61,33 @@ def read_tasks(
 
 
 def shown(problems: list[str]) -> tuple[str, ...]:
-    """Return as many problems as somebody reads, and what a line is where one is no object."""
-    more = len(problems) - _MOST_SHOWN
-    told = [*problems[:_MOST_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+    """Return the first problems; with a hint if some line is no JSON object."""
+    texts = problems[:_MOST_SHOWN]
+    if len(problems) > _MOST_SHOWN:
+        texts.append(f"and {len(problems) - _MOST_SHOWN} more")
     if any(": it is not " in problem for problem in problems):
-        told.append("each line is a whole task, as a JSON object")
-    return tuple(told)
+        texts.append("each line is a whole task, as a JSON object")
+    return tuple(texts)
 
 
 def parse_tasks(text: str, *, ask: FleetPolicy | None = None) -> tuple[list[Task], list[str]]:
-    """The tasks, and a sentence for each line that is none."""
+    """Return the tasks, and a sentence for each line that is no task."""
     tasks: list[Task] = []
     problems: list[str] = []
-    lines_of: dict[str, int] = {}
+    line_of: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
             task = _task(line, ask)
             folded = file_name(task.id).casefold()
-            if folded in lines_of:
-                msg = f"the id {task.id!r} is that of line {lines_of[folded]}, but for its case"
+            if folded in line_of:
                 exact = any(other.id == task.id for other in tasks)
-                raise _Wrong(msg.removesuffix(", but for its case") if exact else msg)
-            lines_of[folded] = number
+                but = "" if exact else ", but for its case"
+                raise _InvalidLine(f"the id {task.id!r} is that of line {line_of[folded]}{but}")
+            line_of[folded] = number
             tasks.append(task)
-        except (_Wrong, MisuseError) as error:
+        except (_InvalidLine, MisuseError) as error:
             problems.append(f"line {number}: {error}")
     if not tasks and not problems:
         problems.append("it holds no task")
@@ -96,70 +98,72 @@ def _task(line: str, ask: FleetPolicy | None) -> Task:
     try:
         found: Any = json.loads(line)
     except json.JSONDecodeError as error:
-        raise _Wrong(f"it is not JSON: {error.msg} at column {error.colno}") from None
+        raise _InvalidLine(f"it is not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
-        raise _Wrong(f"it is not JSON: {error}") from None
+        raise _InvalidLine(f"it is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise _Wrong("it is not an object")
+        raise _InvalidLine("it is not an object")
     for key in found:
         if key not in KEYS:
             near = difflib.get_close_matches(key, KEYS, 1, 0.5)
             help_ = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"
-            raise _Wrong(f"there is no key {key!r}; {help_}")
+            raise _InvalidLine(f"there is no key {key!r}; {help_}")
     fields = {key: value for key, value in found.items() if value is not None}
     for name in ("id", "prompt"):
         if name not in fields:
-            raise _Wrong(f"it has no {name!r}")
+            raise _InvalidLine(f"it has no {name!r}")
     _check_types(fields)
     command = fields.pop("command", None)
     if command is not None:
         if "agent" in fields:
-            raise _Wrong("it has both 'agent' and 'command'; give one of them")
+            raise _InvalidLine("it has both 'agent' and 'command'; give one of them")
         fields["agent"] = AgentSpec.parse(command)
     if "policy" in fields:
         fields["policy"] = _policy(fields["policy"], ask)
     task = Task(**fields)
     if task.output is not None:
-        OutputCheck(task.output)  # a schema that is none is found before anything runs
+        OutputCheck(task.output)  # finds an invalid schema before any task runs
     return task
 
 
 def _check_types(fields: Mapping[str, Any]) -> None:
     for name, value in fields.items():
-        if name in _TEXTS and not isinstance(value, str):
-            raise _Wrong(f"{name!r} is a text, not {json.dumps(value)[:60]}")
+        if name in _TEXT_KEYS and not isinstance(value, str):
+            raise _InvalidLine(f"{name!r} is a text, not {json.dumps(value)[:60]}")
     prompt = fields["prompt"]
     prompts = prompt if isinstance(prompt, list) else [prompt]
     if not all(isinstance(text, str) for text in prompts):
-        raise _Wrong("'prompt' is a text or a list of texts")
+        raise _InvalidLine("'prompt' is a text or a list of texts")
     for name in ("time_limit", "max_tokens"):
         value = fields.get(name, 1)
         number = int if name == "max_tokens" else (int, float)
         if isinstance(value, bool) or not isinstance(value, number):
-            raise _Wrong(f"{name!r} is a number, not {json.dumps(value)[:60]}")
+            raise _InvalidLine(f"{name!r} is a number, not {json.dumps(value)[:60]}")
     options = fields.get("options", {})
     if not isinstance(options, dict) or not all(
         isinstance(value, str | bool) for value in options.values()
     ):
-        raise _Wrong("'options' is an object of texts, true and false")
+        raise _InvalidLine("'options' is an object of texts, true and false")
     if not isinstance(fields.get("output", {}), dict):
-        raise _Wrong("'output' is a JSON Schema, an object")
+        raise _InvalidLine("'output' is a JSON Schema, an object")
 
 
 def _policy(value: Any, ask: FleetPolicy | None) -> FleetPolicy:
     if isinstance(value, dict):
         unknown = sorted(value.keys() - {"allow", "otherwise"})
         if unknown:
-            raise _Wrong(f"a policy has 'allow' and 'otherwise', and no {unknown[0]!r}")
+            raise _InvalidLine(f"a policy has 'allow' and 'otherwise', and no {unknown[0]!r}")
         kinds = value.get("allow")
         if not isinstance(kinds, list) or not all(kind in get_args(ToolKind) for kind in kinds):
-            raise _Wrong(f"'allow' is a list of kinds: {', '.join(get_args(ToolKind))}")
+            raise _InvalidLine(f"'allow' is a list of kinds: {', '.join(get_args(ToolKind))}")
         otherwise: Any = _policy(value.get("otherwise", "deny_all"), ask)
         return allow_kinds(*kinds, otherwise=otherwise)
     if value == "deny_all":
         return reject_all
     if value == "ask":
         if ask is None:
-            raise _Wrong("the policy 'ask' needs a terminal; there is none, or --json was given")
+            raise _InvalidLine(
+                "the policy 'ask' needs a terminal; there is none, or --json was given"
+            )
         return ask
-    raise _Wrong(f"the policy {value!r} is not known; use 'deny_all', 'ask' or an object")
+    raise _InvalidLine(f"the policy {value!r} is not known; use 'deny_all', 'ask' or an object")

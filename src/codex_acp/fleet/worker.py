@@ -1,7 +1,7 @@
-"""A worker: does jobs, any number at once, next to the directories that they work in.
+"""A worker: runs any number of jobs at once, on the machine with their directories.
 
-Owns the agents and the worktrees of its jobs, and that nothing of a job is left when it has ended.
-Must not know which engine runs it, nor where outcomes are kept.
+Owns the agents and the worktrees of its jobs, and ends or removes them with each job. Must not know
+the engines, nor where outcomes are kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -36,6 +35,7 @@ from codex_acp.fleet.jobs import (
     Report,
     SettingRefused,
     Usage,
+    now,
     reason_of,
 )
 from codex_acp.fleet.private_files import make_private, remove_tree
@@ -67,8 +67,10 @@ if TYPE_CHECKING:
 
 
 class TimeLimit:
-    """``async with TimeLimit(seconds) as limit:`` raises TimeoutError when they are over; None for
-    no limit. A failed block whose own code raised TimeoutError is told from it by `expired`."""
+    """``async with TimeLimit(seconds):`` raises TimeoutError after ``seconds``; None for no limit.
+
+    `expired` says whether a TimeoutError came from this limit or from the code in the block.
+    """
 
     def __init__(self, seconds: float | None) -> None:
         self._left = seconds
@@ -91,7 +93,7 @@ class TimeLimit:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The time does not run meanwhile; several may overlap."""
+        """Stop the clock within the block. Blocks may overlap."""
         self._pauses += 1
         if self._pauses == 1 and self._left is not None and not self._timeout.expired():
             self._left -= self._loop.time() - self._since
@@ -108,20 +110,20 @@ class TimeLimit:
 
 
 class WorkerQuestions:
-    """The callbacks of one runtime for forms and URLs, which have no policy for each session."""
+    """Callbacks of one runtime for forms and URLs. They find the task by the question's session."""
 
     def __init__(self) -> None:
         self._asks: dict[str, Ask] = {}
 
     def listen(self, session_id: str, ask: Ask) -> None:
-        """Questions of this session are asked by ``ask`` from now on."""
+        """Pass the questions of a session to ``ask``, until `leave`."""
         self._asks[session_id] = ask
 
     def leave(self, session_id: str) -> None:
         self._asks.pop(session_id, None)
 
     async def form(self, form: Form) -> FormAnswer:
-        """Asked at the driver; of no session of ours: declined."""
+        """Ask the driver to answer a form; decline if no task has the session."""
         answer = await self._elicit("form", form)
         content = answer.get("content")
         if answer.get("action") == "accept" and isinstance(content, dict):
@@ -129,7 +131,7 @@ class WorkerQuestions:
         return "decline" if answer.get("action") == "decline" else "cancel"
 
     async def url(self, request: UrlRequest) -> UrlAnswer:
-        """Ask at the driver whether to open a page; decline for no session of ours."""
+        """Ask the driver whether to open a page; decline if no task has the session."""
         action = (await self._elicit("url", request)).get("action")
         return cast("UrlAnswer", action) if action in ("accept", "decline") else "cancel"
 
@@ -142,16 +144,19 @@ class WorkerQuestions:
 
 
 TASKS_PER_AGENT: Final = 8
-"""Tasks of one agent's process at once: what one loss of it costs at most."""
+"""Tasks that share an agent's process at once; a loss of the process hits them all."""
 
 
 class FirstStart:
-    """The first process of an agent is up before the next is started: what an agent sets up in an
-    empty home it sets up once. Codex 0.163 fails when two begin with its database at a time."""
+    """Lets the first process of an agent set up an empty home before another process starts.
+
+    Codex 0.163 fails if two processes make its database at once.
+    """
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._over = asyncio.Event()
+        """Set when a process has started: from then on, nothing waits."""
 
     async def __aenter__(self) -> None:
         if not self._over.is_set():
@@ -169,26 +174,27 @@ class FirstStart:
 
 @dataclass(eq=False, slots=True)
 class Lease:
-    """A place in an agent's process."""
+    """An agent's process, and the number of tasks that use it."""
 
     runtime: AgentRuntime
     questions: WorkerQuestions
     first_start: FirstStart
-    """To be entered while the session is opened."""
+    """A context to open the session in."""
     tasks: int = 0
     spoiled: bool = False
+    """Whether no more tasks may use the process: it ends with its last task."""
 
 
 @dataclass(slots=True)
 class AgentPool:
-    """Every agent of a worker. ``tasks_per_agent`` bounds what shares one."""
+    """All agents of a worker. At most ``tasks_per_agent`` tasks share a process."""
 
     tasks_per_agent: int = TASKS_PER_AGENT
     _leases: dict[tuple[object, ...], list[Lease]] = field(default_factory=dict)
     _first: dict[tuple[object, ...], FirstStart] = field(default_factory=dict)
 
     def take(self, spec: AgentSpec, *, forms: bool, urls: bool) -> Lease:
-        """A place for one session of ``spec``; its process is started when that is opened."""
+        """Return a process for one more session of ``spec``; the session starts the process."""
         key = (spec.key, forms, urls)
         if spec.shared:
             for lease in self._leases.get(key, ()):
@@ -205,7 +211,7 @@ class AgentPool:
         return lease
 
     async def give_back(self, lease: Lease, *, clean: bool) -> None:
-        """The task has ended; ``clean`` unless something of it may still run in the process."""
+        """End a task's use of a process; not ``clean`` if its work may go on in the process."""
         lease.tasks -= 1
         lease.spoiled = lease.spoiled or not clean
         if lease.spoiled and not lease.tasks:
@@ -221,26 +227,26 @@ class AgentPool:
 
 
 CORRECTIONS: Final = 2
-"""Times that an agent is told what is wrong with its answer."""
-_WANTED: Final = (
+"""Prompts that ask the agent to correct an invalid answer."""
+_OUTPUT_PROMPT: Final = (
     "\n\nEnd with a last message that is one JSON value and nothing else, without a code fence. "
     "It must fit this JSON Schema:\n"
 )
-_WRONG: Final = (
+_CORRECTION_PROMPT: Final = (
     "Your last message is not what was asked for: {}. "
     "Send the JSON value again, corrected, and nothing else."
 )
-_UNSAID: Final[Mapping[StopReason, str]] = {
+_DEFAULT_MESSAGES: Final[Mapping[StopReason, str]] = {
     "refusal": "the agent refused to go on, and did not say why",
     "max_tokens": "the model came to its limit of tokens",
     "max_turn_requests": "the agent came to its limit of requests in one turn",
     "cancelled": "the agent says that the prompt was cancelled, and did not say why",
 }
-"""Reasons of an agent that says nothing."""
+"""Messages of a failed task whose agent sent no text."""
 
 
 class Ended(Exception):
-    """The task has ended, though nothing was raised."""
+    """The task has ended for a reason that is no exception of the agent or the worker."""
 
     def __init__(self, reason: Reason, message: str | None = None) -> None:
         super().__init__(reason, message)
@@ -249,7 +255,7 @@ class Ended(Exception):
 
 
 class SessionRun:
-    """The session of one attempt."""
+    """Runs the session of one attempt: opens it, sends the prompts and checks the output."""
 
     def __init__(self, job: Job, post: Post, limit: TimeLimit) -> None:
         self._job = job
@@ -257,7 +263,9 @@ class SessionRun:
         self._limit = limit
         self._log = SessionLog()
         self._usage = Usage()
+        """Usage of the prompts that have ended."""
         self._estimate = 0
+        """Tokens of the running prompt, estimated from the size of the context."""
         self._session_id: str | None = None
         self._resumed = False
         self._text = ""
@@ -265,10 +273,10 @@ class SessionRun:
         self._prompt: Prompt | None = None
         self._too_many = False
 
-    def told(self, report: Report) -> Report:
-        """Return the report with what is known here."""
+    def complete(self, report: Report) -> Report:
+        """Add the session's data to a report."""
         usage = self._usage
-        if self._estimate:  # of a prompt that did not come to its end
+        if self._estimate:  # the last prompt has not ended
             usage += Usage(total=self._estimate, counted=False)
         self._log.note("end", reason=report.reason, message=report.message)
         return replace(
@@ -282,40 +290,42 @@ class SessionRun:
         )
 
     async def run(self, lease: Lease, directory: Path, *, again: bool) -> None:
-        """All prompts. Raises Ended, and what the agent's failure is."""
-        async with await self._opened(lease, directory, again=again) as session:
+        """Open the session and send all prompts; ``again`` resumes the job's session.
+
+        Raises Ended, and the errors of the agent.
+        """
+        async with await self._open(lease, directory, again=again) as session:
             self._session_id = session.session_id
             self._resumed = session.opened.how != "new"
             opened = session.opened
-            told = {"sessionId": session.session_id, "how": opened.how, "reason": opened.reason}
-            self._post.event({"type": "opened", **told})
-            self._log.note("session", agent=session.agent, cwd=str(directory), **told)
+            event = {"sessionId": session.session_id, "how": opened.how, "reason": opened.reason}
+            self._post.event({"type": "opened", **event})
+            self._log.note("session", agent=session.agent, cwd=str(directory), **event)
             lease.questions.listen(session.session_id, self._ask)
-            stop = session.listen(self._heard)
+            stop_listening = session.listen(self._on_update)
             try:
-                options = session.options
-                settings = {
-                    "model": options.model,
-                    "mode": options.mode,
-                    "effort": options.thought_level,
-                }
-                try:
-                    for name, value in self._job.settings.items():
-                        if not settings[name]:
-                            raise OptionNotOffered(session.agent, f"a setting for {name}")
-                        await settings[name].set(value)
-                    for config_id, choice in self._job.options.items():
-                        await options.set(config_id, choice)
-                except CodexAcpError as error:
-                    if reason_of(error) in RETRIED:
-                        raise
-                    raise SettingRefused(str(error)) from error
-                await self._prompts(session)
+                await self._set_options(session)
+                await self._send_prompts(session)
             finally:
-                stop()
+                stop_listening()
                 lease.questions.leave(session.session_id)
 
-    async def _opened(self, lease: Lease, directory: Path, *, again: bool) -> Session:
+    async def _set_options(self, session: Session) -> None:
+        options = session.options
+        settings = {"model": options.model, "mode": options.mode, "effort": options.thought_level}
+        try:
+            for name, value in self._job.settings.items():
+                if not settings[name]:
+                    raise OptionNotOffered(session.agent, f"a setting for {name}")
+                await settings[name].set(value)
+            for config_id, choice in self._job.options.items():
+                await options.set(config_id, choice)
+        except CodexAcpError as error:
+            if reason_of(error) in RETRIED:
+                raise
+            raise SettingRefused(str(error)) from error
+
+    async def _open(self, lease: Lease, directory: Path, *, again: bool) -> Session:
         job = self._job
         try:
             async with lease.first_start:
@@ -326,27 +336,28 @@ class SessionRun:
                     permissions=self._permission,
                 )
         except ErrorReply as error:
-            opens = error.method.startswith("session/") and reason_of(error) == "agent_error"
-            if error.code == INTERNAL_ERROR and opens:
+            in_session = error.method.startswith("session/")
+            if in_session and error.code == INTERNAL_ERROR and reason_of(error) == "agent_error":
                 raise Ended("agent_not_started", str(error)) from error
             raise
 
-    async def _prompts(self, session: Session) -> None:
+    async def _send_prompts(self, session: Session) -> None:
         job = self._job
         first = job.first_prompt if self._resumed else 0
         for number in range(first, len(job.prompts)):
             text = job.prompts[number]
             if self._resumed and job.prompt_sent and number == first:
                 text = CONTINUE + text
-            if job.schema is not None and number == len(job.prompts) - 1:
-                text += _WANTED + json.dumps(job.schema)
+            needs_output = job.schema is not None and number == len(job.prompts) - 1
+            if needs_output:
+                text += _OUTPUT_PROMPT + json.dumps(job.schema)
             self._post.event({"type": "prompt", "number": number})
-            await self._prompted(session, text)
-            if job.schema is not None and number == len(job.prompts) - 1:
+            await self._send_prompt(session, text)
+            if needs_output:
                 await self._read_output(session)
             self._post.event({"type": "prompt_ended", "number": number})
 
-    async def _prompted(self, session: Session, text: str) -> None:
+    async def _send_prompt(self, session: Session, text: str) -> None:
         self._log.note("prompt", text=text)
         async with session.prompt(text) as prompt:
             self._prompt = prompt
@@ -358,41 +369,44 @@ class SessionRun:
             finally:
                 self._prompt = None
         self._text = result.messages[-1] if result.messages else ""
-        used = _usage_of(result.response)
-        if used is None and self._estimate:
-            used = Usage(total=self._estimate, counted=False)
+        usage = _usage_of(result.response)
+        if usage is None and self._estimate:
+            usage = Usage(total=self._estimate, counted=False)
         self._estimate = 0
-        self._usage += used or Usage()
-        self._tell_usage()
+        self._usage += usage or Usage()
+        self._report_usage()
         if self._too_many:
             raise Ended("token_limit", f"it used more than {self._job.max_tokens} tokens")
         if result.stop_reason != "end_turn":
-            raise Ended(result.stop_reason, self._text.strip() or _UNSAID[result.stop_reason])
+            raise Ended(
+                result.stop_reason, self._text.strip() or _DEFAULT_MESSAGES[result.stop_reason]
+            )
 
     async def _read_output(self, session: Session) -> None:
         for correction in range(CORRECTIONS + 1):
-            checked = await self._post.ask({"kind": "output", "text": self._text})
-            problems = checked.get("problems")
+            answer = await self._post.ask({"kind": "output", "text": self._text})
+            problems = answer.get("problems")
             if not problems:
-                self._output = checked.get("output")
+                self._output = answer.get("output")
                 return
-            told = "; ".join(map(str, problems)) if isinstance(problems, list) else str(problems)
+            text = "; ".join(map(str, problems)) if isinstance(problems, list) else str(problems)
             if correction == CORRECTIONS:
-                raise Ended("output_invalid", told)
-            await self._prompted(session, _WRONG.format(told))
+                raise Ended("output_invalid", text)
+            await self._send_prompt(session, _CORRECTION_PROMPT.format(text))
 
-    def _heard(self, update: Update) -> None:
+    def _on_update(self, update: Update) -> None:
         self._log.update(update)
         if isinstance(update, UsageUpdateSessionUpdate):
-            # What the context holds after a request is what that request took.
+            # A request of the model takes as many tokens as the context has after it.
             self._estimate += update.used
-            self._tell_usage()
+            self._report_usage()
         else:
             title = getattr(update, "title", None)
             if getattr(update, "session_update", "") == "tool_call" and isinstance(title, str):
                 self._post.event({"type": "tool", "title": title[:500]})
 
-    def _tell_usage(self) -> None:
+    def _report_usage(self) -> None:
+        """Send the usage to the driver; cancel the prompt if the task has used too many tokens."""
         tokens, most = self._usage.total + self._estimate, self._job.max_tokens
         self._post.event({"type": "usage", "tokens": tokens})
         if most is not None and tokens > most and not self._too_many:
@@ -415,14 +429,15 @@ class SessionRun:
 
 
 def _usage_of(response: PromptResponse) -> Usage | None:
-    """Return the usage of a prompt: from ACP's draft field, or from the ``_meta`` of the answer."""
-    places: list[Any] = [plain(response)]  # a field of the schema or not
+    """Return the usage of a prompt: from ``usage``, a draft field of ACP, in the answer or in a
+    part of its ``_meta``."""
+    places: list[Any] = [plain(response)]
     places += [part for part in (response.meta or {}).values() if isinstance(part, dict)]
     for place in places:
-        found = place.get("usage")
-        if isinstance(found, dict) and isinstance(found.get("totalTokens"), int):
-            told = [found.get(name) for name in ("totalTokens", "inputTokens", "outputTokens")]
-            total, read, written = (count if isinstance(count, int) else 0 for count in told)
+        usage = place.get("usage")
+        if isinstance(usage, dict) and isinstance(usage.get("totalTokens"), int):
+            counts = [usage.get(name) for name in ("totalTokens", "inputTokens", "outputTokens")]
+            total, read, written = (count if isinstance(count, int) else 0 for count in counts)
             return Usage(total, read, written)
     return None
 
@@ -430,31 +445,30 @@ def _usage_of(response: PromptResponse) -> Usage | None:
 FORCED: Final[frozenset[Reason]] = frozenset(
     ("time_limit", "token_limit", "cancelled", "agent_lost", "agent_not_found", "agent_not_started")
 )
-"""After these something may still run in the agent's process, if there is one."""
+"""Reasons after which the task's work may still go on in the agent's process."""
 
 
 class Worker:
-    """Its worktrees are below ``root``, a directory that is this user's alone."""
+    """Runs jobs; keeps their worktrees below ``root``, a private directory of this user."""
 
     def __init__(self, root: Path, *, tasks_per_agent: int = TASKS_PER_AGENT) -> None:
         self._root = root
         self.pool: AgentPool = AgentPool(tasks_per_agent)
         self.checkouts: Checkouts = Checkouts(root)
         self.kept: dict[str, Checkout] = {}
-        """By attempt: worktrees of jobs that have reported, until the driver says what of them."""
+        """Worktrees of ended jobs, by ``attempt_id``, until `settle` removes or releases them."""
 
     async def run(self, job: Job, post: Post) -> Report:
-        """Do the job. Raises nothing but its cancellation, which ends it and leaves its
-        worktree."""
+        """Run a job; its errors are in the report. If cancelled, end it and leave its worktree."""
         return await _Attempt(self, job, post).run()
 
     def scratch(self, job: Job) -> Path:
-        """Return a directory for one attempt."""
+        """Return the path of a new directory for one attempt."""
         return make_private(self._root / job.fleet_id / "scratch") / uuid.uuid4().hex
 
     async def settle(self, attempt_id: str, *, written: bool) -> None:
-        """Remove an attempt's worktree if its outcome is ``written``, else leave it to a later
-        attempt."""
+        """Remove an attempt's worktree if its outcome was ``written``; else unlock the worktree for
+        another attempt."""
         checkout = self.kept.pop(attempt_id, None)
         if checkout is None:
             return
@@ -464,7 +478,7 @@ class Worker:
             checkout.lock.release()
 
     async def aclose(self, remove: Sequence[str] = ()) -> None:
-        """End every agent, and remove what is left of the fleets with these ids."""
+        """End every agent, and ``remove`` the directories of the fleets with these ids."""
         await self.pool.aclose()
         for checkout in self.kept.values():
             checkout.lock.release()
@@ -473,6 +487,8 @@ class Worker:
 
 
 class _Attempt:
+    """Runs one job: makes its worktree, runs its session and makes the report."""
+
     def __init__(self, worker: Worker, job: Job, post: Post) -> None:
         self._worker = worker
         self._job = job
@@ -481,15 +497,17 @@ class _Attempt:
         self._checkout: Checkout | None = None
         self._baseline: Baseline | None = None
         self._scratch: Path | None = None
-        self._note: str | None = None
+        """Directory of the baseline of a job without a worktree."""
+        self._no_baseline: str | None = None
+        """Why the directory has no baseline, so that there will be no patch."""
         self._session = SessionRun(job, post, self._limit)
 
     async def run(self) -> Report:
         started = time.monotonic()
         try:
-            reason, message = await self._ended()
+            reason, message = await self._run_session()
             if self._baseline is None:
-                changes = Changes(None, note=self._note)
+                changes = Changes(None, note=self._no_baseline)
             else:
                 changes = await changes_since(self._baseline)
             if reason == "end_turn" and changes.missing is not None:
@@ -502,7 +520,7 @@ class _Attempt:
                 seconds=round(time.monotonic() - started, 3),
                 commit=self._checkout.commit if self._checkout else None,
             )
-            report = self._session.told(report)
+            report = self._session.complete(report)
         except BaseException:
             if self._checkout is not None:
                 self._checkout.lock.release()
@@ -515,13 +533,14 @@ class _Attempt:
                 await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, self._scratch)))
         return report
 
-    async def _ended(self) -> tuple[Reason, str | None]:
+    async def _run_session(self) -> tuple[Reason, str | None]:
+        """Work within the time limit; return why the work ended."""
         try:
             async with self._limit:
                 await self._work()
         except Ended as ended:
             return ended.reason, ended.message
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this task's
+        except Exception as error:  # noqa: BLE001 - any error fails this task alone
             if isinstance(error, TimeoutError) and self._limit.expired:
                 return "time_limit", f"it took longer than {self._job.time_limit:g} seconds"
             return reason_of(error), str(error).strip() or type(error).__name__
@@ -544,7 +563,7 @@ class _Attempt:
             if isinstance(found, Baseline):
                 self._baseline = found
             else:
-                self._note = found
+                self._no_baseline = found
         self._post.event({"type": "place", "cwd": str(directory)})
         await self._converse(directory, again=again)
 
@@ -566,69 +585,69 @@ class _Attempt:
 
 
 LOG_LIMIT: Final = 16 * 1024 * 1024
-"""Characters that are kept; what an agent says beyond that is counted, not kept."""
+"""Characters of a transcript; further lines are only counted."""
 
 JOINED: Final = 256 * 1024
-"""Characters of one message above which a new line is begun."""
+"""Characters of a message on one line; a longer message goes on in another line."""
 
 
 class SessionLog:
-    """The transcript of one task: its session's events in order, one JSON object a line.
+    """The transcript of one task: the events of its session, one JSON object a line.
 
-    ``{"time", "type": "prompt", "text"}``, ``{"type": "update", "update"}`` as ACP's
-    ``session/update`` has it (the pieces of one message joined), ``{"type": "question", "kind",
-    "toolCallId", "optionId"}`` (of a form the names of its fields, never a value),
-    ``{"type": "end", "reason"}``.
+    Each line has ``time`` and ``type``:
+
+    * ``session``: how it was opened; ``prompt``: its ``text``; ``end``: the ``reason``
+    * ``update``: an ``update`` of ACP's ``session/update``, with the pieces of one message joined
+    * ``question``: the option chosen for a tool call, or the names of a form's fields, never values
     """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._size = 0
         self._left_out = 0
+        """Lines that were only counted."""
         self._pieces: list[str] = []
-        self._waiting = 0
+        """Pieces of `_chunk`'s message that are in no line yet."""
+        self._pieces_size = 0
         self._chunk: AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate | None = None
 
     def update(self, update: Update) -> None:
-        """Note what the agent said or did."""
+        """Log an update of the session."""
         if isinstance(update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate):
             content = update.content
             if isinstance(content, TextContentBlock):
                 kind, message_id = update.session_update, update.message_id
-                before = self._chunk
-                if before is None or (before.session_update, before.message_id) != (
-                    kind,
-                    message_id,
-                ):
+                chunk = self._chunk
+                if chunk is None or (chunk.session_update, chunk.message_id) != (kind, message_id):
                     self._flush()
                     self._chunk = update
                 self._pieces.append(content.text)
-                self._waiting += len(content.text)
-                if self._waiting > JOINED:
+                self._pieces_size += len(content.text)
+                if self._pieces_size > JOINED:
                     self._flush()
                 return
-        if not isinstance(update, AvailableCommandsUpdateSessionUpdate):  # said to an editor's menu
+        if not isinstance(update, AvailableCommandsUpdateSessionUpdate):  # for an editor's menu
             self.note("update", update=plain(update))
 
     def question(
         self, question: Mapping[str, JsonValue], answer: Mapping[str, JsonValue] | None
     ) -> None:
-        """Note that a question was answered, or withdrawn (None)."""
+        """Log a question and its answer; None if the question was withdrawn."""
         kind = question.get("kind")
-        given = value_at(answer, "answer")
-        told: dict[str, object] = {"kind": kind, "withdrawn": answer is None}
+        elicited = value_at(answer, "answer")
+        members: dict[str, object] = {"kind": kind, "withdrawn": answer is None}
         if kind == "permission":
-            told["toolCallId"] = value_at(question, "toolCall", "toolCallId")
-            told["optionId"] = value_at(answer, "optionId")
-        elif isinstance(given, dict):
-            told["action"] = given.get("action")
-            told["fields"] = sorted(object_at(given, "content"))
-        self.note("question", **told)
+            members["toolCallId"] = value_at(question, "toolCall", "toolCallId")
+            members["optionId"] = value_at(answer, "optionId")
+        elif isinstance(elicited, dict):
+            members["action"] = elicited.get("action")
+            members["fields"] = sorted(object_at(elicited, "content"))
+        self.note("question", **members)
 
     def note(self, kind: str, /, **members: object) -> None:
-        """Add a line of its own."""
+        """Add a line."""
         self._flush()
-        self._take(_line(kind, **members))
+        self._add(_line(kind, **members))
 
     def data(self) -> bytes:
         self._flush()
@@ -642,10 +661,10 @@ class SessionLog:
             return
         update = object_at(plain(self._chunk))
         update["content"] = {**update["content"], "text": "".join(self._pieces)}
-        self._chunk, self._pieces, self._waiting = None, [], 0
-        self._take(_line("update", update=update))
+        self._chunk, self._pieces, self._pieces_size = None, [], 0
+        self._add(_line("update", update=update))
 
-    def _take(self, line: str) -> None:
+    def _add(self, line: str) -> None:
         if self._size + len(line) > LOG_LIMIT:
             self._left_out += 1
         else:
@@ -654,5 +673,4 @@ class SessionLog:
 
 
 def _line(kind: str, /, **members: object) -> str:
-    time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return json.dumps({"time": time, "type": kind, **members}, default=str) + "\n"
+    return json.dumps({"time": now(), "type": kind, **members}, default=str) + "\n"
