@@ -115,7 +115,7 @@ async def test_3_2_the_answer_comes_with_the_end_of_the_turn_and_the_end_wins() 
 async def test_3_2_a_grant_for_a_turn_that_is_over_is_refused_though_the_question_is_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(policy_runner.PolicyRunner, "_withdraw_what_is_over", lambda _: None)
+    monkeypatch.setattr(policy_runner.PolicyRunner, "_withdraw_ended", lambda _: None)
     asked = Asked()
     async with PolicyBench(ask(asked), ask_command()) as bench:
         with anyio.fail_after(60):

@@ -105,7 +105,7 @@ CALLS: dict[str, tuple[Callable[..., Any], str, str]] = {
 
 NO_OPTIONS = {
     "mapping.call:structured": "the members of a raw output",
-    "routing.forms:no_more": "names of fields, from one module of ours",
+    "routing.forms:_require_known_keywords": "names of fields, from one module of ours",
     "testing.record_file:RecordWriter.write": "the members of a record, whatever they are",
     "wire.model:ModelBase.__init__": "the fields of a model; unknown ones are kept",
     "wire.reading:Bounds.__init__": "what pydantic names the bounds of a field",

@@ -81,7 +81,7 @@ MUTANTS: Final = (
     Mutant("ids-barred", "codex/approvals/actions.py", "and shared not in self._barred", "",
         "3.7: an id that was used twice is asked for again", IDS),
     Mutant("ids-collide", "codex/approvals/actions.py",
-        "others = [held for held in self._held if _collide(held, asked)]", "others = []",
+        "others = [entry for entry in self._entries if _collide(entry, new)]", "others = []",
         "3.7: two actions under one id are asked for", IDS),
     Mutant("items-asked-once", "codex/approvals/running_items.py", "and not running.asked", "",
         "2.7: a second request rides on a call that was asked about", f"{CLAIMS} {POLICY}"),

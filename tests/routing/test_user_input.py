@@ -84,7 +84,7 @@ def test_the_words_of_the_model_are_made_visible() -> None:
     assert shown["a\u202e"]["oneOf"] == [option]
     assert shown["b"]["title"] == "b"
     assert shown["b"]["oneOf"] == [{"const": "L", "title": "L"}]
-    assert form.words == ("q\u202e\nr", "q")
+    assert form.texts == ("q\u202e\nr", "q")
 
 
 def test_the_field_for_other_words_never_collides_with_a_question() -> None:

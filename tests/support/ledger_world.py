@@ -79,7 +79,7 @@ class World:
         ledger._pending = dict(self.ledger._pending)
         ledger._accepted = dict(self.ledger._accepted)
         ids = ledger._ids
-        ledger._ids = ActionIds([copy(held) for held in ids._held], dict(ids._barred))
+        ledger._ids = ActionIds([copy(entry) for entry in ids._entries], dict(ids._barred))
         world = copy(self)
         world.ledger, world.entries, world.stale = ledger, list(self.entries), list(self.stale)
         return world

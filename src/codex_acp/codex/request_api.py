@@ -116,7 +116,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         if thread_id is None:
             runner.policy = policy
         else:
-            runner.of_threads[thread_id] = policy
+            runner.thread_policies[thread_id] = policy
 
     def must_be_usable(self, policy: Policy) -> None:
         """Raise as `use_policy` would, before anything is opened for it."""

@@ -389,7 +389,7 @@ def _wording(item: models.CommandExecutionThreadItem) -> str | None:
 # A file change as a tool call: one diff for each file.
 
 
-_UNDONE: Final = frozenset({"inProgress", "failed", "declined"})
+_NOT_DONE: Final = frozenset({"inProgress", "failed", "declined"})
 """States in which the files should still be as before."""
 
 
@@ -423,8 +423,8 @@ def changes_update(
 
 
 def _changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change]:
-    undone = item.status in _UNDONE
-    return [Change(change, looks, undone=undone, waiting=False) for change in item.changes]
+    not_done = item.status in _NOT_DONE
+    return [Change(change, looks, not_done=not_done, waiting=False) for change in item.changes]
 
 
 def wanted_looks(told: object, roots: Sequence[str]) -> Mapping[str, bool]:

@@ -1,8 +1,8 @@
-"""An approval as a person sees it: a tool call that stands alone, and the options to choose from.
+"""PURE: an approval as a person sees it: a complete tool call, and the options to choose from.
 
-What is shown is what runs (contract 3.8): commands and arguments come from Codex's own request or
-item, an MCP server's words are marked as its words, and every character that could deceive is
-made visible. Nothing is cut without saying so.
+The tool call shows the action that will run (contract 3.8): commands and arguments come from
+Codex's own request or item, an MCP server's text is marked as its own, every character that could
+deceive is made visible, and a note says where a text was cut.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ _FOR_GOOD: Final = "always, in every directory and later session"
 _BOOKKEEPING: Final = frozenset(
     {"threadId", "turnId", "itemId", "approvalId", "startedAtMs", "availableDecisions"}
 )
-"""Of a request's fields those that say nothing of the action; they are digested like the others."""
+"""Fields of a request that do not describe the action; the digest covers them, too."""
 
 _VERBS: Final[dict[str, str]] = {
     "writeStdin": "Write to a running command",
     "humanCommand": "Run (your organisation wants a person to decide)",
 }
-"""Beginnings of titles, for kinds of a command approval other than the plain one."""
+"""Kind of a command approval, other than the plain one → beginning of its title."""
 
 
 class PermissionChoice(NamedTuple):
@@ -99,16 +99,16 @@ class PermissionChoice(NamedTuple):
 def choices(
     offered: OfferedGrants, approval: kinds.ApprovalRequest, token: str
 ) -> tuple[PermissionChoice, ...]:
-    """The options for one ledger entry: its grants, the plain rejection, then lasting rejections.
+    """Return the options of one ledger entry: grants, the plain rejection, lasting rejections.
 
-    Option ids begin with the entry's ``token``: one entry's id never fits another's. The plain
-    rejection is the first, for clients that take the first one whose kind rejects. An action that
-    is not shown whole cannot be allowed.
+    Option ids begin with the entry's ``token``: no two entries have an option id in common. The
+    plain rejection comes before the lasting ones, because some clients take the first option whose
+    kind rejects. An action that is not shown in full cannot be allowed.
     """
     parts = [part.text for part in _action(approval)]
     if isinstance(approval, kinds.FileChangeApproval):
         parts = [change.diff for change in approval.item.changes]
-    whole = all(len(visible(part, multiline=True)) <= CONTENT_LIMIT for part in parts)
+    is_complete = all(len(visible(part, multiline=True)) <= CONTENT_LIMIT for part in parts)
     allowing: list[PermissionChoice] = []
     reject = PermissionOption(f"{token}:reject", "Reject and go on", "reject_once")
     rejecting = [PermissionChoice(reject, None)]
@@ -116,16 +116,16 @@ def choices(
         kind: OptionKind = "reject_always"
         if allows(grant):
             kind = "allow_once" if isinstance(grant, Once) else "allow_always"
-        option = PermissionOption(f"{token}:{number}", _name(grant, approval), kind)
+        option = PermissionOption(f"{token}:{number}", _label(grant, approval), kind)
         if not allows(grant):
             rejecting.append(PermissionChoice(option, grant))
-        elif whole:
+        elif is_complete:
             allowing.append(PermissionChoice(option, grant))
     return (*allowing, *rejecting)
 
 
-def _name(grant: Grant, approval: kinds.ApprovalRequest) -> str:
-    """Say what choosing this reaches, as Codex really takes it (`docs/contract.md`, 2.6)."""
+def _label(grant: Grant, approval: kinds.ApprovalRequest) -> str:
+    """Return the label of an option: how far Codex takes the grant (`docs/contract.md`, 2.6)."""
     match grant:
         case Once():
             return "Allow once"
@@ -163,7 +163,7 @@ def _reach(approval: kinds.ApprovalRequest) -> str:
 
 
 def identity_of(approval: kinds.ApprovalRequest) -> ToolIdentity:
-    """Which tool is asked for, in the ledger and the transcript."""
+    """Return the tool that the approval is about, for the ledger and the transcript."""
     match approval:
         case kinds.CommandApproval() | kinds.LegacyCommandApproval():
             return ToolIdentity(kind="shell", name="shell")
@@ -178,16 +178,16 @@ def identity_of(approval: kinds.ApprovalRequest) -> ToolIdentity:
 
 
 def shown(
-    approval: kinds.ApprovalRequest, tool_call_id: str, child: str | None, looks: Looks
+    approval: kinds.ApprovalRequest, tool_call_id: str, sub_agent: str | None, looks: Looks
 ) -> ToolCallChanged:
-    """The permission request's tool call. ``child`` names the sub-agent that asks, if one does.
+    """Return the permission request's tool call.
 
-    ``looks`` is how the disk has the paths that it names. A file change that Codex announced keeps
-    the diff that was sent with it: content is left out.
+    ``sub_agent`` is the thread id of the sub-agent that asks, if one does. The content of a file
+    change is left out: the client keeps the diffs that were announced with the item.
     """
     title, kind = _title(approval, looks)
-    if child is not None:
-        title = f"{title} (asked by sub-agent {inline(child)})"
+    if sub_agent is not None:
+        title = f"{title} (asked by sub-agent {inline(sub_agent)})"
     return ToolCallChanged(
         id=tool_call_id,
         title=title,
@@ -207,15 +207,15 @@ def shown(
 def announced_content(
     approval: kinds.ApprovalRequest, shown: ToolCallChanged, looks: Looks
 ) -> Sequence[CallContent]:
-    """Content of the tool call itself: of a file change the diffs, else what the question shows."""
+    """Return the content to announce: the diffs of a file change, else the question's content."""
     if not isinstance(approval, kinds.FileChangeApproval):
         return shown.content or ()
     return [part for change in _changes(approval, looks) for part in change.content()]
 
 
 def _changes(approval: kinds.ApprovalRequest, looks: Looks) -> list[Change]:
-    """The files that change; Codex waits, so none has yet."""
-    return [Change(change, looks, undone=True, waiting=True) for change in changes_of(approval)]
+    """Return the file changes in question; none is done yet, because Codex waits."""
+    return [Change(change, looks, not_done=True, waiting=True) for change in changes_of(approval)]
 
 
 def _title(approval: kinds.ApprovalRequest, looks: Looks) -> tuple[str, CallKind]:
@@ -252,15 +252,15 @@ def _files(approval: kinds.ApprovalRequest, looks: Looks, root: str | None) -> s
 
 
 def _command(approval: kinds.ApprovalRequest, command: str, looks: Looks) -> str:
-    """The command; as code where links lead to its directory or permissions, which follow it."""
+    """Return the command; if links lead elsewhere, as code and with the paths of these links."""
     noted = {path: f"{shown_path(path)}{place_notes(looks, path)}" for path in real_paths(looks)}
     if not noted:
         return inline(command)
     where = noted.pop(_cwd(approval) or "", None)
     shown = code_span(shortened(visible(command), TITLE_LIMIT))
-    there = "" if where is None else f", in {where}"
-    more = f", with permissions for {listed([*noted.values()])}" if noted else ""
-    return f"{shown}{there}{more}"
+    directory = "" if where is None else f", in {where}"
+    permissions = f", with permissions for {listed([*noted.values()])}" if noted else ""
+    return f"{shown}{directory}{permissions}"
 
 
 def _permissions(approval: kinds.PermissionsApproval, looks: Looks) -> str:
@@ -277,7 +277,7 @@ def _permissions(approval: kinds.PermissionsApproval, looks: Looks) -> str:
         for entry in files.entries or ():
             real = place_notes(looks, path_of_entry(entry.path, params.cwd) or "")
             parts.append(f"{inline(entry.access)} {_place(entry.path)}{real}")
-    parts.sort(key=lambda part: not part.endswith(")"))  # with what its name does not say first
+    parts.sort(key=lambda part: not part.endswith(")"))  # first the paths with a note
     return listed(list(dict.fromkeys(parts))) or "none named"
 
 
@@ -294,7 +294,7 @@ def _place(path: models.FileSystemPath) -> str:
 
 
 def _raw_input(approval: kinds.ApprovalRequest, looks: Looks) -> dict[str, object]:
-    """Self-contained: what runs, where, and why it is asked."""
+    """Return the action, where its paths lead, and the reason, complete without the content."""
     raw: dict[str, object] = {
         k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING
     }
@@ -309,7 +309,7 @@ def _raw_input(approval: kinds.ApprovalRequest, looks: Looks) -> dict[str, objec
         return raw
     name = "reason"
     if isinstance(approval, kinds.McpToolApproval | kinds.McpToolQuestion):
-        name = f"{server_name(approval.item.server)} says"  # nothing proves that it is Codex
+        name = f"{server_name(approval.item.server)} says"  # nothing proves that Codex wrote it
     return {**raw, name: reason}
 
 
@@ -328,7 +328,7 @@ def _reason(approval: kinds.ApprovalRequest) -> str | None:
 
 
 class _Part(NamedTuple):
-    """A piece of what is to be allowed, as others wrote it."""
+    """A foreign text that is a part of the action, unchanged."""
 
     heading: str
     text: str
@@ -336,10 +336,8 @@ class _Part(NamedTuple):
 
 
 def _content(approval: kinds.ApprovalRequest, looks: Looks) -> list[CallContent]:
-    """The action, and why it is asked; nothing of a file change, whose diffs were announced.
-
-    A permission request's fields replace: content here would erase them.
-    """
+    """Return the action and the reason; nothing for a file change, whose diffs were announced:
+    the content of a permission request replaces that of the tool call."""
     if isinstance(approval, kinds.FileChangeApproval):
         return []
     content: list[CallContent] = [
@@ -360,7 +358,7 @@ def _cwd(approval: kinds.ApprovalRequest) -> str | None:
 
 
 def reason_shown(approval: kinds.ApprovalRequest) -> str | None:
-    """Why it is asked, as the words of who asks; None if nobody says."""
+    """Return the reason, quoted from whoever asks; None if the request gives none."""
     reason = shortened(_reason(approval) or "", CONTENT_LIMIT)
     if not reason:
         return None
@@ -370,10 +368,10 @@ def reason_shown(approval: kinds.ApprovalRequest) -> str | None:
 
 
 def command_of(approval: kinds.ApprovalRequest, looks: Looks) -> CommandSubject | None:
-    """The command that is asked for, if that and where it runs is all there is to see.
+    """Return the command in question, if the command and its directory describe the whole action.
 
-    None for a connection, an input or more permissions, where it runs behind a link, and where a
-    character is made visible: then the tool call shows it.
+    Returns None for a connection, an input, more permissions, a path behind a link, or a character
+    without a glyph: then only the tool call shows the action.
     """
     if real_paths(looks):
         return None

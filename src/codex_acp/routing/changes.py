@@ -1,10 +1,8 @@
-"""PURE: changes of files as a person is shown them, from what Codex says and what a look found.
+"""PURE: changes of files as a person sees them, made from Codex's change and the look at the disk.
 
-Shared by what an approval shows and by what the mapping shows of an item. A diff has whole texts
-when the file was read and the patch fits what was read: forward if the file is as before, in
-reverse if it is as after. Otherwise the patch is shown. Nothing is searched for and nothing is
-guessed: a hunk fits where it says, line for line, or the diff does not apply. Must not touch the
-disk.
+Approvals and items (`mapping.item_calls`) use it. A diff has whole texts if the file was read and
+the patch fits its text, forward or in reverse. Otherwise the diff has the patch. A hunk fits only
+at its own line numbers, line for line. Must not touch the disk.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
 
 Looks: TypeAlias = "Mapping[str, PathLook]"
-"""Path → how the disk has it, of the paths that were looked at."""
+"""Path → where it leads on the disk, for each path that was looked at."""
 
 WHOLE_TEXT_LIMIT: Final = 1_000_000
 """Characters of a file beyond which only its patch is shown."""
@@ -47,41 +45,44 @@ _TOO_LARGE: Final = "it is too large"
 
 
 class Change:
-    """One file's change, with what a look found of its paths.
+    """One file's change, with the looks at its paths.
 
-    ``undone``: the files should still be as before; ``waiting``: they surely are, since Codex waits
-    for an answer.
+    ``not_done``: the file should still be as before; ``waiting``: it certainly is, because Codex
+    waits for an answer.
     """
 
     def __init__(
-        self, change: FileUpdateChange, looks: Looks, *, undone: bool, waiting: bool
+        self, change: FileUpdateChange, looks: Looks, *, not_done: bool, waiting: bool
     ) -> None:
         self._change = change
         self._looks = looks
-        self._undone = undone
+        self._not_done = not_done
         self._waiting = waiting
         self.target: str | None = move_target(change)
 
     @property
     def replaced(self) -> PathLook | None:
-        """The file that an addition or a move replaces, as it was before; None: surely none."""
+        """Return the look at the file that an addition or a move replaces; None if it replaces
+        none."""
         look = self._looks.get(self.target or self._change.path)
         if look is None or not look.exists:
             return None
         if isinstance(self._change.kind, AddPatchChangeKind):
             if self._waiting:
                 return look
-            # It may have been made before the look: then the file has what it adds.
+            # If Codex added the file before the look, the look found the added text.
             new = self._change.diff
-            done = look.text == new if look.text is not None else look.size == len(new.encode())
-            return None if done else look
+            added = look.text == new if look.text is not None else look.size == len(new.encode())
+            return None if added else look
+        if self.target in (None, self._change.path):
+            return None
         source = self._looks.get(self._change.path)
-        is_done = not self._waiting and (source is None or not source.exists)
-        return look if self.target not in (None, self._change.path) and not is_done else None
+        moved = not self._waiting and (source is None or not source.exists)
+        return None if moved else look
 
     @property
     def surprises(self) -> bool:
-        """Whether there is more to it than its name and what Codex says of it."""
+        """Return whether the change replaces a file, or a link leads one of its paths elsewhere."""
         paths = filter(None, (self._change.path, self.target))
         looks = {path: self._looks[path] for path in paths if path in self._looks}
         removed = removed_paths([self._change])
@@ -109,26 +110,26 @@ class Change:
                 assert_never(kind)
 
     def named(self, name: Callable[[str], str], *, mixed: bool) -> str:
-        """The file as a title has it; ``mixed``: its verb is not the title's."""
+        """Return the file for a title; ``mixed``: the title's verb is not that of this change."""
         path = self._change.path
         notes = _notes(self._looks, path, removed=bool(removed_paths([self._change])))
-        if mixed and self.verb in _DONE:
-            notes.insert(0, _DONE[self.verb])
+        if mixed and self.verb in _PARTICIPLES:
+            notes.insert(0, _PARTICIPLES[self.verb])
         if isinstance(self._change.kind, AddPatchChangeKind):
             notes += self._unread()
         shown = f"{name(path)}{_in_brackets(notes)}"
         if self.target is None:
             return shown
-        there = f"{shown_path(self.target)}{_in_brackets(_notes(self._looks, self.target))}"
+        target = f"{shown_path(self.target)}{_in_brackets(_notes(self._looks, self.target))}"
         if self.replaced is not None:
-            there += f", replacing it{_in_brackets(self._unread())}"
-        return f"{shown} {'moved ' if mixed else ''}to {there}"
+            target += f", replacing it{_in_brackets(self._unread())}"
+        return f"{shown} {'moved ' if mixed else ''}to {target}"
 
     def content(self) -> list[CallContent]:
-        """The change as diffs, and in words what they cannot show.
+        """Return the change as diffs, followed by texts for what the diffs cannot show.
 
-        A diff is data that a client may open or apply, so it stays as it is; what cannot be seen
-        in it follows as text.
+        A client may open or apply a diff, so its invisible characters stay; they are written out in
+        a text behind it.
         """
         change, kind = self._change, self._change.kind
         diffs: list[CallContent]
@@ -138,27 +139,27 @@ class Change:
                 diffs = [
                     FileDiff(change.path, "add", after=change.diff)
                     if old is None
-                    else FileDiff(change.path, "modify", _shown(old), change.diff)
+                    else FileDiff(change.path, "modify", _text_within_limit(old), change.diff)
                 ]
             case DeletePatchChangeKind():
                 diffs = [FileDiff(change.path, "delete", before=change.diff)]
             case UpdatePatchChangeKind():
                 diffs = self._edited()
             case UnknownVariant():
-                return [_written_out(change, change.diff, "diff"), *self._said()]
+                return [_written_out(change, change.diff, "diff"), *self._notes_as_text()]
             case _:
                 assert_never(kind)
         if not any(isinstance(part, FileDiff) and part.text for part in diffs):
             text = change.diff
-            if "\r" in text:  # which takes a tenth of the time to find out
+            if "\r" in text:  # ten times faster than a `replace` that finds nothing
                 text = text.replace("\r\n", "\n")
             if not (is_plain(change.path) and is_plain(text, multiline=True)):
                 heading = "With its invisible characters written out:"
                 diffs.append(_written_out(change, text, "", heading))
-        return [*diffs, *self._said()]
+        return [*diffs, *self._notes_as_text()]
 
     def locations(self) -> list[Location]:
-        """The places of the file, as named and where they really are."""
+        """Return the paths of the change, as named and where they really lead."""
         paths = [path for path in (self._change.path, self.target) if path is not None]
         removed = removed_paths([self._change])
         paths += [
@@ -176,7 +177,7 @@ class Change:
         return [Location(path) if line is None else Location(path, line) for path in paths]
 
     def summary(self) -> dict[str, object]:
-        """Return its structured members, for raw input."""
+        """Return the change without its text, as JSON for the raw input of a tool call."""
         kind = self._change.kind
         found: dict[str, object] = {
             "path": self._change.path,
@@ -193,7 +194,7 @@ class Change:
         texts = self._texts()
         if old is not None and texts is not None and self.target is not None:
             return [
-                FileDiff(self.target, "modify", _shown(old), texts[1]),
+                FileDiff(self.target, "modify", _text_within_limit(old), texts[1]),
                 FileDiff(change.path, "delete", texts[0]),
             ]
         before, after = (None, None) if texts is None else texts
@@ -205,18 +206,18 @@ class Change:
         moved = FileDiff(
             self.target, "move", before, after, patch_of(change), change.path, text=text
         )
-        lost = None if old is None else _shown(old)
+        lost = None if old is None else _text_within_limit(old)
         if lost is None:
             return [moved]
         heading = f"{shown_path(self.target)} is replaced. Its old text:"
         return [moved, code_content(lost, heading=heading)]
 
     def _texts(self) -> tuple[str, str] | None:
-        """The edited file before and after; None if that is not certain."""
+        """Return the text of the edited file before and after; None if that is not certain."""
         old = self._looks.get(self._change.path, PathLook()).text
         new = old if self.target is None else self._looks.get(self.target, PathLook()).text
         patch = patch_of(self._change)
-        if not patch:  # a move and nothing else
+        if not patch:  # a move without an edit
             text = new if old is None else old
             return None if text is None or len(text) > WHOLE_TEXT_LIMIT else (text, text)
         hunks = parse_hunks(patch)
@@ -224,25 +225,25 @@ class Change:
             return None
         after = None if old is None else applied(hunks, old)
         before = None if new is None else applied(reversed_hunks(hunks), new)
-        found = []
+        candidates = []
         if old is not None and after is not None:
-            found.append((old, after))
+            candidates.append((old, after))
         if new is not None and before is not None:
-            found.append((before, new))
-        if not found:
+            candidates.append((before, new))
+        if not candidates:
             return None
-        texts = found[0 if self._undone else -1]
+        texts = candidates[0 if self._not_done else -1]
         return texts if max(map(len, texts)) <= WHOLE_TEXT_LIMIT else None
 
     def _unread(self) -> list[str]:
         """Return the note that a replaced file's old text is not shown, and why."""
         old = self.replaced
-        if old is None or _shown(old) is not None:
+        if old is None or _text_within_limit(old) is not None:
             return []
         return [f"its old text is not shown: {old.unread or _TOO_LARGE}"]
 
-    def _said(self) -> list[CallContent]:
-        """The notes of the title, with whole paths."""
+    def _notes_as_text(self) -> list[CallContent]:
+        """Return the notes of the title, with uncut paths."""
         target = [] if self.target is None else [self.target]
         lines = place_lines(
             self._looks, [self._change.path, *target], removed_paths([self._change])
@@ -254,17 +255,17 @@ class Change:
         return [TextBlock("\n\n".join(lines))] if lines else []
 
 
-_DONE: Final = {"Create": "new", "Replace": "replaced", "Delete": "deleted"}
-"""Verb of a change → what a title says of the file in which another verb stands."""
+_PARTICIPLES: Final = {"Create": "new", "Replace": "replaced", "Delete": "deleted"}
+"""Verb of a change → note of its file in a title that has another verb."""
 
 
 def changes_title(
     changes: Sequence[Change], name: Callable[[str], str], listed: Callable[[Sequence[str]], str]
 ) -> str:
-    """Return what is done to which files, counted if there are several.
+    """Return a title with the verb and the files, counted if there are several.
 
-    ``name`` writes a path, ``listed`` joins the names: those that have something to be said of come
-    first, in case it cuts.
+    ``name`` writes a path, ``listed`` joins the names and may cut the list: files that surprise
+    come first.
     """
     verbs = {change.verb for change in changes}
     verb = verbs.pop() if len(verbs) == 1 else "Change"
@@ -280,13 +281,14 @@ def changes_title(
 
 
 def shown_path(path: str, limit: int | None = TITLE_LIMIT) -> str:
-    """Return a path for a line of ours; with a space in it as code: it could imitate a note."""
+    """Return a path for a line of ours; as code if it has a space, because it could imitate a
+    note."""
     shown = visible(path) if limit is None else shortened(visible(path), limit)
     return code_span(shown) if " " in shown else as_code(shown)
 
 
 def leads_to(looks: Looks, path: str, *, removed: bool = False) -> str | None:
-    """Return where a path leads that its name does not say; None where it is as named."""
+    """Return where a path leads if its name does not say so, else None."""
     look = looks.get(path)
     if look is None or look.problem:
         return None
@@ -295,7 +297,7 @@ def leads_to(looks: Looks, path: str, *, removed: bool = False) -> str | None:
 
 
 def place_notes(looks: Looks, path: str) -> str:
-    """Return in brackets where a path really leads; nothing where it is as named."""
+    """Return in brackets where a path leads; the empty string if it leads where its name says."""
     return _in_brackets(_notes(looks, path))
 
 
@@ -309,7 +311,8 @@ def place_lines(looks: Looks, paths: Iterable[str], removed: Sequence[str] = ())
 
 
 def real_paths(looks: Looks, removed: Sequence[str] = ()) -> dict[str, str]:
-    """Return path → where it leads, or why that is not known, where its name does not say it."""
+    """Return, for each path that leads where its name does not say, the real path, or why it is
+    not known."""
     found = {}
     for path, look in looks.items():
         real = leads_to(looks, path, removed=path in removed)
@@ -319,7 +322,7 @@ def real_paths(looks: Looks, removed: Sequence[str] = ()) -> dict[str, str]:
 
 
 def patch_of(change: FileUpdateChange) -> str:
-    """Return the hunks of an edit: Codex writes the target of a move behind them."""
+    """Return the hunks of an edit, without the target of a move that Codex writes behind them."""
     target = move_target(change)
     return change.diff.removesuffix(f"\n\nMoved to: {target}") if target else change.diff
 
@@ -341,9 +344,9 @@ def _in_brackets(notes: Sequence[str]) -> str:
     return f" ({'; '.join(notes)})" if notes else ""
 
 
-def _shown(old: PathLook) -> str | None:
-    """Return the text of a file that is replaced, unless there is none, or too much."""
-    return old.text if old.text is not None and len(old.text) <= WHOLE_TEXT_LIMIT else None
+def _text_within_limit(look: PathLook) -> str | None:
+    """Return the text of a file; None if it was not read or is too long to show."""
+    return look.text if look.text is not None and len(look.text) <= WHOLE_TEXT_LIMIT else None
 
 
 def _written_out(change: FileUpdateChange, text: str, language: str, *heading: str) -> TextBlock:
@@ -355,15 +358,15 @@ def _written_out(change: FileUpdateChange, text: str, language: str, *heading: s
 
 
 CONTENT_LIMIT: Final = 1_000_000
-"""Characters of one piece of content; more would only freeze the client."""
+"""Characters of one piece of content: a longer one could freeze the client."""
 
 
 def code_content(
     text: str, language: str = "", heading: str = "", limit: int = CONTENT_LIMIT
 ) -> TextBlock:
-    """Show a foreign text as one code block, made visible, below ``heading``, which is ours.
+    """Return a foreign text as one code block, made visible, below ``heading``, which is ours.
 
-    At most ``limit`` characters of it; a cut is said in the block.
+    A text longer than ``limit`` characters is cut, with a note in the block.
     """
     head = f"{heading}\n" if heading else ""
     return TextBlock(head + fenced(shortened(visible(text, multiline=True), limit), language))
@@ -371,11 +374,11 @@ def code_content(
 
 _HEADER: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@", re.ASCII)
 _NO_NEWLINE: Final = "\\"
-"""The first character of the line that says that the line before has no newline at its end."""
+"""First character of the line ``\\ No newline at end of file``, which is about the line before."""
 
 
 class Hunk(NamedTuple):
-    """One hunk: the lines before and after, with their ends. Lines count from 1."""
+    """One hunk: the lines before and after, with their newlines. Line numbers begin at 1."""
 
     old_start: int
     old: tuple[str, ...]
@@ -384,7 +387,7 @@ class Hunk(NamedTuple):
 
 
 def parse_hunks(diff: str) -> list[Hunk] | None:
-    """The hunks of a diff without file headers; None if it is anything else, or has none."""
+    """Return the hunks of a diff without file headers; None if it has none or anything else."""
     lines = _lines(diff)
     hunks: list[Hunk] = []
     at = 0
@@ -401,7 +404,7 @@ def parse_hunks(diff: str) -> list[Hunk] | None:
 
 
 def applied(hunks: Sequence[Hunk], text: str) -> str | None:
-    """``text`` after the hunks; None if they do not fit it."""
+    """Return ``text`` with the hunks applied; None if they do not fit."""
     lines = _lines(text)
     after: list[str] = []
     at = 0
@@ -416,17 +419,17 @@ def applied(hunks: Sequence[Hunk], text: str) -> str | None:
         at = start + len(hunk.old)
     after += lines[at:]
     if any(not line.endswith("\n") for line in after[:-1]):
-        return None  # a line without an end in the middle: not what the diff was made from
+        return None  # only the last line can have no newline: the diff is of another text
     return "".join(after)
 
 
 def reversed_hunks(hunks: Sequence[Hunk]) -> list[Hunk]:
-    """Hunks that undo these."""
+    """Return the hunks that undo ``hunks``."""
     return [Hunk(h.new_start, h.new, h.old_start, h.old) for h in hunks]
 
 
 def first_changed_line(hunks: Sequence[Hunk]) -> int:
-    """The first line (from 1, of the text after) that differs from the text before."""
+    """Return the number of the first changed line in the text after, counted from 1."""
     hunk = hunks[0]
     same = 0
     for old, new in zip(hunk.old, hunk.new, strict=False):
@@ -438,7 +441,7 @@ def first_changed_line(hunks: Sequence[Hunk]) -> int:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends; only ``\\n`` ends one, as in a diff."""
+    """Split ``text`` into lines with their newlines; only ``\\n`` ends a line, as in a diff."""
     lines = text.split("\n")
     last = lines.pop()
     return [f"{line}\n" for line in lines] + ([last] if last else [])
@@ -460,7 +463,7 @@ def _hunk(header: re.Match[str], lines: list[str], at: int) -> tuple[Hunk, int] 
         if at >= len(lines):
             return None
         sign, line = lines[at][:1], lines[at][1:]
-        if sign == _NO_NEWLINE:  # of the line that was read last
+        if sign == _NO_NEWLINE:
             sign = lines[at - 1][:1]
             if sign not in sides:
                 return None

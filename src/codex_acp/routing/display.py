@@ -1,14 +1,14 @@
-"""PURE: text of others made safe and complete for a person's eyes (contract 3.8).
+"""PURE: make foreign text safe and complete for a person's eyes (contract 3.8).
 
 A character without a glyph of its own (control, bidirectional, zero-width and other format
 characters, unpaired surrogates, line separators, every space but the plain one, fillers, variation
-selectors, private-use and unassigned code points) is written as its code point in ⟦ ⟧. A ⟦ that
-the text has itself is written that way, too: no two texts look the same because of an invisible
-difference, and nothing that is shown can pretend to be notation. So `visible` is injective, and
-therefore not idempotent: apply it once. Look-alikes that have a glyph are left alone.
+selectors, private-use and unassigned code points) is written as its code point in ⟦ ⟧, and so is a
+⟦ of the text: no two texts look the same because of an invisible difference, and no text can
+imitate the notation. Apply `visible` only once: it is injective, so not idempotent. Look-alikes
+that have a glyph stay.
 
 Clients show text as Markdown, which can hide a part of it, show a label in place of a target, or
-fetch an image. So what others wrote stands in code: `inline` in a line of ours, `block` on its own.
+fetch an image. Foreign text is therefore shown as code: `inline` within a line, `block` on its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 TITLE_LIMIT: Final = 4_000
-"""Characters of a title: every real command is far below it, and a longer one says it was cut."""
+"""Characters of a title; a longer one is cut, with a note. Real commands are far shorter."""
 
 _OPEN: Final = "\u27e6"
 _CLOSE: Final = "\u27e7"
@@ -32,7 +32,8 @@ _NEWLINE_SIGN: Final = "\u23ce"
 _TAB_SIGN: Final = "\u21e5"
 
 _MAX_REMEMBERED: Final = 4096
-"""Characters that a table remembers: enough for a person's scripts, few for hostile text."""
+"""Characters that a translation table caches: enough for the writing systems that a person uses;
+the limit keeps hostile text from filling the memory."""
 
 _JOINERS: Final = frozenset("\u00ad\u200b\u200c\u200d\u2060")
 """Soft hyphen, zero-width space, non-joiner and joiner, word joiner: they change no direction."""
@@ -45,7 +46,7 @@ _CONTROLS_BUT_LINES: Final = tuple(c for c in _CONTROLS if c not in _LAYOUT)
 
 
 def visible(text: str, *, multiline: bool = False) -> str:
-    """``text`` with every character that has no glyph written as ⟦U+XXXX⟧.
+    """Return ``text`` with every character that has no glyph written as ⟦U+XXXX⟧.
 
     Newlines and tabs stay if ``multiline``; otherwise they are shown as ⏎ and ⇥, on one line.
     A carriage return is always written out.
@@ -54,37 +55,34 @@ def visible(text: str, *, multiline: bool = False) -> str:
 
 
 def still_visible(text: str) -> str:
-    """Make the rest of a text visible whose parts partly are, on several lines.
+    """Make a text of several lines visible in which some parts already are.
 
-    A ⟦ of the text itself looks like notation here: do not use it for what a person decides by.
+    A ⟦ of the text is kept and looks like notation: never use this for what a person decides by.
     """
-    return visible(text, multiline=True).replace(_written_out(ord(_OPEN)), _OPEN)
+    return visible(text, multiline=True).replace(_notation(ord(_OPEN)), _OPEN)
 
 
 def prose(text: str) -> str:
-    """Make a long foreign text safe for a terminal: ``text``, unless it could steer that.
+    """Make a long foreign text safe for a terminal, and change as little of it as possible.
 
-    This keeps more than `visible`: every space, joiners and variation selectors (emoji and several
-    scripts need them), private use, ⟦. It writes out control characters except newline and tab, and
-    what changes the direction or the lines of a text. Two texts may look the same: do not use it
-    for what a person decides by.
+    Keeps characters that `visible` writes out: every space, joiners and variation selectors (emoji
+    and several scripts need them), private use, ⟦. Writes out control characters except newline and
+    tab, and characters that change the direction or the lines of a text. Two texts may look the
+    same: never use this for what a person decides by.
     """
     return text.translate(_PROSE)
 
 
 def is_plain(text: str, *, multiline: bool = False) -> bool:
     """Return whether every character of ``text`` has a glyph."""
-    # Without a Python step for each character: a new file may have millions.
+    # No Python step for each character: a new file may have millions.
     if text.isascii():
         return not any(map(text.__contains__, _CONTROLS_BUT_LINES if multiline else _CONTROLS))
     return all(has_glyph(c) or (multiline and c in _LAYOUT) for c in set(text))
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return the first ``limit`` characters of ``text``, and how many were cut off.
-
-    Counts characters (code points) of the text as given, before or after `visible` made it longer.
-    """
+    """Return the first ``limit`` characters (code points) of ``text``, and how many were cut."""
     if limit < 0:
         raise MisuseError(f"limit is {limit}; it must not be negative")
     if len(text) <= limit:
@@ -94,23 +92,24 @@ def shortened(text: str, limit: int) -> str:
 
 
 def inline(text: str, limit: int | None = TITLE_LIMIT) -> str:
-    """Make a foreign text fit a line of Markdown: made visible, as code unless it is plain.
+    """Make a foreign text visible for a line of Markdown, as code unless it has no Markdown sign.
 
-    Words without any sign that Markdown knows stay as they are, for those who read the source.
-    None as ``limit``: all of it.
+    ``limit`` None cuts nothing.
     """
     shown = visible(text) if limit is None else shortened(visible(text), limit)
     return as_code(shown)
 
 
 def as_code(shown: str) -> str:
-    """Wrap visible text as code unless every Markdown shows it unchanged; see `inline`."""
-    inert = not shown or (_INERT.fullmatch(shown) is not None and _MEANT.search(shown) is None)
-    return shown if inert else code_span(shown)
+    """Wrap visible text as code unless every Markdown shows it unchanged."""
+    unchanged = not shown or (
+        _PLAIN_WORDS.fullmatch(shown) is not None and _MARKDOWN_SIGNS.search(shown) is None
+    )
+    return shown if unchanged else code_span(shown)
 
 
 def code_span(text: str) -> str:
-    """Wrap visible text in a code span, which ends at a run of backticks like its first."""
+    """Wrap visible text in a code span, between runs of backticks that the text does not have."""
     mark = "`" * (max((len(run) for run in _BACKTICKS.findall(text)), default=0) + 1)
     space = " " if text[0] in "` " or text[-1] in "` " else ""
     return f"{mark}{space}{text}{space}{mark}"
@@ -136,14 +135,14 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def block(text: str, language: str = "") -> str:
-    """Show a foreign text as a code block: made visible, and complete."""
+    """Return a foreign text as a code block: made visible, and complete."""
     return fenced(visible(text, multiline=True), language)
 
 
 def quoted_words(server: str, text: str) -> str:
-    """Quote an MCP server's text as its words: each line marked, so that none can pass as ours.
+    """Quote the whole text of an MCP server, each line marked so that none can pass as ours.
 
-    ``server`` is the name Codex gives it. The text is complete.
+    ``server`` is the server's name in Codex.
     """
     return f"{server_name(server)} says:\n{quotation(text)}"
 
@@ -159,7 +158,7 @@ def quotation(text: str) -> str:
     return fenced("\n".join(f"> {line}" for line in lines))
 
 
-def _written_out(code: int) -> str:
+def _notation(code: int) -> str:
     return f"{_OPEN}U+{code:04X}{_CLOSE}"
 
 
@@ -168,7 +167,7 @@ def _is_harmless(char: str) -> bool:
 
 
 class _Notation(dict[int, str]):
-    """A table for `str.translate` that looks a character up when it first comes."""
+    """A table for `str.translate` that adds a character when the character first occurs."""
 
     def __init__(self, known: dict[int, str], is_shown: Callable[[str], bool] = has_glyph) -> None:
         super().__init__(known)
@@ -176,7 +175,7 @@ class _Notation(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        shown = char if self._is_shown(char) else _written_out(code)
+        shown = char if self._is_shown(char) else _notation(code)
         if len(self) < _MAX_REMEMBERED:
             self[code] = shown
         return shown
@@ -185,18 +184,18 @@ class _Notation(dict[int, str]):
 _FENCE: Final = re.compile(r"`{3,}")
 _BACKTICKS: Final = re.compile(r"`+")
 
-_INERT: Final = re.compile(
+_PLAIN_WORDS: Final = re.compile(
     r"""["'(/.]?[^\W_](?:[^\W_]|[ ,.;'"()/?!%+…\u2013\u2014\u201c\u201d\u2018\u2019-]|:(?= |$))*"""
 )
 """Words, and signs without a meaning in Markdown after the first word of a line."""
 
-_MEANT: Final = re.compile(r"\A\d+[.)](?: |\Z)|--|\.\.\.(?! |\Z)|  | \Z")
-"""Signs that Markdown still changes: a list's number, joined dashes and dots, lost spaces."""
+_MARKDOWN_SIGNS: Final = re.compile(r"\A\d+[.)](?: |\Z)|--|\.\.\.(?! |\Z)|  | \Z")
+"""Signs that Markdown changes even so: a list's number, joined dashes and dots, lost spaces."""
 
-_LINES: Final = _Notation({ord("\n"): "\n", ord("\t"): "\t", ord(_OPEN): _written_out(ord(_OPEN))})
+_LINES: Final = _Notation({ord("\n"): "\n", ord("\t"): "\t", ord(_OPEN): _notation(ord(_OPEN))})
 _ONE_LINE: Final = _Notation(
     {ord("\n"): _NEWLINE_SIGN, ord("\t"): _TAB_SIGN}
-    | {ord(sign): _written_out(ord(sign)) for sign in (_OPEN, _NEWLINE_SIGN, _TAB_SIGN)}
+    | {ord(sign): _notation(ord(sign)) for sign in (_OPEN, _NEWLINE_SIGN, _TAB_SIGN)}
 )
 
 _PROSE: Final = _Notation({ord(char): char for char in _LAYOUT}, _is_harmless)

@@ -1,18 +1,18 @@
 """PURE: ask a person for input as an elicitation, and make the one reply that follows (contract 2).
 
-Owns the request that goes to the client, the reply that goes to Codex, the words around both, and
-whether this client can be asked at all (2.2, 2.4). Must not know approvals: nothing here can make
-an accepting approval reply (2.3), and a request that claims to be an approval is never made into an
-elicitation (2.2). ``_meta`` of an answer is dropped: persistence belongs to approvals (2.6).
-Both versions of ACP write elicitations alike, so they are plain JSON here.
+Owns the request to the client, the reply to Codex, the sentences around the two, and whether the
+client can be asked at all (2.2, 2.4). Must not know approvals: nothing here can make an accepting
+approval reply (2.3), and a request that claims to be an approval never becomes an elicitation
+(2.2). ``_meta`` of an answer is dropped: persistence belongs to approvals (2.6). Elicitations are
+plain JSON here, because they are the same in all versions of ACP.
 
 The questions of ``item/tool/requestUserInput`` are the model's. A question with options becomes a
-choice of their labels; with ``isOther`` also a text field beside it, whose name no question has. A
-question without options becomes a text field. A choice without such a text field is required;
-everything else may be left empty. A form must not ask for secrets (2.5), so one ``isSecret``
-question makes the whole request `Unrepresentable`. A message of the model can ask such questions
-without waiting for an answer (`AsyncQuestions`): they are an item and not a request, so nothing is
-declined where they cannot be asked; the message shows them, and a prompt answers them as well.
+choice of their labels; ``isOther`` adds a text field, whose name is no question's id. A question
+without options becomes a text field. A choice without a text field is required; everything else may
+be left empty. A form must not ask for secrets (2.5), so one ``isSecret`` question makes the whole
+request `Unrepresentable`. A message of the model can ask questions without waiting for the answer
+(`AsyncQuestions`). They come as an item, not as a request: if they cannot be asked, nothing is
+declined. The message shows them, and a prompt can answer them, too.
 
 Sources: ``CreateElicitationRequest`` of ``schema/acp``; ``McpServerElicitationRequestResponse``,
 ``ToolRequestUserInputParams`` and ``ToolRequestUserInputResponse`` of ``schema/codex``.
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 _OTHER: Final = "_other"
-"""Suffix to a question's id, for the name of its text field."""
+"""Suffix that makes the name of a text field from the id of its question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class QuestionFields:
 
     id: str
     choice: str | None
-    """The field for one of the labels; None: free words only."""
+    """Name of the field for a label; None if the question has no options."""
     text: str | None
-    """The field for the person's own words; None: labels only."""
+    """Name of the field for free text; None if only labels are allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class UserInputForm:
     schema: Form
     """Sent with ``elicitation/create``; the answer is checked against it."""
     questions: tuple[QuestionFields, ...]
-    words: tuple[str, ...]
-    """The questions, as the model wrote them."""
+    texts: tuple[str, ...]
+    """Texts of the questions, as the model wrote them."""
 
 
 def user_input_form(
@@ -99,7 +99,7 @@ def user_input_form(
     if len(set(ids)) != len(ids):
         return forms.Unrepresentable("two of its questions have the same id")
     fields: dict[str, Field] = {}
-    places: list[QuestionFields] = []
+    fields_of_questions: list[QuestionFields] = []
     for question in questions:
         choices = forms.distinct(
             forms.FormChoice(option.label, option.label, option.description or None)
@@ -108,48 +108,47 @@ def user_input_form(
         if choices is None:
             label = forms.field_label(question.id)
             return forms.Unrepresentable(f"its question {label} offers one label with two meanings")
-        places.append(_add(question, choices, fields, {*ids, *fields}))
-    required = [place.id for place in places if place.text is None]
+        fields_of_questions.append(_add_fields(question, choices, fields, {*ids, *fields}))
+    required = [names.id for names in fields_of_questions if names.text is None]
     schema: Form = {"type": "object", "properties": fields}
     if required:
         schema["required"] = required
     reason = too_large(schema)
     if reason is not None:
         return forms.Unrepresentable(reason)
-    return UserInputForm(schema, tuple(places), tuple(q.question for q in questions))
+    return UserInputForm(schema, tuple(fields_of_questions), tuple(q.question for q in questions))
 
 
 def user_input_answers(
     form: UserInputForm, content: Mapping[str, object] | None
 ) -> models.ToolRequestUserInputResponse | InvalidContent:
-    """Return the content of an accepting answer in Codex's form.
+    """Convert the content of an accepting answer to Codex's response.
 
-    Every question has an entry. It lists the chosen label, then the person's own words as typed:
-    both if both were given, so that nothing a person said is lost, and nothing if the question
-    was left empty. A text field that is empty says nothing.
+    Every question has an entry, which lists the chosen label and the text as typed, as far as the
+    person gave them. An empty text counts as not given.
     """
     checked = validate(form.schema, content)
     if isinstance(checked, InvalidContent):
         return checked
     answers = {}
-    for place in form.questions:
-        label = checked.value.get(place.choice) if place.choice is not None else None
-        text = checked.value.get(place.text) if place.text is not None else None
-        typed = [said for said in (label, text or None) if isinstance(said, str)]
-        answers[place.id] = models.ToolRequestUserInputAnswer(answers=typed)
+    for names in form.questions:
+        label = checked.value.get(names.choice) if names.choice is not None else None
+        text = checked.value.get(names.text) if names.text is not None else None
+        given = [part for part in (label, text or None) if isinstance(part, str)]
+        answers[names.id] = models.ToolRequestUserInputAnswer(answers=given)
     return models.ToolRequestUserInputResponse(answers=answers)
 
 
-def _add(
+def _add_fields(
     question: models.ToolRequestUserInputQuestion,
     choices: tuple[forms.FormChoice, ...],
     fields: dict[str, Field],
     taken: set[str],
 ) -> QuestionFields:
-    """Add the fields of one question to the form."""
+    """Add the fields of one question to ``fields``; ``taken`` are names that are in use."""
     name, title = question.id, visible(question.header or question.id)
-    words = visible(question.question, multiline=True)
-    fields[name] = {"type": "string", "title": title, "description": words}
+    text = visible(question.question, multiline=True)
+    fields[name] = {"type": "string", "title": title, "description": text}
     if not choices:
         return QuestionFields(name, None, name)
     fields[name]["oneOf"] = forms.enum_options(choices)
@@ -166,11 +165,8 @@ def _add(
     return QuestionFields(name, name, other)
 
 
-_APPROVAL_KIND: Final = "codex_approval_kind"
-"""The key of ``_meta`` that says a request is an approval: with it, nothing is a form."""
-
 _MAX_ACTION: Final = 60
-"""Characters of an unknown action that are repeated; the client's words, on one line."""
+"""Characters of an unknown action of the client that a problem repeats."""
 
 How: TypeAlias = Literal["accepted", "declined", "cancelled"]
 
@@ -183,15 +179,15 @@ FormParams: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class FormElicitation:
-    """A form for a person, of an MCP server or of the model."""
+    """A form for a person, from an MCP server or from the model."""
 
     form: forms.AcpForm | UserInputForm
     server: str | None
-    """The MCP server, by the name Codex gives it; None: the model asks."""
+    """The MCP server's name in Codex; None if the model asks."""
     message: str
-    """The asker's words, as they came."""
+    """The text of the server or the model, unchanged."""
     waits: bool = True
-    """Whether the turn stands still meanwhile."""
+    """Whether the turn waits for the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +196,9 @@ class UrlElicitation:
 
     url: AllowedUrl
     server: str
-    """The MCP server, by the name Codex gives it."""
+    """The MCP server's name in Codex."""
     message: str
-    """The server's words, as they came."""
+    """The server's text, unchanged."""
 
 
 AskedElicitation: TypeAlias = FormElicitation | UrlElicitation
@@ -213,12 +209,13 @@ _SEAL: Final = object()
 @final
 @dataclass(frozen=True, slots=True)
 class ElicitationReply:
-    """The one reply to a server request that was an elicitation. Only this module makes them."""
+    """The one reply to a server request that became an elicitation. Only this module makes it."""
 
     result: models.McpServerElicitationRequestResponse | models.ToolRequestUserInputResponse
     how: How
     problem: str | None = None
-    """Why it is not what the client answered, for the person and the log; no typed value."""
+    """Why the reply differs from the client's answer, for the person and the log; never has a
+    value that the person typed."""
     seal: InitVar[object] = None
 
     def __post_init__(self, seal: object) -> None:
@@ -230,7 +227,7 @@ class ElicitationReply:
 
 
 def form_elicitation(params: FormParams) -> FormElicitation | forms.Unrepresentable:
-    """A form of an MCP server, or why it cannot be asked over ACP."""
+    """Return the form of an MCP server, or why ACP cannot carry it."""
     if _claims_approval(params.meta):
         return forms.Unrepresentable("it claims to be an approval, which is never asked as a form")
     if isinstance(params, models.McpFormElicitationParams):
@@ -245,7 +242,7 @@ def form_elicitation(params: FormParams) -> FormElicitation | forms.Unrepresenta
 def url_elicitation(
     params: models.McpUrlElicitationParams,
 ) -> UrlElicitation | RefusedUrl | forms.Unrepresentable:
-    """A page that an MCP server wants opened, or why it must not be (contract 2.4)."""
+    """Return the page that an MCP server wants opened, or why not to open it (contract 2.4)."""
     if _claims_approval(params.meta):
         return forms.Unrepresentable("it claims to be an approval, which is never asked as a URL")
     url = allowed_url(params.url)
@@ -257,17 +254,17 @@ def url_elicitation(
 def user_input_elicitation(
     params: models.ToolRequestUserInputParams, *, waits: bool = True
 ) -> FormElicitation | forms.Unrepresentable:
-    """The model's questions, or why they cannot be asked over ACP."""
+    """Return the model's questions as a form, or why ACP cannot carry them."""
     if any(question.id.startswith(kinds.APPROVAL_QUESTION) for question in params.questions):
         return forms.Unrepresentable("it claims to be an approval, which is never asked as a form")
     form = user_input_form(params)
     if isinstance(form, forms.Unrepresentable):
         return form
-    return FormElicitation(form, None, "\n".join(form.words), waits)
+    return FormElicitation(form, None, "\n".join(form.texts), waits)
 
 
 def _claims_approval(meta: object) -> bool:
-    return isinstance(meta, dict) and _APPROVAL_KIND in meta
+    return isinstance(meta, dict) and kinds.APPROVAL_KIND in meta
 
 
 # --- to the client -----------------------------------------------------------------------------
@@ -279,11 +276,11 @@ def create_request(
     elicitation_id: str,
     sub_agent: str | None = None,
 ) -> dict[str, Any]:
-    """Params of ``elicitation/create``.
+    """Return the params of ``elicitation/create``.
 
-    ``elicitation_id`` must be unique on the client's connection, which the server's own is not;
-    only the mode ``url`` has it.
-    ``sub_agent`` names the child thread that asks, if it is not the session's own (contract 3.9).
+    ``elicitation_id`` must be unique on the client's connection, so it cannot be the MCP server's
+    own; only the mode ``url`` sends it. ``sub_agent`` is the thread id of the sub-agent that asks,
+    if one does (contract 3.9).
     """
     made: dict[str, Any] = {"sessionId": session_id}
     match elicitation:
@@ -314,7 +311,7 @@ def _form_message(elicitation: FormElicitation) -> str:
 
 
 def _url_message(elicitation: UrlElicitation) -> str:
-    """The whole URL and its host stand before the server's words."""
+    """Return the whole URL and its host, before the server's text."""
     url = elicitation.url
     lines = [f"{server_name(elicitation.server)} asks you to open a page:", inline(url.url, None)]
     if url.host == url.host_as_written.lower():
@@ -329,28 +326,25 @@ def _url_message(elicitation: UrlElicitation) -> str:
 
 
 def reply_to(elicitation: AskedElicitation, response: Mapping[str, Any]) -> ElicitationReply:
-    """Turn the client's answer into Codex's: accepted only if it says so and its content fits."""
-    said = response.get("action")
-    if said == "accept":
+    """Convert the client's answer: accepted only if its action is ``accept`` and it fits."""
+    action = response.get("action")
+    if action == "accept":
         return _accepted(elicitation, response.get("content"))
-    if said == "decline":
+    if action == "decline":
         return _negative(elicitation, "declined", None)
-    if said == "cancel":
+    if action == "cancel":
         return _negative(elicitation, "cancelled", None)
-    action = visible(shortened(str(said), _MAX_ACTION))
-    return declined(elicitation, f'the client answered with the unknown action "{action}"')
+    shown = visible(shortened(str(action), _MAX_ACTION))
+    return declined(elicitation, f'the client answered with the unknown action "{shown}"')
 
 
 def declined(elicitation: AskedElicitation, reason: str) -> ElicitationReply:
-    """The reply when no answer is to be had, or none that may be passed on; ``reason`` says why.
-
-    Where the reply has no negative form (the model's questions) it holds no answers.
-    """
+    """Return the negative reply if there is no answer that may be passed on, for ``reason``."""
     return _negative(elicitation, "declined", reason)
 
 
 def cancelled(elicitation: AskedElicitation) -> ElicitationReply:
-    """The reply when the turn was cancelled while the elicitation waited."""
+    """Return the reply for a turn that was cancelled while the elicitation waited."""
     return _negative(elicitation, "cancelled", None)
 
 
@@ -358,8 +352,8 @@ def _accepted(
     elicitation: AskedElicitation, content: Mapping[str, object] | None
 ) -> ElicitationReply:
     if isinstance(elicitation, UrlElicitation):
-        # A page has no content: what a client adds is not what anybody asked for.
-        return ElicitationReply(_mcp("accept", None), "accepted", None, _SEAL)
+        # A page asks for no content: what a client adds is dropped.
+        return ElicitationReply(_mcp_response("accept", None), "accepted", None, _SEAL)
     form = elicitation.form
     checked: models.ToolRequestUserInputResponse | InvalidContent | ValidContent
     if isinstance(form, UserInputForm):
@@ -371,75 +365,76 @@ def _accepted(
         return declined(elicitation, f"the answer does not fit the form: {why}")
     if isinstance(checked, models.ToolRequestUserInputResponse):
         return ElicitationReply(checked, "accepted", None, _SEAL)
-    return ElicitationReply(_mcp("accept", checked.value), "accepted", None, _SEAL)
+    return ElicitationReply(_mcp_response("accept", checked.value), "accepted", None, _SEAL)
 
 
 def _negative(
     elicitation: AskedElicitation, how: Literal["declined", "cancelled"], problem: str | None
 ) -> ElicitationReply:
     if isinstance(elicitation, FormElicitation) and isinstance(elicitation.form, UserInputForm):
+        # Codex defines no negative response for the model's questions.
         empty = models.ToolRequestUserInputResponse(answers={})
         return ElicitationReply(empty, how, problem, _SEAL)
-    reply = _mcp("decline" if how == "declined" else "cancel", None)
-    return ElicitationReply(reply, how, problem, _SEAL)
+    response = _mcp_response("decline" if how == "declined" else "cancel", None)
+    return ElicitationReply(response, how, problem, _SEAL)
 
 
-def _mcp(
+def _mcp_response(
     action: Literal["accept", "decline", "cancel"], content: dict[str, object] | None
 ) -> models.McpServerElicitationRequestResponse:
     return models.McpServerElicitationRequestResponse(action=action, content=content, meta=None)
 
 
-_WORDS = 300
-"""Characters of the asker's words that a reason repeats: enough to know what was wanted."""
+_MAX_QUESTION: Final = 300
+"""Characters of a question or URL that a reason repeats."""
 
 
 class Unaskable(NamedTuple):
-    """Why a person cannot be asked; one line for that person."""
+    """The reason why the client's person cannot be asked, as one line for that person."""
 
     reason: str
 
 
 def asked_of(
-    what: kinds.ElicitationRequest, client: ClientFeatures
+    wanted: kinds.ElicitationRequest, client: ClientFeatures
 ) -> AskedElicitation | Unaskable:
-    """Return the elicitation for a client: never in another mode, never a permission request."""
-    able, action = client.elicitation_form, "show forms"
-    ask: Callable[[], AskedElicitation | forms.Unrepresentable | RefusedUrl]
-    match what:
+    """Return the elicitation in the mode that was wanted, or why ``client`` cannot be asked."""
+    can_ask, ability = client.elicitation_form, "show forms"
+    make: Callable[[], AskedElicitation | forms.Unrepresentable | RefusedUrl]
+    match wanted:
         case kinds.McpForm(params=form):
-            wanted = f"{server_name(form.server_name)} asks: {_words(form.message)}"
-            ask = partial(form_elicitation, form)
+            question = f"{server_name(form.server_name)} asks: {_cut(form.message)}"
+            make = partial(form_elicitation, form)
         case kinds.McpUrl(params=page):
-            wanted = f"{server_name(page.server_name)} wants a page opened: {_words(page.url)}"
-            able, action = client.elicitation_url, "open pages for an agent"
-            ask = partial(url_elicitation, page)
+            question = f"{server_name(page.server_name)} wants a page opened: {_cut(page.url)}"
+            can_ask, ability = client.elicitation_url, "open pages for an agent"
+            make = partial(url_elicitation, page)
         case kinds.UserInput(request=request):
             questions = request.params.questions
-            wanted = f"Codex asks: {'; '.join(_words(each.question) for each in questions)}"
-            ask = partial(user_input_elicitation, request.params)
+            question = f"Codex asks: {'; '.join(_cut(each.question) for each in questions)}"
+            make = partial(user_input_elicitation, request.params)
         case _:
-            assert_never(what)
-    if not able:
-        return Unaskable(f"this client cannot {action}. {wanted}")
-    made = ask()
-    if isinstance(made, forms.Unrepresentable | RefusedUrl):
-        return Unaskable(f"{made.reason}. {wanted}")
-    return made
+            assert_never(wanted)
+    if not can_ask:
+        return Unaskable(f"this client cannot {ability}. {question}")
+    elicitation = make()
+    if isinstance(elicitation, forms.Unrepresentable | RefusedUrl):
+        return Unaskable(f"{elicitation.reason}. {question}")
+    return elicitation
 
 
-def _words(text: str) -> str:
-    return visible(shortened(text, _WORDS))
+def _cut(text: str) -> str:
+    return visible(shortened(text, _MAX_QUESTION))
 
 
-# --- questions of a message, which nobody waits for ---------------------------------------------
+# --- questions of a message, for whose answer no turn waits --------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncQuestions:
-    """Questions that a message of the model asks without waiting: an item of Codex, and no request.
+    """Questions that a message of the model asks without waiting: an item of Codex, no request.
 
-    ``id`` is the item's; ``params`` are those with which Codex would have asked for it.
+    ``id`` is the id of the item; ``params`` ask the same questions as a request would.
     """
 
     method: ClassVar[Literal["item/completed"]] = "item/completed"
@@ -448,7 +443,7 @@ class AsyncQuestions:
 
 
 def async_questions(completed: models.ItemCompletedNotification) -> AsyncQuestions | None:
-    """Return the questions that a completed item asks so; None: it asks nothing."""
+    """Return the questions of a completed message that does not wait; None if it has none."""
     item = completed.item
     if not isinstance(item, models.AgentMessageThreadItem) or item.delivery != "async":
         return None
@@ -464,7 +459,7 @@ def async_questions(completed: models.ItemCompletedNotification) -> AsyncQuestio
                 id=f"question_{number}",
                 header=f"Question {number}" if len(item.questions or ()) > 1 else "Question",
                 question=asked.title,
-                is_other=bool(options),  # words of one's own are always an answer, as in Codex
+                is_other=bool(options),  # Codex accepts a free text beside its options, too
                 options=options,
             )
         )

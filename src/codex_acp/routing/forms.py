@@ -1,13 +1,13 @@
 """PURE: convert the form of an MCP server to an ACP form (contract 2.2, 2.5).
 
-A schema is converted only if nothing of it gets lost. If ACP cannot say a part of it, or this
-library could not check the answer, it is `Unrepresentable` and the request is declined. That holds
-for a ``pattern``, too, although ACP has it: the answer would have to be matched against a hostile
-server's regular expression, in another dialect. Titles and descriptions are made visible
-(`codex_acp.routing.display`); values are never changed.
+A schema is converted only if nothing of it gets lost. If ACP cannot express a part of it, or this
+library could not check the answer, the schema is `Unrepresentable` and the request is declined.
+ACP has ``pattern``, but the answer would have to be matched against a hostile server's regular
+expression, in another dialect: such a schema is declined. Titles and descriptions become visible
+(`codex_acp.routing.display`); values never change.
 
-MCP writes choices in six ways and ACP in two. A choice is its value and the words that a person
-sees for it (`FormChoice`), which the forms of the model's own questions use, too.
+MCP writes choices in six ways and ACP in two. `FormChoice` is one choice, also in the forms of the
+model's own questions.
 
 Sources: ``McpElicitationSchema`` of ``schema/codex``, ``ElicitationSchema`` of ``schema/acp``.
 """
@@ -52,45 +52,44 @@ MultiSelect: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class FormChoice:
-    """One value to choose, the words for it, and what it means."""
+    """One value to choose, with the title and the description that the person sees."""
 
     const: str
     title: str
     description: str | None = None
 
 
-def choices_of(asked: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
-    """The choices in their order. A value without a name of its own is its own name."""
-    match asked:
+def choices_of(source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
+    """Return the choices in their order; the title of a choice without one is its value."""
+    match source:
         case models.McpElicitationUntitledSingleSelectEnumSchema():
-            return tuple(FormChoice(value, value) for value in asked.enum)
+            return tuple(FormChoice(value, value) for value in source.enum)
         case models.McpElicitationTitledSingleSelectEnumSchema():
-            return tuple(map(_titled, asked.one_of))
+            return tuple(map(_titled, source.one_of))
         case models.McpElicitationLegacyTitledEnumSchema():
-            names = asked.enum_names or []
-            padded = [*names, *asked.enum[len(names) :]]
-            return tuple(map(FormChoice, asked.enum, padded))
+            names = source.enum_names or []
+            padded = [*names, *source.enum[len(names) :]]
+            return tuple(map(FormChoice, source.enum, padded))
         case models.McpElicitationUntitledMultiSelectEnumSchema():
-            return tuple(FormChoice(value, value) for value in asked.items.enum)
+            return tuple(FormChoice(value, value) for value in source.items.enum)
         case models.McpElicitationTitledMultiSelectEnumSchema():
-            return tuple(map(_titled, asked.items.any_of))
+            return tuple(map(_titled, source.items.any_of))
         case _:
-            assert_never(asked)
+            assert_never(source)
 
 
 def distinct(choices: Iterable[FormChoice]) -> tuple[FormChoice, ...] | None:
-    """Choices without exact repetitions; None if one value has two sets of words: a person who
-    chose by the words could not be told from one who chose by the others.
-    """
-    found: dict[str, FormChoice] = {}
+    """Return choices without repetitions; None if a value has two titles or descriptions, because
+    the answer would not show which of them the person chose."""
+    by_value: dict[str, FormChoice] = {}
     for choice in choices:
-        if found.setdefault(choice.const, choice) != choice:
+        if by_value.setdefault(choice.const, choice) != choice:
             return None
-    return tuple(found.values())
+    return tuple(by_value.values())
 
 
 def enum_options(choices: Iterable[FormChoice]) -> list[Choice]:
-    """Write choices as ACP does: words made visible, values unchanged."""
+    """Convert choices to ACP, with their texts made visible."""
     options: list[Choice] = []
     for choice in choices:
         options.append({"const": choice.const, "title": visible(choice.title)})
@@ -110,28 +109,28 @@ _KEYWORDS: Final = frozenset(
         "format", "enum", "enumNames", "oneOf", "items", "minItems", "maxItems", "uniqueItems",
     }
 )  # fmt: skip
-"""All that `McpElicitationPrimitiveSchema` knows, and what is harmless."""
+"""Keywords that `McpElicitationPrimitiveSchema` knows, and harmless ones."""
 
 
 MAX_LABEL: Final = 100
-"""Characters of a field's name in a sentence; more would drown the sentence."""
+"""Characters of a field's name in a sentence."""
 
 
 def field_label(name: str) -> str:
-    """A field's name for a sentence: visible, on one line, not too long."""
+    """Return a field's name for a sentence: visible, on one line, not too long."""
     return f'"{visible(shortened(name, MAX_LABEL))}"'
 
 
 class LossError(Exception):
-    """Unwinds the conversion of a form; its text is the reason. Never leaves `routing.forms`."""
+    """The end of a conversion that would lose something; caught in this module."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(f"{where} {what}")
 
 
-def nothing_lost(at: str, asked: models.McpElicitationPrimitiveSchema) -> None:
-    """Raise for a keyword that neither the form nor the check of its answer would know."""
-    match asked:
+def _require_lossless(where: str, source: models.McpElicitationPrimitiveSchema) -> None:
+    """Raise LossError for a keyword that the ACP form or the check of its answer would ignore."""
+    match source:
         case (
             models.McpElicitationStringSchema()
             | models.McpElicitationNumberSchema()
@@ -139,39 +138,41 @@ def nothing_lost(at: str, asked: models.McpElicitationPrimitiveSchema) -> None:
             | models.McpElicitationUntitledSingleSelectEnumSchema()
             | models.McpElicitationLegacyTitledEnumSchema()
         ):
-            no_more(at, asked)
+            _require_known_keywords(where, source)
         case models.McpElicitationTitledSingleSelectEnumSchema():
-            no_more(at, asked)
-            for option in asked.one_of:
-                no_more(at, option, description=str)
+            _require_known_keywords(where, source)
+            for option in source.one_of:
+                _require_known_keywords(where, option, description=str)
         case models.McpElicitationUntitledMultiSelectEnumSchema():
-            no_more(at, asked, uniqueItems=bool)
-            no_more(at, asked.items)
+            _require_known_keywords(where, source, uniqueItems=bool)
+            _require_known_keywords(where, source.items)
         case models.McpElicitationTitledMultiSelectEnumSchema():
-            no_more(at, asked, uniqueItems=bool)
-            no_more(at, asked.items, type=str)
-            if (asked.items.model_extra or {}).get("type") not in (None, "string"):
-                raise LossError(at, 'has items of another "type" than string')
-            for option in asked.items.any_of:
-                no_more(at, option, description=str)
+            _require_known_keywords(where, source, uniqueItems=bool)
+            _require_known_keywords(where, source.items, type=str)
+            if (source.items.model_extra or {}).get("type") not in (None, "string"):
+                raise LossError(where, 'has items of another "type" than string')
+            for option in source.items.any_of:
+                _require_known_keywords(where, option, description=str)
         case _:
-            assert_never(asked)
-    if "type" not in asked.model_fields_set:
-        raise LossError(at, "does not say its type")
+            assert_never(source)
+    if "type" not in source.model_fields_set:
+        raise LossError(where, "does not say its type")
 
 
-def no_more(at: str, model: WireModel, **harmless: type) -> None:
-    """``harmless`` are keywords beyond MCP's that are kept, or that say what is so anyway (no
-    choice twice, choices are strings, no other fields). A null says nothing.
+def _require_known_keywords(where: str, model: WireModel, **harmless: type) -> None:
+    """Raise LossError for a keyword that ``model`` does not define, unless it is ``harmless``.
+
+    ``harmless`` has the types of keywords that the form keeps, or that demand what always holds (no
+    choice twice, choices are strings, no other fields). A keyword with null is ignored.
     """
     for keyword, value in (model.model_extra or {}).items():
         if value is None or isinstance(value, harmless.get(keyword, ())):
             continue
-        raise LossError(at, f"uses {field_label(keyword)}, which an ACP form cannot say")
+        raise LossError(where, f"uses {field_label(keyword)}, which an ACP form cannot say")
 
 
-def what_does_not_read(schema: object) -> str:
-    """Why free JSON is no `McpElicitationSchema`: the field and the keyword to blame."""
+def _why_unreadable(schema: object) -> str:
+    """Return why JSON is no `McpElicitationSchema`: the field and the keyword to blame."""
     if not isinstance(schema, dict):
         return "its schema is no JSON object"
     if schema.get("type") != "object":
@@ -179,21 +180,21 @@ def what_does_not_read(schema: object) -> str:
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return 'its schema has no "properties"'
-    for name, asked in properties.items():
+    for name, source in properties.items():
         try:
-            decode(models.McpElicitationSchema, {"type": "object", "properties": {name: asked}})
+            decode(models.McpElicitationSchema, {"type": "object", "properties": {name: source}})
         except InvalidPayload:
-            return f"its field {field_label(name)} {_what_is_wrong(asked)}"
+            return f"its field {field_label(name)} {_why_field_unreadable(source)}"
     return 'its "required" or "$schema" does not read'
 
 
-def _what_is_wrong(asked: object) -> str:
-    if not isinstance(asked, dict):
+def _why_field_unreadable(source: object) -> str:
+    if not isinstance(source, dict):
         return "is no schema"
-    for keyword in asked:
+    for keyword in source:
         if keyword not in _KEYWORDS:
             return f"uses {field_label(keyword)}, which an ACP form cannot say"
-    kind = asked.get("type")
+    kind = source.get("type")
     if not isinstance(kind, str):
         return 'has no single "type"'
     if kind not in ("string", "number", "integer", "boolean", "array"):
@@ -205,7 +206,7 @@ def _what_is_wrong(asked: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AcpForm:
-    """A form that ACP can carry without loss. No fields: a yes/no question."""
+    """A form that ACP can carry without loss; without fields it is a yes/no question."""
 
     schema: Form
     """Sent with ``elicitation/create``; the answer is checked against it."""
@@ -219,7 +220,7 @@ class Unrepresentable:
 
 
 def acp_form(schema: models.McpElicitationSchema) -> AcpForm | Unrepresentable:
-    """Return ``schema`` as an ACP form, or why that would lose something."""
+    """Return ``schema`` as an ACP form, or what ACP would lose."""
     try:
         form = _form(schema)
     except LossError as loss:
@@ -229,19 +230,21 @@ def acp_form(schema: models.McpElicitationSchema) -> AcpForm | Unrepresentable:
 
 
 def acp_form_of_json(schema: object) -> AcpForm | Unrepresentable:
-    """The same for the free JSON of the modes ``openai/form`` and ``openaiForm``."""
+    """Convert the JSON of a form in the modes ``openai/form`` and ``openaiForm``."""
     try:
-        asked = decode(models.McpElicitationSchema, schema)
+        source = decode(models.McpElicitationSchema, schema)
     except InvalidPayload:
-        return Unrepresentable(what_does_not_read(schema))
-    return acp_form(asked)
+        return Unrepresentable(_why_unreadable(schema))
+    return acp_form(source)
 
 
 def _form(schema: models.McpElicitationSchema) -> Form:
-    no_more("its schema", schema, title=str, description=str, additionalProperties=bool)
+    _require_known_keywords(
+        "its schema", schema, title=str, description=str, additionalProperties=bool
+    )
     if "type" not in schema.model_fields_set:
         raise LossError("its schema", "does not say that it is an object")
-    if len(schema.properties) > MAX_FIELDS:  # before anything is made of them
+    if len(schema.properties) > MAX_FIELDS:  # checked before the fields are converted
         fields = len(schema.properties)
         raise LossError("it", f"has {fields} fields, above the limit of {MAX_FIELDS}")
     form: Form = {
@@ -262,155 +265,159 @@ def _form(schema: models.McpElicitationSchema) -> Form:
     return form
 
 
-def _property(name: str, asked: models.McpElicitationPrimitiveSchema) -> Field:
-    at = f"its field {field_label(name)}"
-    nothing_lost(at, asked)
-    made: Field
-    match asked:
+def _property(name: str, source: models.McpElicitationPrimitiveSchema) -> Field:
+    where = f"its field {field_label(name)}"
+    _require_lossless(where, source)
+    field: Field
+    match source:
         case models.McpElicitationStringSchema():
-            made = _string(at, asked)
+            field = _string(where, source)
         case models.McpElicitationNumberSchema():
-            made = _integer(at, asked) if asked.type == "integer" else _number(at, asked)
+            field = _integer(where, source) if source.type == "integer" else _number(where, source)
         case models.McpElicitationBooleanSchema():
-            made = {"type": "boolean"}
-            if asked.default is not None:
-                made["default"] = asked.default
+            field = {"type": "boolean"}
+            if source.default is not None:
+                field["default"] = source.default
         case (
             models.McpElicitationUntitledSingleSelectEnumSchema()
             | models.McpElicitationTitledSingleSelectEnumSchema()
             | models.McpElicitationLegacyTitledEnumSchema()
         ):
-            made = _single_choice(at, asked)
+            field = _single_choice(where, source)
         case (
             models.McpElicitationUntitledMultiSelectEnumSchema()
             | models.McpElicitationTitledMultiSelectEnumSchema()
         ):
-            made = _several_choices(at, asked)
+            field = _several_choices(where, source)
         case _:
-            assert_never(asked)
-    if asked.title is not None:
-        made["title"] = visible(asked.title)
+            assert_never(source)
+    if source.title is not None:
+        field["title"] = visible(source.title)
     elif not is_plain(name):
-        made["title"] = visible(name)
-    if asked.description is not None:
-        made["description"] = visible(asked.description, multiline=True)
-    return made
+        field["title"] = visible(name)
+    if source.description is not None:
+        field["description"] = visible(source.description, multiline=True)
+    return field
 
 
 # --- values ------------------------------------------------------------------------------------
 
 
-def _string(at: str, asked: models.McpElicitationStringSchema) -> Field:
-    made: Field = {"type": "string"}
-    _ordered(at, "minLength", asked.min_length, "maxLength", asked.max_length)
-    if asked.min_length is not None:
-        made["minLength"] = asked.min_length
-    if asked.max_length is not None:
-        made["maxLength"] = asked.max_length
-    match asked.format:
+def _string(where: str, source: models.McpElicitationStringSchema) -> Field:
+    field: Field = {"type": "string"}
+    _require_order(where, "minLength", source.min_length, "maxLength", source.max_length)
+    if source.min_length is not None:
+        field["minLength"] = source.min_length
+    if source.max_length is not None:
+        field["maxLength"] = source.max_length
+    match source.format:
         case None:
             pass
         case UnknownValue():
-            raise LossError(at, f"has the format {field_label(asked.format)}, which is not known")
+            raise LossError(
+                where, f"has the format {field_label(source.format)}, which is not known"
+            )
         case "email" | "uri" | "date" | "date-time":
-            made["format"] = asked.format
+            field["format"] = source.format
         case _:
-            assert_never(asked.format)
+            assert_never(source.format)
     # With an invisible character in the default, a person would send what they cannot see.
-    default = asked.default
-    if default is not None and misfit(made, default) is None and is_plain(default, multiline=True):
-        made["default"] = default
-    return made
+    default = source.default
+    if default is not None and misfit(field, default) is None and is_plain(default, multiline=True):
+        field["default"] = default
+    return field
 
 
-def _number(at: str, asked: models.McpElicitationNumberSchema) -> Field:
-    made: Field = {"type": "number"}
-    _finite(at, asked)
-    _ordered(at, "minimum", asked.minimum, "maximum", asked.maximum)
-    if asked.minimum is not None:
-        made["minimum"] = asked.minimum
-    if asked.maximum is not None:
-        made["maximum"] = asked.maximum
-    if asked.default is not None and misfit(made, asked.default) is None:
-        made["default"] = asked.default
-    return made
+def _number(where: str, source: models.McpElicitationNumberSchema) -> Field:
+    field: Field = {"type": "number"}
+    _require_finite(where, source)
+    _require_order(where, "minimum", source.minimum, "maximum", source.maximum)
+    if source.minimum is not None:
+        field["minimum"] = source.minimum
+    if source.maximum is not None:
+        field["maximum"] = source.maximum
+    if source.default is not None and misfit(field, source.default) is None:
+        field["default"] = source.default
+    return field
 
 
-def _integer(at: str, asked: models.McpElicitationNumberSchema) -> Field:
+def _integer(where: str, source: models.McpElicitationNumberSchema) -> Field:
     """Return an integer field; its bounds are rounded inwards, to integers that ACP can carry."""
-    made: Field = {"type": "integer"}
-    _finite(at, asked)
-    low = MIN_INTEGER if asked.minimum is None else max(math.ceil(asked.minimum), MIN_INTEGER)
-    high = MAX_INTEGER if asked.maximum is None else min(math.floor(asked.maximum), MAX_INTEGER)
-    _ordered(at, "minimum", low, "maximum", high)
+    field: Field = {"type": "integer"}
+    _require_finite(where, source)
+    low = MIN_INTEGER if source.minimum is None else max(math.ceil(source.minimum), MIN_INTEGER)
+    high = MAX_INTEGER if source.maximum is None else min(math.floor(source.maximum), MAX_INTEGER)
+    _require_order(where, "minimum", low, "maximum", high)
     if low != MIN_INTEGER:
-        made["minimum"] = low
+        field["minimum"] = low
     if high != MAX_INTEGER:
-        made["maximum"] = high
-    if asked.default is not None and misfit(made, asked.default) is None:
-        made["default"] = int(asked.default)
-    return made
+        field["maximum"] = high
+    if source.default is not None and misfit(field, source.default) is None:
+        field["default"] = int(source.default)
+    return field
 
 
-def _finite(at: str, asked: models.McpElicitationNumberSchema) -> None:
-    for keyword, bound in (("minimum", asked.minimum), ("maximum", asked.maximum)):
+def _require_finite(where: str, source: models.McpElicitationNumberSchema) -> None:
+    for keyword, bound in (("minimum", source.minimum), ("maximum", source.maximum)):
         if bound is not None and not math.isfinite(bound):
-            raise LossError(at, f"has a {keyword} that is no finite number")
+            raise LossError(where, f"has a {keyword} that is no finite number")
 
 
-def _ordered(at: str, low_name: str, low: float | None, high_name: str, high: float | None) -> None:
+def _require_order(
+    where: str, low_name: str, low: float | None, high_name: str, high: float | None
+) -> None:
     if low is not None and high is not None and low > high:
-        raise LossError(at, f"can have no value: its {low_name} is above its {high_name}")
+        raise LossError(where, f"can have no value: its {low_name} is above its {high_name}")
 
 
 # --- choices -----------------------------------------------------------------------------------
 
 
-def _single_choice(at: str, asked: SingleSelect) -> Field:
-    made: Field = {"type": "string"}
-    choices = _choices(at, asked)
-    if _need_titles(asked, choices):
-        made["oneOf"] = enum_options(choices)
+def _single_choice(where: str, source: SingleSelect) -> Field:
+    field: Field = {"type": "string"}
+    choices = _choices(where, source)
+    if _need_titles(source, choices):
+        field["oneOf"] = enum_options(choices)
     else:
-        made["enum"] = [choice.const for choice in choices]
-    if asked.default is not None and misfit(made, asked.default) is None:
-        made["default"] = asked.default
-    return made
+        field["enum"] = [choice.const for choice in choices]
+    if source.default is not None and misfit(field, source.default) is None:
+        field["default"] = source.default
+    return field
 
 
-def _several_choices(at: str, asked: MultiSelect) -> Field:
-    choices = _choices(at, asked)
-    _ordered(at, "minItems", asked.min_items, "maxItems", asked.max_items)
-    _ordered(at, "minItems", asked.min_items, "number of choices", len(choices))
-    made: Field = {"type": "array"}
-    if _need_titles(asked, choices):
-        made["items"] = {"anyOf": enum_options(choices)}
+def _several_choices(where: str, source: MultiSelect) -> Field:
+    choices = _choices(where, source)
+    _require_order(where, "minItems", source.min_items, "maxItems", source.max_items)
+    _require_order(where, "minItems", source.min_items, "number of choices", len(choices))
+    field: Field = {"type": "array"}
+    if _need_titles(source, choices):
+        field["items"] = {"anyOf": enum_options(choices)}
     else:
-        made["items"] = {"type": "string", "enum": [choice.const for choice in choices]}
-    if asked.min_items is not None:
-        made["minItems"] = asked.min_items
-    if asked.max_items is not None:
-        made["maxItems"] = asked.max_items
-    if asked.default is not None and misfit(made, asked.default) is None:
-        made["default"] = asked.default
-    return made
+        field["items"] = {"type": "string", "enum": [choice.const for choice in choices]}
+    if source.min_items is not None:
+        field["minItems"] = source.min_items
+    if source.max_items is not None:
+        field["maxItems"] = source.max_items
+    if source.default is not None and misfit(field, source.default) is None:
+        field["default"] = source.default
+    return field
 
 
-def _choices(at: str, asked: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
-    choices = distinct(choices_of(asked))
+def _choices(where: str, source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
+    choices = distinct(choices_of(source))
     if choices is not None and len(choices) > MAX_CHOICES:
-        raise LossError(at, f"offers {len(choices)} choices, above the limit of {MAX_CHOICES}")
+        raise LossError(where, f"offers {len(choices)} choices, above the limit of {MAX_CHOICES}")
     if choices is None:
-        raise LossError(at, "offers one value under two names")
+        raise LossError(where, "offers one value under two names")
     if not choices:
-        raise LossError(at, "offers nothing to choose from")
+        raise LossError(where, "offers nothing to choose from")
     return choices
 
 
-def _need_titles(asked: SingleSelect | MultiSelect, choices: tuple[FormChoice, ...]) -> bool:
+def _need_titles(source: SingleSelect | MultiSelect, choices: tuple[FormChoice, ...]) -> bool:
     """Return whether choices need titles: they have some, or a bare value is not fully visible."""
     bare = isinstance(
-        asked,
+        source,
         models.McpElicitationUntitledSingleSelectEnumSchema
         | models.McpElicitationUntitledMultiSelectEnumSchema,
     )

@@ -130,9 +130,10 @@ class Ledger:
     def open(
         self, key: Key, route: Approval, acp_request_id: RequestId | None = None
     ) -> LedgerEntry | FailedClosed | None:
-        """Enter a new approval, asked by ``acp_request_id``; None if its key is pending already.
+        """Enter a new approval; return None if its key is pending already.
 
-        If Codex could take it for others, it is not entered, and all of them fail closed.
+        ``acp_request_id`` is the permission request that asks for the approval. If Codex could take
+        the approval for other entries, it is not entered, and the other entries fail closed.
         """
         if key in self._pending:
             return None
@@ -152,7 +153,7 @@ class Ledger:
             self._pending[key] = replace(entry, acp_request_id=acp_request_id)
 
     def note_declined(self, request: ServerRequest) -> FailedClosed | None:
-        """Note a request that was declined unentered: entries that share its id fail closed."""
+        """Note a request that was declined without an entry: entries with its id fail closed."""
         collision = self._ids.note_declined(request)
         return None if collision is None else self._fail_closed(collision)
 
@@ -194,8 +195,10 @@ class Ledger:
         return self._settle(Settlement(entry, outcome, "client", why, reply, choice=choice))
 
     def reported(self, event: ServerNotification) -> FailedClosed | None:
-        """Apply a notification, and return the entries that fail closed, None if none does: the
-        action that runs must be the action that was shown, also after it was accepted."""
+        """Apply a notification; return the entries that fail closed, None if none does.
+
+        An entry fails closed if the action that runs is not the one that the person was shown.
+        """
         collision = self._ids.apply(event)
         failed = None if collision is None else self._fail_closed(collision)
         self._forget_ended()
@@ -221,9 +224,9 @@ class Ledger:
         ]
 
     def resolved(self, key: Key) -> Settlement | None:
-        """Settle an approval that Codex settled itself, with a reply that is no grant.
+        """Settle an approval that Codex settled itself; the reply is the refusal.
 
-        If the approval was answered before, Codex has taken the answer, and None is returned.
+        Returns None if the approval was answered before: then Codex has taken the answer.
         """
         entry = self._pending.get(key)
         if entry is None:
@@ -286,7 +289,9 @@ class Ledger:
         return FailedClosed(settled, [self._accepted.pop(key) for key in collision.allowed])
 
     def _forget_ended(self) -> None:
-        self._accepted = {key: e for key, e in self._accepted.items() if self._ids.has(key)}
+        ended = [key for key in self._accepted if not self._ids.has(key)]
+        for key in ended:
+            del self._accepted[key]
 
     def _settle(self, settlement: Settlement) -> Settlement:
         entry = settlement.entry

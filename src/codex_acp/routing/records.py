@@ -1,4 +1,4 @@
-"""Turns what happens to a server request into events of the transcript (contract 5.1)."""
+"""PURE: make the transcript's events of a server request (contract 5.1)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codex_acp.routing.ledger import LedgerEntry, Settlement
 
 _MAX_KIND: Final = 60
-"""Characters of a claimed approval kind that are recorded: a server may write anything there."""
+"""Characters of a claimed approval kind that are recorded; an MCP server chooses the text."""
 
 _MAX_FILES: Final = 100
 """Files of one approval that are recorded by name; the rest is counted."""
@@ -76,7 +76,7 @@ def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> transcript.ApprovalR
 
 
 def _action(entry: LedgerEntry) -> dict[str, Any]:
-    """Return what every event of an approval tells of it."""
+    """Return the fields that all events of an approval share."""
     routed = entry.route
     ref = _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
     return {
@@ -89,7 +89,8 @@ def _action(entry: LedgerEntry) -> dict[str, Any]:
 
 
 def _subject(approval: kinds.ApprovalRequest) -> tuple[str, ...]:
-    """Return what is decided on, as it came: the transcript cuts texts and takes secrets out."""
+    """Return the command, paths or tool in question, unchanged: the transcript cuts texts and
+    removes secrets."""
     match approval:
         case kinds.CommandApproval(request=request):
             params, context = request.params, request.params.network_approval_context
@@ -136,7 +137,7 @@ def elicitation_answered(
     by: transcript.ElicitationSettler,
     acp_request_id: RequestId | None = None,
 ) -> transcript.ElicitationAnswered:
-    """Record how it was settled; names of fields, never what was typed."""
+    """Record how the elicitation was settled; names of fields, never their values."""
     accepted = reply.how == "accepted"
     return transcript.ElicitationAnswered(
         **_question(routed, generation, acp_request_id),
@@ -150,7 +151,7 @@ def elicitation_answered(
 def _question(
     routed: Elicitation, generation: int, acp_request_id: RequestId | None
 ) -> dict[str, Any]:
-    """Return what every event of an elicitation tells of it."""
+    """Return the fields that all events of an elicitation share."""
     ref = _ref(routed.request, routed.session_id, generation)
     return {
         "ref": replace(ref, acp_request_id=acp_request_id),
@@ -160,7 +161,7 @@ def _question(
 
 
 def request_declined(routed: Decline, generation: int) -> transcript.RequestDeclined:
-    """Record a request that nobody was asked about."""
+    """Record a request that was declined without a question to the person."""
     return transcript.RequestDeclined(
         ref=_ref(routed.request, routed.session_id, generation),
         route="decline",
@@ -178,7 +179,7 @@ def request_refused(
     session_id: str | None,
     generation: int,
 ) -> transcript.RequestDeclined:
-    """Record a request that was refused before it had a route; its params need not fit anything."""
+    """Record a request that was refused before it had a route; ``params`` may be malformed."""
     return transcript.RequestDeclined(
         ref=transcript.RequestRef(
             session_id=session_id,
@@ -226,7 +227,7 @@ def _fields(routed: Elicitation) -> tuple[str, ...]:
 
 
 def _discriminator(request: ServerRequest) -> str | None:
-    """Return what made it this case of its method: a claimed approval kind, the mode, the kind."""
+    """Return the request's case within its method: a claimed approval kind, a mode or a kind."""
     params = request.params
     if isinstance(params, UnknownVariant):
         mode = params.wire().get("mode")

@@ -1,4 +1,4 @@
-"""The three things a server request can be (contract 1.1), and what is known when it is decided."""
+"""The three routes of a server request (contract 1.1), and the context that decides its route."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class RoutingContext:
     sessions: Container[str]
     """Ids of the open sessions, which are the ids of their root threads."""
     looks: Looks = field(default_factory=dict)
-    """How the disk has the paths that the request names."""
+    """Where the paths that the request names lead on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Asks whether one pending action may run: ``session/request_permission``, and nothing else."""
+    """A question whether one pending action may run; sent as ``session/request_permission``."""
 
     approval: classify.ApprovalRequest
     session_id: str
@@ -44,20 +44,19 @@ class Approval:
     item_id: str
     tool: ToolIdentity
     digest: str
-    """SHA-256 of the arguments, and of where their paths lead, as they are shown."""
+    """SHA-256 of the arguments and of where their paths lead, both as the person sees them."""
     offered: OfferedGrants
     shown: ToolCallChanged
-    """The tool call that the person sees; it stands alone, for a client with no optional
-    capability."""
+    """The tool call that the person sees, complete for a client without optional capabilities."""
     announcement: ToolCallAnnounced
     """The tool call to send first, if none with its id was announced."""
     looks: Looks = field(default_factory=dict)
-    """How the disk has the paths that it names, as they are shown."""
+    """Where the paths of the action lead on the disk, as the person sees it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elicitation:
-    """Asks a person for input: ``elicitation/create``, and nothing else."""
+    """A question that asks a person for input; sent as ``elicitation/create``."""
 
     request: ServerRequest | AsyncQuestions
     session_id: str
@@ -68,19 +67,19 @@ class Elicitation:
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """Answered with the method's refusal at once, and said to the person in one line."""
+    """A request that gets its method's refusal at once; the person gets a notice of one line."""
 
     request: ServerRequest
     reason: str
     session_id: str | None
-    """The session that is told; None if no open session holds the thread."""
+    """The session that gets the notice; None if no open session has the thread."""
 
 
 Route: TypeAlias = Approval | Elicitation | Decline
 
 
 def asking_thread(request: ServerRequest | AsyncQuestions) -> str | None:
-    """The thread that asks, also of a request in a mode that the schema does not know."""
+    """Return the id of the thread that asks, also from params in a mode unknown to the schema."""
     params = request.params
     if isinstance(params, UnknownVariant):
         thread_id = params.wire().get("threadId")

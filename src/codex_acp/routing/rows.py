@@ -1,6 +1,6 @@
-"""PURE: the rows of the routing table, as values, and what makes one impossible.
+"""PURE: the rows of the routing table, and the check that each of them is possible.
 
-Their types, by method, mode, kind and decision, are generated: `routing._generated.rows`.
+The types of the rows, by method, mode, kind and decision, are generated: `routing._generated.rows`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ DeclineT_co = TypeVar("DeclineT_co", covariant=True)
 
 
 class Row(NamedTuple, Generic[ApprovalT_co, ElicitationT_co, DeclineT_co]):
-    """Outcomes that requests of a method, a mode or a kind can have: classes of `classify`.
+    """Classes of `classify` that requests of one method, mode or kind can become.
 
-    Each can be declined besides; ``decline`` is given where nothing else becomes of them.
+    Any request can be declined; a row has ``decline`` only if its requests always are.
     """
 
     why: str
@@ -40,16 +40,16 @@ class Row(NamedTuple, Generic[ApprovalT_co, ElicitationT_co, DeclineT_co]):
 
 
 class Sent(NamedTuple, Generic[ElicitationT_co]):
-    """When a decision is sent to Codex; never, if nothing is given but the reason."""
+    """When a decision is sent to Codex; never, if the row has only ``why``."""
 
     why: str
     """One sentence for people."""
     approval: tuple[type[Grant], ...] = ()
-    """For these grants, which only the ledger and a policy can give."""
+    """Grants that send the decision; only the ledger and a policy give grants."""
     elicitation: tuple[ElicitationT_co, ...] = ()
-    """For what a person does with these."""
+    """Elicitations whose answer by the person can send the decision."""
     decline: tuple[Literal["refusal", "cancellation"], ...] = ()
-    """As the negative reply, or as the one that ends a cancelled prompt's turn."""
+    """Whether it is sent as the refusal, or as the reply that ends a cancelled prompt's turn."""
 
 
 AnyRow: TypeAlias = "Row[object, object, object] | Sent[object]"
@@ -60,10 +60,10 @@ def require_possible(
     tables: Mapping[str, Mapping[str, AnyRow]],
     takes: Mapping[str, Mapping[str, tuple[str, ...]]],
 ) -> None:
-    """Compare the tables of ``file`` with the schema, at import: their keys, and what rows name.
+    """Compare the tables of ``file`` with the schema, at import: their keys and their rows.
 
-    ``takes`` says of each row what the classes that it may name are made of.
-    Raises IncompleteTable that names each row to add, to remove or to mend.
+    ``takes`` has, for each row, the types of the first fields of each class that the row may name.
+    Raises IncompleteTable, which names each row to add, to remove or to mend.
     """
     require_rows(f"the tables of {file}", tables, takes)
     for name, rows in tables.items():
@@ -89,18 +89,14 @@ def _problems(row: AnyRow, takes: tuple[str, ...]) -> Iterator[str]:
 
 
 def _misplaced(
-    named: tuple[object, ...], kinds: tuple[object, ...], takes: tuple[str, ...]
+    named: tuple[object, ...], allowed: tuple[object, ...], takes: tuple[str, ...]
 ) -> Iterator[str]:
-    """Classes of another kind than their field, or that are not made of such a request."""
-    for kind in named:
-        fields = [str(getattr(f, "__forward_arg__", f)) for f in kind.__annotations__.values()]
-        fits = (
-            kind in kinds
-            and len(fields) >= len(takes)
-            and all(
-                field == "ServerRequest" or set(taken.split(" | ")) & set(field.split(" | "))
-                for field, taken in zip(fields, takes, strict=False)
-            )
+    """Yield a problem for each class that is not ``allowed`` or whose fields do not fit."""
+    for cls in named:
+        fields = [str(getattr(f, "__forward_arg__", f)) for f in cls.__annotations__.values()]
+        fields_fit = len(fields) >= len(takes) and all(
+            field == "ServerRequest" or set(taken.split(" | ")) & set(field.split(" | "))
+            for field, taken in zip(fields, takes, strict=False)
         )
-        if not fits:
-            yield f"it cannot become {getattr(kind, '__name__', kind)}"
+        if cls not in allowed or not fields_fit:
+            yield f"it cannot become {getattr(cls, '__name__', cls)}"

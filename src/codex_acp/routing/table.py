@@ -1,9 +1,9 @@
-"""Routes a server request by what `codex.approvals.classify` says of it (contract 1.1, 1.2).
+"""PURE: route a server request by its class of `codex.approvals.classify` (contract 1.1, 1.2).
 
-The tables say of each method, mode, kind and decision of the schema which of approval, elicitation
-and decline it can become, and why. A row that is missing, superfluous or impossible fails the type
-check, the import of this module, and ``nox -s regen``, which prints it. Tests route a sample of
-each case: a route that no row allows fails, and so does a row that no sample reaches.
+The tables have a row for each method, mode, kind and decision of the schema: the routes that it can
+take, and why. A missing, superfluous or impossible row fails the type check, the import of this
+module, and ``nox -s regen``, which prints the row. Tests route a sample of each case: a route that
+no row allows fails, and so does a row that no sample reaches.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ SERVER_REQUEST_ROUTES: Final[ServerRequestRoutes] = {
     "item/tool/requestUserInput": Row(
         elicitation=(kinds.UserInput,),
         approval=(kinds.McpToolQuestion,),
-        why="The model asks questions, or Codex in its older way whether an MCP call may go on.",
+        why="The model asks questions, or Codex asks in its older way whether an MCP call may run.",
     ),
     "mcpServer/elicitation/request": Row(
         elicitation=(kinds.McpForm, kinds.McpUrl),
@@ -98,7 +98,7 @@ SERVER_REQUEST_ROUTES: Final[ServerRequestRoutes] = {
         why="The protocol's first version asks whether a command may run.",
     ),
 }
-"""Method → what its requests can become. Each can be declined besides."""
+"""Method → classes that its requests can become. Any request can be declined, too."""
 
 DISCRIMINATORS: Final[DiscriminatorRows] = {
     "ELICITATION_MODES": {
@@ -108,7 +108,7 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
         "form": Row(
             elicitation=(kinds.McpForm,),
             approval=(kinds.McpToolApproval,),
-            why="It is a form, but for a tool approval that an item of Codex bears out.",
+            why="It is a form, unless an item of Codex proves that it is a tool approval.",
         ),
         "openai/form": Row(
             elicitation=(kinds.McpForm,),
@@ -204,25 +204,25 @@ DISCRIMINATORS: Final[DiscriminatorRows] = {
         "denied": Sent(decline=("refusal",), why="It says no, with the reason, to the older turn."),
     },
 }
-"""Values that change the meaning inside a request, or answer it → what becomes of each."""
+"""Modes and kinds inside requests, and decisions that answer requests → the row of each."""
 
 TABLES: Final[Mapping[str, Mapping[str, AnyRow]]] = cast(
     "Mapping[str, Mapping[str, AnyRow]]",
     {"SERVER_REQUEST_ROUTES": SERVER_REQUEST_ROUTES, **DISCRIMINATORS},
 )
-"""All of them as one plain mapping."""
+"""All tables by name."""
 
 require_possible("codex_acp/routing/table.py", TABLES, TAKES)
 
 
 def route(request: ServerRequest, context: RoutingContext) -> Route:
-    """The route of one request (contract 1.1)."""
-    what = classify(request, context.items)
-    match what:
+    """Return the route of one request (contract 1.1)."""
+    classified = classify(request, context.items)
+    match classified:
         case kinds.Refused() | kinds.ProgramOnly():
-            return _decline(request, visible(what.reason), context)
+            return _decline(request, visible(classified.reason), context)
         case kinds.McpForm() | kinds.McpUrl() | kinds.UserInput():
-            return _elicitation(what, context)
+            return _elicitation(classified, context)
         case (
             kinds.CommandApproval()
             | kinds.FileChangeApproval()
@@ -232,16 +232,16 @@ def route(request: ServerRequest, context: RoutingContext) -> Route:
             | kinds.LegacyCommandApproval()
             | kinds.LegacyPatchApproval()
         ):
-            return _approval(what, context)
+            return _approval(classified, context)
         case _:
-            assert_never(what)
+            assert_never(classified)
 
 
-# --- building the three ------------------------------------------------------------------------
+# --- building the three routes -----------------------------------------------------------------
 
 
 def async_form(questions: AsyncQuestions, context: RoutingContext) -> Elicitation | None:
-    """The form for this client; None: it cannot be asked."""
+    """Return the elicitation of a message's questions; None if the client cannot be asked."""
     thread_id = questions.params.thread_id
     session_id = context.items.root_of(thread_id)
     if session_id not in context.sessions or not context.client.elicitation_form:
@@ -259,55 +259,55 @@ def async_form(questions: AsyncQuestions, context: RoutingContext) -> Elicitatio
 
 
 def _session_of(thread_id: str | None, context: RoutingContext) -> str | None:
-    """The open session whose thread, or whose sub-agent's thread, asks (contract 3.9)."""
+    """Return the open session of the thread that asks, or of its sub-agent (contract 3.9)."""
     if thread_id is None:
         return None
-    line = (thread_id, *context.items.ancestors_of(thread_id))
-    return next((thread for thread in line if thread in context.sessions), None)
+    lineage = (thread_id, *context.items.ancestors_of(thread_id))
+    return next((thread for thread in lineage if thread in context.sessions), None)
 
 
 def _decline(request: ServerRequest, reason: str, context: RoutingContext) -> Decline:
     return Decline(request, reason, _session_of(asking_thread(request), context))
 
 
-def _approval(what: kinds.ApprovalRequest, context: RoutingContext) -> Route:
-    request = what.request
+def _approval(approval: kinds.ApprovalRequest, context: RoutingContext) -> Route:
+    request = approval.request
     thread_id = asking_thread(request)
     session_id = _session_of(thread_id, context)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
-    grants = offered(what)
+    grants = offered(approval)
     if not any(allows(grant) for grant in grants.grants):
         return _decline(request, "Codex offers no way to allow it", context)
     turn_id = getattr(request.params, "turn_id", None) or context.items.running_turn(thread_id)
     if turn_id is None:
         return _decline(request, "Codex asks for an approval without a turn", context)
-    place = place_of(what)
-    child = thread_id if thread_id != session_id else None
-    call_id, looks = tool_call_id(place.item_id, place.part, child), context.looks
-    update = shown(what, call_id, child, looks)
+    place = place_of(approval)
+    sub_agent = thread_id if thread_id != session_id else None
+    call_id, looks = tool_call_id(place.item_id, place.part, sub_agent), context.looks
+    update = shown(approval, call_id, sub_agent, looks)
     return Approval(
-        approval=what,
+        approval=approval,
         session_id=session_id,
         thread_id=thread_id,
         turn_id=turn_id,
         item_id=place.item_id,
-        tool=identity_of(what),
-        digest=digest_of(what, looks),
+        tool=identity_of(approval),
+        digest=digest_of(approval, looks),
         offered=grants,
         shown=update,
-        announcement=announcement(update, announced_content(what, update, looks)),
+        announcement=announcement(update, announced_content(approval, update, looks)),
         looks=looks,
     )
 
 
-def _elicitation(what: kinds.ElicitationRequest, context: RoutingContext) -> Route:
-    request = what.request
+def _elicitation(wanted: kinds.ElicitationRequest, context: RoutingContext) -> Route:
+    request = wanted.request
     thread_id = asking_thread(request)
     session_id = _session_of(thread_id, context)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
-    asked = asked_of(what, context.client)
+    asked = asked_of(wanted, context.client)
     if isinstance(asked, Unaskable):
         return _decline(request, asked.reason, context)
     return Elicitation(

@@ -1,16 +1,16 @@
 """PURE: the one action that an approval asks about, and the actions that Codex cannot tell apart.
 
-An action has a place, names paths, and may be an item: `same_action` compares the two.
+An action has a place, names paths, and may be an item: `same_action` compares action and item.
 
-Codex (0.147 to 0.169) finds the action that an answer is for by thread and call id alone
-(openai/codex#30963), and the model chooses the call id: of several that share one, the last that
-was asked about runs, whichever was allowed. So `ActionIds` has those fail closed together
-(contract 3.7), in the adapter and under a policy alike. A sub-command and an input to a running
-command have ids of their own, made by Codex, and share nothing with the item they belong to.
+Codex (0.147 to 0.169) finds the action of an answer by thread and call id alone
+(openai/codex#30963), and the model chooses the call id. If several actions share a call id, the
+last one that Codex asked about runs, whichever was allowed. `ActionIds` therefore fails such
+actions closed together (contract 3.7), in the adapter and under a policy. A sub-command and an
+input to a running command have ids made by Codex, and share nothing with the item around them.
 
-An allowed action counts until its item has ended as the one that was shown; one without an item
-until Codex has taken the answer. What is left: an answer that crosses a second request on its way
-to Codex. That request, which Codex always sends, ends the turn before the command has begun.
+An allowed action counts until its item has ended unchanged; an action without an item until Codex
+has taken the answer. Remaining risk: an answer and a second request can cross on their way. Codex
+always sends that request, and it ends the turn before the second command has begun.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 
 REDACTED: Final = "[REDACTED_SECRET]"
-"""Text that an item has in place of each secret that Codex recognizes in a command; an approval is
-exact."""
+"""Text that an item has in place of each secret that Codex recognizes in a command; the request of
+an approval has the secret."""
 
 _GLOB_SIGN: Final = re.compile(r"[*?\[{]")
 
@@ -55,11 +55,11 @@ class PathLook(NamedTuple):
     """A path as one look at the disk found it."""
 
     place: str = ""
-    """Path with the links of its directories followed: what a removal removes."""
+    """The path with the links of its directories followed: what a removal removes."""
     real: str = ""
-    """`place` with the link followed that it may be itself: what is read and written."""
+    """`place`, followed if it is a link: what is read and written."""
     named: str = ""
-    """`real` as it would be without links, but for those that lead to the session's directories."""
+    """The path with only those links followed that lead to the session's directories."""
     exists: bool = False
     """Whether anything is at `real`."""
     size: int = 0
@@ -67,9 +67,9 @@ class PathLook(NamedTuple):
     text: str | None = None
     """Whole text of the file at `real`, if it was wanted and could be read."""
     unread: str = ""
-    """Why there is no text of a file that exists and whose text was wanted."""
+    """Why the wanted text of an existing file is missing."""
     problem: str = ""
-    """Why nothing else of this is known: a clause about the path."""
+    """Why the other fields are unknown: a clause about the path."""
 
 
 class Place(NamedTuple):
@@ -77,14 +77,14 @@ class Place(NamedTuple):
 
     thread_id: str
     turn_id: str | None
-    """None in the protocol's first version, which does not tell it."""
+    """None in the protocol's first version, which does not name the turn."""
     item_id: str
     part: str | None
-    """Tells it from other approvals of the same item: a sub-command, an input to a command."""
+    """Id of a sub-command or an input among several approvals of one item, else None."""
 
     @property
     def answer_id(self) -> str:
-        """The id by which Codex finds the action when the answer comes (contract 3.7)."""
+        """The id by which Codex finds the action of an answer (contract 3.7)."""
         return self.item_id if self.part is None else self.part
 
 
@@ -92,9 +92,9 @@ def place_of(approval: ApprovalRequest) -> Place:
     """Return the place of the action that an approval asks about."""
     match approval:
         case CommandApproval(request=command):
-            of = command.params
-            part = of.approval_id if of.approval_id != of.item_id else None
-            return Place(of.thread_id, of.turn_id, of.item_id, part)
+            params = command.params
+            part = params.approval_id if params.approval_id != params.item_id else None
+            return Place(params.thread_id, params.turn_id, params.item_id, part)
         case FileChangeApproval(request=request) | PermissionsApproval(request=request):
             asked = request.params
             return Place(asked.thread_id, asked.turn_id, asked.item_id, None)
@@ -125,7 +125,8 @@ def answer_id_of(request: server_requests.ServerRequest) -> tuple[str, str] | No
 
 
 def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
-    """Return the changes of files that are asked for, each in the protocol's present form."""
+    """Return the file changes in question, converted from the protocol's first version if need
+    be."""
     match approval:
         case FileChangeApproval(item=item):
             return item.changes
@@ -160,13 +161,13 @@ def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
 
 
 def created_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:
-    """Return the paths at which the changes make a file: what is there already is replaced."""
+    """Return the paths at which the changes make a file, and replace one that exists."""
     added = [each.path for each in changes if isinstance(each.kind, models.AddPatchChangeKind)]
     return [*added, *filter(None, map(move_target, changes))]
 
 
 def removed_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:
-    """Return the paths that the changes remove: of a link the link, not what it leads to."""
+    """Return the paths that the changes remove. Removing a link leaves its target."""
     return [
         change.path
         for change in changes
@@ -180,7 +181,7 @@ def move_target(change: models.FileUpdateChange) -> str | None:
 
 
 def named_paths(approval: ApprovalRequest) -> list[str]:
-    """Return the paths that the action names, each once: their links decide what it reaches."""
+    """Return the paths that the action names, each once; links in them decide what it reaches."""
     paths: list[str] = []
     match approval:
         case CommandApproval(request=command):
@@ -216,7 +217,7 @@ def permission_paths(
 
 
 def path_of_entry(path: models.FileSystemPath, cwd: str | None) -> str | None:
-    """Return the path that an entry of permissions names, of a pattern the directory above it."""
+    """Return the path that an entry of permissions names; for a pattern, the directory above."""
     match path:
         case models.PathFileSystemPath():
             return path.path
@@ -233,8 +234,8 @@ def path_of_entry(path: models.FileSystemPath, cwd: str | None) -> str | None:
 def comparable_looks(
     shown: Mapping[str, PathLook], now: Mapping[str, PathLook]
 ) -> dict[str, PathLook]:
-    """Return the looks ``now``, to compare with those ``shown``: a path that could not be looked at
-    when it was shown keeps that first look."""
+    """Return the looks ``now`` of the paths ``shown``, except that a path whose shown look has a
+    problem keeps that look."""
     return {
         path: look if look.problem else now.get(path, PathLook(problem="was not looked at"))
         for path, look in shown.items()
@@ -242,7 +243,7 @@ def comparable_looks(
 
 
 def is_network(approval: ApprovalRequest) -> bool:
-    """Whether it asks for a connection, which a command that runs already wants to make."""
+    """Return whether the approval is for a connection that a running command wants to make."""
     return (
         isinstance(approval, CommandApproval)
         and approval.request.params.network_approval_context is not None
@@ -250,14 +251,14 @@ def is_network(approval: ApprovalRequest) -> bool:
 
 
 def has_item(approval: ApprovalRequest) -> bool:
-    """Whether the item of its id is the action itself, whose end shows what has run.
+    """Return whether the action itself is an item, whose end shows what has run.
 
-    Of a sub-command it is the command around it; a connection and permissions have none.
+    The item of a sub-command is the command around it; a connection and permissions have no item.
     """
     match approval:
         case CommandApproval(request=command):
-            of_its_own = place_of(approval).part is None and not is_network(approval)
-            return of_its_own and command.params.kind == "command"
+            is_part = place_of(approval).part is not None
+            return not is_part and not is_network(approval) and command.params.kind == "command"
         case FileChangeApproval() | McpToolApproval() | McpToolQuestion():
             return True
         case PermissionsApproval() | LegacyCommandApproval() | LegacyPatchApproval():
@@ -267,7 +268,7 @@ def has_item(approval: ApprovalRequest) -> bool:
 
 
 def same_action(approval: ApprovalRequest, item: models.ThreadItem) -> bool:
-    """Whether an item of its id, in progress or ended, is the action that was shown."""
+    """Return whether ``item``, which has the approval's item id, is the action that was shown."""
     match approval:
         case CommandApproval(request=command):
             return (
@@ -278,20 +279,20 @@ def same_action(approval: ApprovalRequest, item: models.ThreadItem) -> bool:
         case FileChangeApproval(item=shown):
             if not isinstance(item, models.FileChangeThreadItem):
                 return False
-            of_shown = {change.path: plain(change) for change in shown.changes}
+            by_path = {change.path: plain(change) for change in shown.changes}
             if item.status in _UNFINISHED:
-                return all(change.path in of_shown for change in item.changes)
-            return same_json(of_shown, {change.path: plain(change) for change in item.changes})
+                return all(change.path in by_path for change in item.changes)
+            return same_json(by_path, {change.path: plain(change) for change in item.changes})
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
             return same_call(item, call)
         case PermissionsApproval() | LegacyCommandApproval() | LegacyPatchApproval():
-            return True  # no item of its id is its own
+            return True  # these actions are no items
         case _:
             assert_never(approval)
 
 
 def _is_command(reported: str, shown: str | None) -> bool:
-    """Whether ``reported`` is what was shown, but for the secrets that Codex leaves out."""
+    """Return whether the command ``reported`` is ``shown`` with its secrets redacted by Codex."""
     if shown is None or reported == shown:
         return True
     first, *pieces = reported.split(REDACTED)
@@ -324,7 +325,7 @@ def refreshed(approval: ApprovalRequest, items: Items) -> ApprovalRequest | None
             return None
         case CommandApproval(item=asked_about):
             if not has_item(approval) or (item is None and asked_about is None):
-                return approval  # what is asked stands in the request itself
+                return approval  # the request has the whole action
             return approval if item is not None and same_action(approval, item) else None
         case PermissionsApproval() | LegacyCommandApproval() | LegacyPatchApproval():
             return approval
@@ -349,146 +350,156 @@ class Collision(NamedTuple, Generic[K]):
     """Requests that fail closed together."""
 
     pending: tuple[K, ...]
-    """Keys of requests that are to be declined."""
+    """Keys of requests that the caller must decline."""
     allowed: tuple[K, ...]
-    """Keys of requests whose turns are to be interrupted: another action may run instead."""
+    """Keys of requests whose turns the caller must interrupt: another action may run instead."""
 
 
 @dataclass(slots=True)
-class _Held(Generic[K]):
+class _Entry(Generic[K]):
     key: K
     approval: ApprovalRequest
     place: Place
     turn_id: str
     allowed: bool = False
     resolved: bool = False
-    """Whether Codex has said that it took the answer."""
+    """Whether Codex has confirmed that it took the answer."""
 
 
 @dataclass(slots=True)
 class ActionIds(Generic[K]):
-    """The approvals of one connection that are pending, or allowed and not seen to end."""
+    """The approvals of one connection that are pending, or allowed and not yet seen to end."""
 
-    _held: list[_Held[K]] = field(default_factory=list)
+    _entries: list[_Entry[K]] = field(default_factory=list)
     _barred: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Thread and id that were used for several actions → the turn, until it ends."""
+    """Thread and answer id that were used for several actions → the turn, until it ends."""
 
     def enter(self, key: K, approval: ApprovalRequest, turn_id: str) -> Collision[K] | None:
-        """Enter a request; if it collides it is not entered, and is to be declined as well."""
-        asked = _Held(key, approval, place_of(approval), turn_id)
-        others = [held for held in self._held if _collide(held, asked)]
-        shared = (asked.place.thread_id, asked.place.answer_id)
+        """Enter a request. If it collides, it is not entered, and the caller must decline it."""
+        new = _Entry(key, approval, place_of(approval), turn_id)
+        others = [entry for entry in self._entries if _collide(entry, new)]
+        shared = (new.place.thread_id, new.place.answer_id)
         item = getattr(approval, "item", None)
-        was_another = item is not None and has_item(approval) and not same_action(approval, item)
-        if not others and shared not in self._barred and not was_another:
-            self._held.append(asked)
+        is_another = item is not None and has_item(approval) and not same_action(approval, item)
+        if not others and shared not in self._barred and not is_another:
+            self._entries.append(new)
             return None
         return self._fail_closed(others, shared, turn_id)
 
     def note_declined(self, request: server_requests.ServerRequest) -> Collision[K] | None:
-        """Note a request that is declined unentered: what shares its id is in doubt as well."""
+        """Note a request that was declined without an entry: entries with its id fail closed."""
         shared = answer_id_of(request)
-        others = [h for h in self._held if (h.place.thread_id, h.place.answer_id) == shared]
+        others = [e for e in self._entries if (e.place.thread_id, e.place.answer_id) == shared]
         return self._fail_closed(others, None, others[0].turn_id) if others else None
 
     def note_allowed(self, key: K) -> None:
-        """Note that the accepting reply is made."""
-        for held in self._of(key):
-            held.allowed = True
+        """Note that the accepting reply was made."""
+        for entry in self._of(key):
+            entry.allowed = True
 
     def forget(self, key: K) -> None:
         """Forget an action that was not allowed, and never will be."""
-        self._held = [held for held in self._held if held.key != key]
+        self._entries = [entry for entry in self._entries if entry.key != key]
 
     def note_resolved(self, key: K) -> None:
-        """Note that Codex has taken the answer (``serverRequest/resolved``)."""
-        for held in self._of(key):
-            held.resolved = True
-        self._held = [  # of one without an item nothing more will show what it was that ran
-            held
-            for held in self._held
-            if not (held.allowed and held.resolved and not has_item(held.approval))
+        """Note that Codex has taken the answer (``serverRequest/resolved``).
+
+        This ends an allowed action without an item: no later notification shows what ran.
+        """
+        for entry in self._of(key):
+            entry.resolved = True
+        self._entries = [
+            entry
+            for entry in self._entries
+            if not (entry.allowed and entry.resolved and not has_item(entry.approval))
         ]
 
     def has(self, key: K) -> bool:
-        """Return whether an action is pending, or allowed and not seen to end."""
+        """Return whether an action is pending, or allowed and not yet seen to end."""
         return bool(self._of(key))
 
     def apply(self, event: notifications.ServerNotification) -> Collision[K] | None:
-        """Learn from one notification; not None if another action stands where one was shown."""
+        """Apply one notification; return a collision if it reports another action than shown."""
         match event:
             case notifications.ItemStartedEvent(params=started):
-                return self._seen(started.thread_id, started.turn_id, started.item)
+                return self._compare(started.thread_id, started.turn_id, started.item)
             case notifications.ItemCompletedEvent(params=done):
-                found = self._seen(done.thread_id, done.turn_id, done.item, ended=True)
-                self._held = [
-                    held
-                    for held in self._held
-                    if not (held.allowed and _is_of(held, done.thread_id, done.item))
+                collision = self._compare(done.thread_id, done.turn_id, done.item, ended=True)
+                self._entries = [
+                    entry
+                    for entry in self._entries
+                    if not (entry.allowed and _has_item(entry, done.thread_id, done.item))
                 ]
-                return found
+                return collision
             case notifications.TurnCompletedEvent(params=over):
-                self._turn_over(over.thread_id, over.turn.id)
+                self._end_turns(over.thread_id, over.turn.id)
             case notifications.TurnStartedEvent(params=begun):
-                self._turn_over(begun.thread_id, None, but=begun.turn.id)
+                self._end_turns(begun.thread_id, None, except_id=begun.turn.id)
             case notifications.ThreadClosedEvent(params=closed):
-                self._turn_over(closed.thread_id, None)
+                self._end_turns(closed.thread_id, None)
         return None
 
-    def _seen(
+    def _compare(
         self, thread_id: str, turn_id: str, item: models.ThreadItem, *, ended: bool = False
     ) -> Collision[K] | None:
+        """Fail the entries of ``item`` closed that were shown as another action.
+
+        Pending entries of an ended item stay: no answer to them is accepted any more.
+        """
         others = [
-            held
-            for held in self._held
-            if _is_of(held, thread_id, item)
-            and (held.allowed or not ended)  # of a pending one no answer is accepted any more
-            and not same_action(held.approval, item)
+            entry
+            for entry in self._entries
+            if _has_item(entry, thread_id, item)
+            and (entry.allowed or not ended)
+            and not same_action(entry.approval, item)
         ]
         return self._fail_closed(others, None, turn_id) if others else None
 
     def _fail_closed(
-        self, others: list[_Held[K]], shared: tuple[str, str] | None, turn_id: str
+        self, others: list[_Entry[K]], shared: tuple[str, str] | None, turn_id: str
     ) -> Collision[K]:
-        for held in others:
-            self._held.remove(held)
-            shared = shared or (held.place.thread_id, held.place.answer_id)
+        for entry in others:
+            self._entries.remove(entry)
+            shared = shared or (entry.place.thread_id, entry.place.answer_id)
         if shared is not None:
             self._barred[shared] = turn_id
         return Collision(
-            tuple(held.key for held in others if not held.allowed),
-            tuple(held.key for held in others if held.allowed),
+            tuple(entry.key for entry in others if not entry.allowed),
+            tuple(entry.key for entry in others if entry.allowed),
         )
 
-    def _turn_over(self, thread_id: str, turn_id: str | None, but: str | None = None) -> None:
-        """``turn_id`` None: whatever ran in the thread. What is pending, its owner settles."""
+    def _end_turns(self, thread_id: str, turn_id: str | None, except_id: str | None = None) -> None:
+        """Forget allowed actions and barred ids of a turn, or of all turns of the thread (None).
 
-        def over(thread: str, turn: str) -> bool:
-            return thread == thread_id and turn != but and turn_id in (None, turn)
+        Pending entries stay until their owner settles them.
+        """
 
-        self._held = [
-            held
-            for held in self._held
-            if not (held.allowed and over(held.place.thread_id, held.turn_id))
+        def is_over(thread: str, turn: str) -> bool:
+            return thread == thread_id and turn != except_id and turn_id in (None, turn)
+
+        self._entries = [
+            entry
+            for entry in self._entries
+            if not (entry.allowed and is_over(entry.place.thread_id, entry.turn_id))
         ]
         self._barred = {
-            shared: turn for shared, turn in self._barred.items() if not over(shared[0], turn)
+            shared: turn for shared, turn in self._barred.items() if not is_over(shared[0], turn)
         }
 
-    def _of(self, key: K) -> list[_Held[K]]:
-        return [held for held in self._held if held.key == key]
+    def _of(self, key: K) -> list[_Entry[K]]:
+        return [entry for entry in self._entries if entry.key == key]
 
 
-def _collide(held: _Held[K], asked: _Held[K]) -> bool:
-    one, other = held.place, asked.place
+def _collide(entry: _Entry[K], new: _Entry[K]) -> bool:
+    one, other = entry.place, new.place
     if (one.thread_id, one.answer_id) != (other.thread_id, other.answer_id):
         return False
     # A command that was allowed, and runs in a sandbox, may ask for a connection by its own id.
-    follows = held.allowed and held.resolved and is_network(asked.approval)
-    return not (follows and has_item(held.approval))
+    is_its_connection = entry.allowed and entry.resolved and is_network(new.approval)
+    return not (is_its_connection and has_item(entry.approval))
 
 
-def _is_of(held: _Held[K], thread_id: str, item: models.ThreadItem) -> bool:
+def _has_item(entry: _Entry[K], thread_id: str, item: models.ThreadItem) -> bool:
     item_id = str(item.wire().get("id")) if isinstance(item, UnknownVariant) else item.id
-    same = (held.place.thread_id, held.place.item_id) == (thread_id, item_id)
-    return same and has_item(held.approval)
+    same_id = (entry.place.thread_id, entry.place.item_id) == (thread_id, item_id)
+    return same_id and has_item(entry.approval)

@@ -1,6 +1,6 @@
-"""Calling a program's own function so that it can harm nobody: it may block, hang, raise.
+"""Call a program's own function safely: it may block, hang or raise.
 
-Owns the task or thread of one call. Must not know what is asked.
+Owns the task or thread of one call. Must not know the question that the function answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Argument = TypeVar("_Argument")
 _Value = TypeVar("_Value")
 
 END_OF_CALLBACK_SECONDS: Final = 0.5
-"""Seconds in which a cancelled callback ends, or the reply goes out without it."""
+"""Seconds that a cancelled callback gets to end before the reply is sent without it."""
 
 
 class CallbackFailed(NamedTuple):
@@ -36,11 +36,11 @@ async def answer_of(
     argument: _Argument,
     seconds: float | None,
 ) -> _Value | CallbackFailed:
-    """Call the callback; return its value within ``seconds`` (None: no limit), never raise its
-    exception.
+    """Call the callback, and return its value, or `CallbackFailed` if it raises or takes more than
+    ``seconds`` (None: no limit).
 
-    A coroutine function runs on this loop, anything else in a thread of its own. Cancelling this
-    cancels the callback, and is never held up by one that does not end.
+    A coroutine function runs on this loop, any other function in a thread of its own. Cancelling
+    `answer_of` cancels the callback, and takes `END_OF_CALLBACK_SECONDS` at most.
     """
     call: Coroutine[Any, Any, _Value] = called(callback, argument)
     task = asyncio.get_running_loop().create_task(call, name="a callback")
@@ -86,14 +86,14 @@ async def called(callback: Callable[[Any], Any], argument: object) -> Any:
 
 
 def is_async(callback: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await: a coroutine function, or an object with one."""
+    """Return whether ``callback`` is a coroutine function, or an object whose call is one."""
     return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(
         type(callback).__call__
     )
 
 
 async def _in_thread(callback: Callable[[Any], Any], argument: object) -> Any:
-    """Call it in a daemon thread: one that waits for ever must not keep the program alive."""
+    """Call ``callback`` in a daemon thread: if it never returns, the program can still end."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 

@@ -1,9 +1,9 @@
-"""PURE: a server request and what is known of running items → what it really is.
+"""PURE: find out what a server request really is, by the items that run.
 
-The one classifier, shared by the adapter's routing and by headless policies (contract 1.1). It is
-total over the methods and over what changes their meaning inside: the elicitation ``mode``, the
-approval kind, ``_meta.codex_approval_kind``. ``_meta`` alone never proves anything: an MCP
-server's own elicitation reaches the client with its ``_meta`` untouched (contract 2.7).
+The adapter's routing and headless policies share this classifier (contract 1.1). It is total over
+the methods and over the fields that change a method's meaning: the elicitation ``mode``, the
+approval kind, ``_meta.codex_approval_kind``. ``_meta`` alone never proves anything: Codex passes
+the ``_meta`` of an MCP server's own elicitation on unchanged (contract 2.7).
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.running_items import Items
 
 APPROVAL_KIND: Final = "codex_approval_kind"
-"""The key of ``_meta`` by which a request says that it is an approval, whatever its value."""
+"""The key of ``_meta`` by which a request claims to be an approval, whatever its value."""
 
 TOOL_CALL: Final = "mcp_tool_call"
 """The only value of ``_meta.codex_approval_kind`` that can be an approval."""
 
 _MAX_QUOTED: Final = 80
-"""Characters of a name that a reason repeats: enough to know it, whatever a peer sends."""
+"""Characters of a peer's text that a reason repeats."""
 
 APPROVAL_QUESTION: Final = "mcp_tool_call_approval"
 """Beginning of the id of a question by which Codex, in its older way, asks for a tool call."""
 
 
 class CommandApproval(NamedTuple):
-    """May this command run, may this be written to a running one, may this host be reached.
+    """May a command run, may a text be written to a running command, may a host be reached.
 
-    ``item`` is what runs under its item id, whatever that is.
+    ``item`` is the item in progress with the request's item id, of any type.
     """
 
     request: ItemCommandExecutionRequestApproval
@@ -56,7 +56,7 @@ class CommandApproval(NamedTuple):
 
 
 class FileChangeApproval(NamedTuple):
-    """May these files change; ``item`` holds the changes as last patched."""
+    """May these files change; ``item`` has the changes as Codex last reported them."""
 
     request: ItemFileChangeRequestApproval
     item: models.FileChangeThreadItem
@@ -69,7 +69,7 @@ class PermissionsApproval(NamedTuple):
 
 
 class McpToolApproval(NamedTuple):
-    """May this running call of an MCP tool go on; ``item`` is Codex's word for what it is."""
+    """May this call of an MCP tool run; ``item`` is the call as Codex reported it."""
 
     request: McpServerElicitationRequest
     params: models.McpFormElicitationParams
@@ -96,7 +96,7 @@ class LegacyPatchApproval(NamedTuple):
 
 
 class McpForm(NamedTuple):
-    """An MCP server asks a person for input: a form, or with no properties a yes or no."""
+    """An MCP server asks a person for input: a form, or a yes/no question without properties."""
 
     request: McpServerElicitationRequest
     params: (
@@ -120,7 +120,7 @@ class UserInput(NamedTuple):
 
 
 class ProgramOnly(NamedTuple):
-    """Only the embedding program can answer, with a handler: no person is asked."""
+    """A request that only the embedding program can answer, with a handler."""
 
     request: ItemToolCall | AccountChatgptAuthTokensRefresh | AttestationGenerate | CurrentTimeRead
     reason: str
@@ -151,7 +151,7 @@ Classified: TypeAlias = ApprovalRequest | ElicitationRequest | ProgramOnly | Ref
 
 
 def classify(request: ServerRequest, items: Items) -> Classified:
-    """Return the class of ``request``, given the running items. Never raise for what Codex sent."""
+    """Return the class of ``request``, given the running items; never raise for its content."""
     match request:
         case ItemCommandExecutionRequestApproval():
             return _command(request, items)
@@ -238,14 +238,15 @@ def _elicitation(request: McpServerElicitationRequest, items: Items) -> Classifi
 
 
 def _quoted(value: object) -> str:
-    """Return words of a peer for a reason: on one line, and short."""
+    """Return a peer's text for a reason: on one line, and short."""
     return f"{value!r:.{_MAX_QUOTED}}"
 
 
 def _claimed_approval(
     request: McpServerElicitationRequest, meta: dict[str, Any], items: Items
 ) -> Classified:
-    """Contract 2.7: a server may claim this; believed only if Codex's own items bear it out."""
+    """Classify a request that claims to be an approval: an approval only if one of Codex's items
+    proves it, because an MCP server can make the claim, too (contract 2.7)."""
     params, kind = request.params, meta[APPROVAL_KIND]
     server = getattr(params, "server_name", "an MCP server")
     if kind != TOOL_CALL:

@@ -1,12 +1,12 @@
 """PURE: the ways in which an approval can be granted, and the one maker of accepting replies.
 
-Only `accepting_reply` makes one, after the checks of contract 3.2. Two ask it: the routing's ledger
-with a person's answer, and the runner of policies with a policy's grant. A test holds that.
-Everything else can only refuse.
+Only `accepting_reply` makes accepting replies, after the checks of contract 3.2. The routing's
+ledger calls it with a person's answer, and the policy runner with a policy's grant; a test allows
+no other caller.
 
-Which grants are offered (contract 2.6, 3.6): those that the request itself offers; where its kind
-has no way to list them, those that its response schema has. Codex does not check that what it gets
-was offered: only this does.
+The offered grants (contract 2.6, 3.6) are those that the request offers; if its kind cannot list
+any, those of its response schema. Codex does not check that a reply was offered: only this module
+does.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """This action, and what Codex takes for the same, for the rest of the session.
+    """This action and what Codex treats as equal, for the rest of the session.
 
-    That is the same command in the same directory; any change to the same files, their deletion
-    too; any call of the same tool; the same permissions for every command and edit.
+    Equal are: the same command in the same directory; any change to the same files, even their
+    deletion; any call of the same tool; the same permissions for every command and edit.
     """
 
 
@@ -58,34 +58,32 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class RememberPrefix:
-    """This command, and every command that begins like this, unasked and outside of the sandbox.
-
-    In every directory and later session: Codex writes it to ``rules/`` in ``CODEX_HOME``.
-    """
+    """Every command that begins with ``prefix``, without a question and outside of the sandbox, in
+    every directory and later session: Codex writes a rule to ``rules/`` in ``CODEX_HOME``."""
 
     prefix: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RememberHost:
-    """A rule for a host, in every directory and later session: ``allow``, which is a grant, or
-    ``deny``."""
+    """A rule for connections to a host, in every directory and later session."""
 
     host: str
     action: str
+    """``allow``, which lets the action run, or ``deny``."""
 
 
 Grant: TypeAlias = Once | Session | Always | RememberPrefix | RememberHost
-"""How far an approval lets an action run; a question's ``offered`` has those to choose from."""
+"""The reach of an accepting reply; a policy chooses from the ``offered`` grants of its question."""
 
 
 def allows(grant: Grant) -> bool:
-    """Whether the action runs: all grants but a rule that denies a host from now on."""
+    """Return whether the grant lets the action run: each does but a rule that denies a host."""
     return not (isinstance(grant, RememberHost) and grant.action != "allow")
 
 
 class OfferedGrants(NamedTuple):
-    """Decisions that may be chosen, in Codex's order, and those that cannot be offered."""
+    """Grants that may be chosen, in Codex's order, and decisions that cannot be offered."""
 
     grants: tuple[Grant, ...]
     unknown: tuple[str, ...] = ()
@@ -98,11 +96,11 @@ _QUESTION_LABELS: Final[dict[str, Grant]] = {
     "Approve this Session": Session(),
     "Allow and don't ask me again": Always(),
 }
-"""Labels of Codex's older question for a tool call that grant it; all others do not."""
+"""Label in Codex's older question about a tool call → grant; other labels grant nothing."""
 
 
 def offered(approval: ApprovalRequest) -> OfferedGrants:
-    """Return the grants that this request leaves to the person; each once, in Codex's order."""
+    """Return the grants that this request offers, each once, in Codex's order."""
     match approval:
         case CommandApproval(request=request):
             listed = _of_command(request.params)
@@ -125,12 +123,12 @@ def offered(approval: ApprovalRequest) -> OfferedGrants:
 
 
 def _of_command(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
-    found = _of_decisions(params)
+    listed = _of_decisions(params)
     if params.kind != "humanCommand":
-        return found
-    # A checkpoint that wants a fresh decision of a person each time: nothing that lasts.
-    lasting = tuple(f"{grant}: not for humanCommand" for grant in found.grants if grant != Once())
-    return OfferedGrants(tuple(g for g in found.grants if g == Once()), found.unknown + lasting)
+        return listed
+    # A checkpoint at which a person must decide each time: no grant may last.
+    lasting = tuple(f"{grant}: not for humanCommand" for grant in listed.grants if grant != Once())
+    return OfferedGrants(tuple(g for g in listed.grants if g == Once()), listed.unknown + lasting)
 
 
 def _of_decisions(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
@@ -189,10 +187,10 @@ def _hosts(params: models.CommandExecutionRequestApprovalParams) -> list[Remembe
 
 
 def _may_persist(call: models.McpToolCallThreadItem) -> bool:
-    """Whether Codex asks about such a call before its server hears of it.
+    """Return whether a lasting grant may be offered for a call: not for a tool that only reads.
 
-    Of a tool that only reads it does not, by default: what asks then may be the server itself,
-    whose requests look the same. Codex's item is the only word on that which is not the server's.
+    Codex by default does not ask about a call that only reads. The question may then come from the
+    MCP server itself, whose elicitations look the same.
     """
     return call.read_only_hint is not True
 
@@ -218,7 +216,7 @@ def arguments_of(approval: ApprovalRequest) -> dict[str, JsonValue]:
         case CommandApproval(request=command):
             return _members(command.params)
         case FileChangeApproval(request=asked, item=change):
-            root = asked.params.grant_root  # where accepting the changes lets more be written
+            root = asked.params.grant_root  # an accepting reply allows writing below it, too
             more: dict[str, JsonValue] = {} if root is None else {"grantRoot": root}
             return {"changes": plain(change.changes), "id": change.id, **more}
         case PermissionsApproval(request=permissions):
@@ -263,11 +261,11 @@ def accepting_reply(
     *,
     running: bool,
 ) -> WireModel | NotGranted:
-    """Return the reply that lets an action run, if every check of contract 3.2 on it holds.
+    """Return the reply that lets an action run, if it passes every check of contract 3.2.
 
-    ``shown`` is the digest of what was shown; ``now`` the action as Codex last reported it, None
-    if it is gone; ``looks`` how the disk has its paths now; ``running`` says whether its turn still
-    runs.
+    ``shown`` is the digest of the action that was shown; ``now`` is the action as Codex last
+    reported it, None if it is gone; ``looks`` has where its paths lead now; ``running`` is whether
+    its turn still runs.
     """
     if grant not in offered:
         return NotGranted("unknown_option", f"{grant!r} was not offered")
@@ -279,7 +277,10 @@ def accepting_reply(
 
 
 def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
-    """Return the reply to an offered grant (else ValueError): for `accepting_reply` alone."""
+    """Return the reply for a grant; only `accepting_reply` may call this.
+
+    Raises ValueError for a grant that was not offered.
+    """
     if grant not in offered(approval).grants:
         raise ValueError(f"{grant!r} was not offered for {approval.request.method}")
     reviewed: models.ReviewDecision = (

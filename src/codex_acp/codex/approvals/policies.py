@@ -1,14 +1,14 @@
 """Policies: values that answer approvals in a program without an ACP client (contract 6.2).
 
-A policy gets a question and grants, denies or has no opinion; policies combine, and whatever nobody
-granted is denied. No policy here grants anything that the program did not name. What a policy
-grants is checked, and made a reply, by `grants.accepting_reply`. Elicitations never come here.
-Nothing here knows the connection.
+A policy gets a question and grants, denies or has no opinion; policies combine, and a question that
+none grants is denied. No policy here grants anything that the program did not name.
+`grants.accepting_reply` checks each grant and makes the reply. Elicitations never reach a policy.
+Must not know the connection.
 
-`allow_commands` compares whole commands, word by word, never substrings. What Codex parsed of a
-command (``commandActions``) is made for display and leaves out parts: of
-``cat a | awk '{system("rm b")}'`` it names ``cat a`` alone. So a command is allowed only when each
-of its simple commands was named, and what Codex parsed is among them.
+`allow_commands` compares whole commands, word by word, never substrings. Codex parses a command
+only for display (``commandActions``) and leaves out parts: for ``cat a | awk '{system("rm b")}'``
+it lists ``cat a`` alone. A command is therefore allowed only if each of its simple commands was
+named, and if these include all that Codex lists.
 
 Codex's own settings decide whether it asks at all. Checked on Codex 0.163: under approval policy
 ``never`` it asks nobody, and in a sandbox the tool or the escalated command fails; with full access
@@ -70,43 +70,41 @@ class ApprovalQuestion:
     approval: ApprovalRequest
     """The approval with Codex's request: match on its class, such as `CommandApproval`."""
     arguments: Mapping[str, JsonValue]
-    """A copy of what would run, as plain JSON; a name that is absent was not sent.
+    """A copy of the action, as plain JSON without the fields that Codex did not send.
 
-    Of `CommandApproval` the params of its request: ``command`` (one text), ``cwd``, ``reason``, …
-    Of `FileChangeApproval` ``changes`` (``path``, ``kind``, ``diff`` each), ``id``, ``grantRoot``.
-    Of `PermissionsApproval` ``permissions``. Of `McpToolApproval` and `McpToolQuestion` ``server``,
-    ``tool`` and ``arguments``. Of the legacy ones the params of their requests: ``command`` is a
-    list of words there, and ``fileChanges`` has a path for each change.
+    `CommandApproval` has the params of its request: ``command`` (one text), ``cwd``, ``reason``, …
+    `FileChangeApproval` has ``changes`` (``path``, ``kind``, ``diff`` each), ``id``, ``grantRoot``.
+    `PermissionsApproval` has ``permissions``, `McpToolApproval` and `McpToolQuestion` have
+    ``server``, ``tool`` and ``arguments``. `LegacyCommandApproval` and `LegacyPatchApproval` have
+    the params of their requests: ``command`` is a list of words, ``fileChanges`` maps paths to
+    changes.
     """
     offered: tuple[Grant, ...]
     """The grants to choose from, in Codex's order; never empty."""
     thread_id: str
     root_thread_id: str
-    """The thread at the top, if a sub-agent asks; else the same as ``thread_id``."""
+    """The root thread above a sub-agent that asks; else equal to ``thread_id``."""
     turn_id: str
     item_id: str
     digest: str
-    """SHA-256 of the canonical JSON of the arguments, and of where their paths lead, when asked."""
+    """SHA-256 of the canonical JSON of the arguments and of where their paths led when asked."""
     real_paths: Mapping[str, str | None] = field(default_factory=dict)
-    """Each path that the action names → what it really is, links followed: decide by this one.
-
-    None for one that could not be looked at in time, or leads in a circle.
-    """
+    """Each path that the action names → where it really leads, links followed. Decide by this path;
+    it is None if the disk did not answer in time or the links lead in a circle."""
     replaced: tuple[str, ...] = ()
-    """Of these paths the files that are there already, and would be lost: Codex calls them added,
-    or moved to."""
+    """Paths at which a file exists that an addition or a move would replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Let it run, this far. Holds only if ``grant`` is among those offered."""
+    """Let the action run as far as ``grant`` reaches, which must be among the offered grants."""
 
     grant: Grant
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """Do not let it run; the turn goes on. ``reason`` is one sentence for the log."""
+    """Do not let the action run; the turn continues. ``reason`` is one sentence for the log."""
 
     reason: str
     answered: bool = False
@@ -117,11 +115,11 @@ Decision: TypeAlias = Allow | Deny
 
 
 class Interest(NamedTuple):
-    """Decisions that a policy could ever grant: for the warning that Codex never asks (6.2)."""
+    """The approvals that a policy could ever grant, for the warning that Codex never asks (6.2)."""
 
     anything: bool = False
     servers: frozenset[str] = frozenset()
-    """MCP servers whose tools it could grant."""
+    """MCP servers whose tools the policy could grant."""
 
 
 class Policy(ABC):
@@ -138,7 +136,7 @@ class Policy(ABC):
 
     @property
     def interest(self) -> Interest:
-        """Return the decisions that this policy could ever grant."""
+        """Return the approvals that this policy could ever grant."""
         return Interest(anything=True)
 
     def __or__(self, other: Policy) -> Policy:
@@ -161,7 +159,7 @@ class _DenyAll(Policy):
 
 
 deny_all: Final[Policy] = _DenyAll()
-"""Denies every approval: the default, and what follows the last policy of every combination."""
+"""Denies every approval: the default policy."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -170,7 +168,7 @@ class _Ask(Policy):
     timeout: float | None
 
     async def decide(self, question: ApprovalQuestion) -> Decision | None:
-        # Callbacks are not always typed: what comes back may be anything.
+        # An untyped callback may return anything.
         answer: object = await answer_of(self.callback, question, self.timeout)
         match answer:
             case CallbackFailed(reason=reason):
@@ -192,11 +190,11 @@ def ask(
 ) -> Policy:
     """Ask the program about every approval.
 
-    The callback gets the question and returns one of ``question.offered``, or None for no. An
-    async one runs on the client's event loop, any other one in a thread of its own: it may block.
-    One that raises, returns something else or takes longer than ``timeout`` seconds (None: as long
-    as the turn runs) is a denial. If the turn ends or Codex settles the request itself, an async
-    callback is cancelled, and a blocking one's answer is not used any more.
+    The callback gets the question and returns one of ``question.offered``, or None to deny. An
+    async callback runs on the client's event loop, any other in a thread of its own, so it may
+    block. A callback that raises, returns anything else or takes longer than ``timeout`` seconds
+    (None: as long as the turn runs) denies. If the turn ends or Codex settles the request itself,
+    an async callback is cancelled, and the answer of a blocking callback is ignored.
     Raises MisuseError for a timeout that is not positive.
     """
     if timeout is not None and not timeout > 0:
@@ -230,11 +228,11 @@ class _TrustMcpServers(Policy):
 def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Policy:
     """Let the tools of these MCP servers run, by their names in Codex's configuration.
 
-    Only calls that Codex itself reports as running (contract 2.7), each once; with ``persist`` for
-    the session where Codex offers that. Never the servers' forms or pages: those are elicitations.
-    What remains: a server can imitate the approval of a running call of its own that Codex did not
-    ask about, and so have its own elicitation accepted, empty. For a tool that only reads it is
-    accepted for that once; for another one Codex still takes no notice of what the server offered.
+    Allows only calls that Codex itself reports as running (contract 2.7), each once; with
+    ``persist`` for the session if Codex offers that. Never answers the servers' forms or pages:
+    those are elicitations. Remaining risk: a server can imitate the approval of its own running
+    call that Codex did not ask about. Its elicitation is then accepted, without content. If the
+    tool only reads, it is accepted just once; otherwise Codex ignores what the server offered.
 
     Raises MisuseError for one string instead of a collection.
     """
@@ -275,9 +273,9 @@ def _is_below(real: str | None, directory: str) -> bool:
 def allow_edits(*, within: str | os.PathLike[str]) -> Policy:
     """Let Codex change, add, move and delete files in this directory or below it, each once.
 
-    What counts is where the paths really lead, links followed, and it must be the same when the
-    answer goes out; one file elsewhere, and none of the action's changes is allowed here. Nor is an
-    addition or a move onto a file that exists, a right for the whole session, or anything in a
+    Where the paths really lead decides, links followed, and must not change before the reply is
+    sent. If one file is elsewhere, no change of the action is allowed. The policy never allows an
+    addition or a move onto an existing file, a right for the whole session, or a change in a
     directory ``.git``, ``.codex`` or ``.agents``, whose files decide what runs.
     """
     return _AllowEdits(os.path.realpath(within))
@@ -296,10 +294,10 @@ class _FirstOf(Policy):
 
     @property
     def interest(self) -> Interest:
-        all_of_them = [policy.interest for policy in self.policies]
+        interests = [policy.interest for policy in self.policies]
         return Interest(
-            anything=any(i.anything for i in all_of_them),
-            servers=frozenset().union(*(i.servers for i in all_of_them)),
+            anything=any(interest.anything for interest in interests),
+            servers=frozenset().union(*(interest.servers for interest in interests)),
         )
 
     def __repr__(self) -> str:
@@ -307,7 +305,7 @@ class _FirstOf(Policy):
 
 
 def first_of(*policies: Policy) -> Policy:
-    """The first policy with an opinion decides; if none has one, it is denied. ``a | b``."""
+    """Combine policies: the first one with an opinion decides. ``a | b`` is ``first_of(a, b)``."""
     flat: list[Policy] = []
     for policy in policies:
         if not isinstance(policy, Policy):
@@ -319,13 +317,13 @@ def first_of(*policies: Policy) -> Policy:
 # Whether Codex will ever ask.
 
 McpServerConfig = Mapping[str, object]
-"""A server's table in Codex's configuration, in its own spelling."""
+"""A server's table in Codex's configuration, with Codex's names."""
 
 
 StartedThread: TypeAlias = (
     "models.ThreadStartResponse | models.ThreadResumeResponse | models.ThreadForkResponse"
 )
-"""The answer that opened a thread, with the settings that it has."""
+"""The answer that opened a thread, with the thread's settings."""
 
 
 def why_never_asked(
@@ -337,9 +335,9 @@ def why_never_asked(
 ) -> str | None:
     """Return the warning for a policy that Codex never asks under these settings, else None.
 
-    ``mcp_servers`` is that table of Codex's configuration, if the program knows it: tools of a
-    server with ``default_tools_approval_mode = "approve"`` run without being asked about, so a
-    policy that trusts only such servers misses nothing. A turn can override the settings.
+    ``mcp_servers`` is that table of Codex's configuration, if the program knows it: Codex runs
+    tools of a server with ``default_tools_approval_mode = "approve"`` without asking, so a policy
+    that trusts only such servers needs no warning. A turn can override the settings.
     """
     interest = policy.interest
     if not interest.anything and not interest.servers:
@@ -372,7 +370,7 @@ def why_never_asked(
 def warn_if_never_asked(
     policy: Policy, thread: StartedThread, mcp_servers: Mapping[str, McpServerConfig] | None = None
 ) -> str | None:
-    """Log `why_never_asked` as one warning, and return it; a client with a policy does so."""
+    """Log the warning of `why_never_asked`, and return it. A client with a policy logs it, too."""
     text = why_never_asked(
         policy, thread.approval_policy, thread.sandbox, thread.approvals_reviewer, mcp_servers
     )
@@ -390,24 +388,24 @@ _SHELLS: Final = frozenset(
     for directory in ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
     for name in ("bash", "dash", "sh", "zsh")
 )
-"""The shells whose ``-c`` is looked into: a model can name any other program as its shell."""
+"""Shells whose ``-c`` script is parsed; a model can name any other program as its shell."""
 
 _PIECE: Final = re.compile(r"""'[^']*'|"[^"]*"|[^\s'"();<>|&]+""")
-"""A piece of a word: quotes may begin and end anywhere in it."""
+"""A quoted or unquoted piece of a word."""
 
-_TOKEN: Final = re.compile(rf" +|(?P<word>(?:{_PIECE.pattern})+)|(?P<joint>[();<>|&]+)")
-"""A piece as a shell reads a line without expansions; a quote that is not closed is none."""
+_TOKEN: Final = re.compile(rf" +|(?P<word>(?:{_PIECE.pattern})+)|(?P<operator>[();<>|&]+)")
+"""Blanks, a word or an operator of a shell line; an unclosed quote does not match."""
 
-_JOINTS: Final = frozenset({"&&", "||", "|", ";"})
-"""Signs that may stand between two simple commands."""
+_SEPARATORS: Final = frozenset({"&&", "||", "|", ";"})
+"""Operators that may stand between two simple commands."""
 
 _EXPANSIONS: Final = frozenset("$`\\")
-"""With one of these a word is not what it looks like."""
+"""Signs by which a shell changes a word."""
 
-_LONGEST: Final = 64 * 1024
-"""Characters of a command; whoever reads a longer one keeps the event loop from all else."""
+_MAX_COMMAND: Final = 64 * 1024
+"""Characters of a command; parsing a longer one would block the event loop."""
 
-_MORE: Final = "*"
+_ANY_MORE: Final = "*"
 """Last word of a named command that stands for any further words."""
 
 
@@ -418,12 +416,11 @@ def allow_commands(
 
     A command is a string (``"npm test"``) or its words (``["npm", "test"]``), and matches as a
     whole; ``*`` as the last word stands for any further words (``"git diff *"``), options included.
-    Several commands in one line (``&&``, ``||``, ``|``, ``;``) have to be named each. A line with
-    redirections, substitutions, variables, escapes or a second line is never allowed here, nor is
-    one above 64 Ki characters, input for a running command, a host of the network, or more
-    permissions. With ``within`` they run only in this directory or below it: what ``npm test`` does
-    depends on where it runs. What counts is the directory's real path, and it must be the same when
-    the answer goes out.
+    Each of several commands in one line (``&&``, ``||``, ``|``, ``;``) must be named. The policy
+    never allows redirections, substitutions, variables, escapes, a second line, more than 64 Ki
+    characters, input for a running command, a network host, or more permissions. With ``within``
+    the commands run only in this directory or below it, because what ``npm test`` does depends on
+    the directory. Its real path decides, and must not change before the reply is sent.
 
     Raises MisuseError for one string instead of several commands, and for a command that is empty
     or has shell syntax in it.
@@ -449,14 +446,14 @@ class _AllowCommands(Policy):
             return None
         if self.within is not None and not _is_below(real_cwd, self.within):
             return None
-        # What Codex parsed of a command may repeat parts of it.
-        parsed = (a for a in params.command_actions or () if not isinstance(a, UnknownVariant))
-        if max(len(params.command or ""), sum(len(one.command) for one in parsed)) > _LONGEST:
+        command = params.command or ""
+        actions = (a for a in params.command_actions or () if not isinstance(a, UnknownVariant))
+        if max(len(command), sum(len(action.command) for action in actions)) > _MAX_COMMAND:
             return None
-        found = _simple_commands(params.command or "")
-        if not found or not all(map(self._is_named, found)) or not _is_told(params, found):
+        found = _simple_commands(command)
+        if not found or not all(map(self._is_named, found)):
             return None
-        return Allow(Once())
+        return Allow(Once()) if _has_all_actions(params, found) else None
 
     def __repr__(self) -> str:
         commands = [shlex.join(words) for words in sorted(self.named)]
@@ -465,7 +462,7 @@ class _AllowCommands(Policy):
     def _is_named(self, words: Words) -> bool:
         if words in self.named:
             return True
-        return any(n[-1] == _MORE and words[: len(n) - 1] == n[:-1] for n in self.named)
+        return any(n[-1] == _ANY_MORE and words[: len(n) - 1] == n[:-1] for n in self.named)
 
 
 def _named(command: str | Sequence[str]) -> Words:
@@ -474,14 +471,14 @@ def _named(command: str | Sequence[str]) -> Words:
         words = found[0] if found is not None and len(found) == 1 else ()
     else:
         words = tuple(command)
-    if not words or words[0] in ("", _MORE):
+    if not words or words[0] in ("", _ANY_MORE):
         message = f"allow_commands wants whole simple commands, such as 'npm test', not {command!r}"
         raise MisuseError(message)
     return words
 
 
 def _simple_commands(command: str) -> list[Words] | None:
-    """Return the simple commands of what Codex would start; None if it may be anything else."""
+    """Return the simple commands of a command line; None if it cannot be parsed with certainty."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -493,28 +490,31 @@ def _simple_commands(command: str) -> list[Words] | None:
 
 
 def _split(script: str) -> list[Words] | None:
-    """Return the words of each simple command; None for shell syntax of doubtful meaning."""
+    """Return the words of each simple command in a script; None for any other shell syntax."""
     if not script.isprintable() or _EXPANSIONS.intersection(script):
         return None
     found: list[list[str]] = [[]]
-    place = 0
-    while place < len(script):
-        token = _TOKEN.match(script, place)
+    position = 0
+    while position < len(script):
+        token = _TOKEN.match(script, position)
         if token is None:
             return None
-        place = token.end()
+        position = token.end()
         if token["word"]:
             pieces = _PIECE.findall(token["word"])
             found[-1].append("".join(p[1:-1] if p[0] in "'\"" else p for p in pieces))
-        elif token["joint"]:
-            if token["joint"] not in _JOINTS:
+        elif token["operator"]:
+            if token["operator"] not in _SEPARATORS:
                 return None
             found.append([])
     return [tuple(words) for words in found] if all(found) else None
 
 
-def _is_told(params: models.CommandExecutionRequestApprovalParams, found: list[Words]) -> bool:
-    """Return whether ``found`` has all that Codex, which may have seen it otherwise, parsed."""
+def _has_all_actions(
+    params: models.CommandExecutionRequestApprovalParams, found: list[Words]
+) -> bool:
+    """Return whether ``found`` includes every command that Codex, which may parse differently,
+    lists."""
     for action in params.command_actions or ():
         if isinstance(action, UnknownVariant):
             return False
@@ -524,15 +524,15 @@ def _is_told(params: models.CommandExecutionRequestApprovalParams, found: list[W
     return True
 
 
-# Approvals that wait to be answered later in the same program: from a web page, by a colleague.
+# Approvals that the same program answers later: from a web page, by a colleague.
 
 
 class ParkedApproval:
-    """A question that waits. Its turn waits with it, for as long as the program runs.
+    """A question that waits for its answer; its turn waits as long as the program runs.
 
-    `allow` and `deny` may be called from any thread, and by any number of people: the first answer
-    counts. They return whether this one did: not if somebody was quicker, the turn has ended, or
-    Codex has settled the request itself.
+    `allow` and `deny` may be called from any thread, any number of times: the first answer counts.
+    They return False for an answer that does not count, because another was first, the turn has
+    ended, or Codex has settled the request itself.
     """
 
     __slots__ = ("_answer", "_loop", "_taken", "id", "question")
@@ -541,11 +541,11 @@ class ParkedApproval:
         import secrets  # not for a program that parks nothing
 
         self.id: str = secrets.token_urlsafe(12)
-        """Names it in the program's own records; nobody can guess it."""
+        """An id for the program's own records, which nobody can guess."""
         self.question: ApprovalQuestion = question
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Decision] = self._loop.create_future()
-        self._taken = [None]  # popped by who answers first, which is atomic in every thread
+        self._taken = [None]  # the first answer pops it: atomic across threads
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else "over"
@@ -553,11 +553,11 @@ class ParkedApproval:
 
     @property
     def is_open(self) -> bool:
-        """Whether an answer still counts."""
+        """Return whether an answer still counts."""
         return bool(self._taken)
 
     def allow(self, grant: Grant | None = None) -> bool:
-        """Let the action run: by default once. Raises MisuseError for a grant not offered."""
+        """Let the action run, by default once. Raises MisuseError for a grant not offered."""
         grant = Once() if grant is None else grant
         if grant not in self.question.offered:
             message = f"{grant!r} is not among what Codex offers: {self.question.offered!r}"
@@ -569,7 +569,7 @@ class ParkedApproval:
         return self._settle(Deny(reason, answered=True))
 
     async def decision(self) -> Decision:
-        """Wait for the answer. Cancelling this ends the question."""
+        """Wait for the answer; if the wait is cancelled, no later answer counts."""
         try:
             return await self._answer
         finally:
@@ -578,7 +578,7 @@ class ParkedApproval:
     def _settle(self, decision: Decision) -> bool:
         if not self._take():
             return False
-        with suppress(RuntimeError):  # the program is ending: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed because the program ends
             self._loop.call_soon_threadsafe(self._set, decision)
         return True
 
@@ -605,9 +605,9 @@ class ParkedApprovals(Policy):
             approval = await parked.next()      # in one task: show it, store its id
             parked.get(approval_id).allow()     # later, anywhere
 
-    Combines like any policy: ``allow_commands(["npm test"]) | parked``. One of a client gets the
-    questions of all of its threads, whoever they belong to: a program with several users gives the
-    threads of each a ``ParkedApprovals`` of their own, ``threads.start(policy=parked_of_user)``.
+    Combines like any policy: ``allow_commands(["npm test"]) | parked``. The policy of a client gets
+    the questions of all its threads. A program with several users gives the threads of each user
+    their own ``ParkedApprovals``: ``threads.start(policy=parked_of_user)``.
     """
 
     __slots__ = ("_changed", "_open", "_unseen")
@@ -626,14 +626,14 @@ class ParkedApprovals(Policy):
         return tuple(self._open.values())
 
     def get(self, approval_id: str) -> ParkedApproval | None:
-        """Return the open approval of this id; None if it is over, or never was."""
+        """Return the open approval of this id; None if it is over or the id is unknown."""
         return self._open.get(approval_id)
 
     async def next(self) -> ParkedApproval:
-        """Wait for the next approval that is asked, and return it; each is returned once.
+        """Wait for the next approval, and return it; each is returned once.
 
-        It comes from whichever thread uses this policy: before somebody sees or answers it, be sure
-        that ``question.root_thread_id`` is theirs.
+        Any thread with this policy can ask: before a person sees or answers the approval, check
+        that the thread ``question.root_thread_id`` is theirs.
         """
         while True:
             self._unseen = [approval for approval in self._unseen if approval.is_open]

@@ -1,9 +1,9 @@
-"""Runs a policy for the app-server's requests, and settles each exactly once (contract 1.4, 6).
+"""Run a policy for the app-server's requests, and settle each exactly once (contract 1.4, 6).
 
-Owns the questions that are open, of the policy and of the program's own handlers. What a request
-is, `classify` decides; what a decision may do, `grants.accepting_reply`; which actions Codex could
-take for each other, `actions.ActionIds`. Elicitations, and whatever only a program can answer, get
-their negative reply here: a policy is not asked.
+Owns the open questions of the policy and of the program's own handlers. `classify` decides what a
+request is, `grants.accepting_reply` whether a grant may be sent, `actions.ActionIds` which actions
+Codex could take for each other. Elicitations, and requests that only a program can answer, are
+refused here without the policy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, look_at, not_look
 from codex_acp.codex.approvals.refusals import is_negative, refusal
 from codex_acp.codex.approvals.running_items import FOLLOWED, ForeignReach, Items
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.codex.connection.server_requests import RefusedRequest, sendable, tell_refused
+from codex_acp.codex.connection.server_requests import RefusedRequest, report_refused, sendable
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.wire.codec import plain
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 _Key: TypeAlias = tuple[type, "RequestId"]
-"""The id of a request, with its type: ``"0"`` is another one than ``0``."""
+"""The id of a request with its type: ``"0"`` and ``0`` are different ids."""
 
 _Handler: TypeAlias = "Callable[[Any], Awaitable[WireModel]]"
 """A program's own handler of a request."""
@@ -62,23 +62,23 @@ logger = logging.getLogger(__name__)
 RESOLVED: Final = "serverRequest/resolved"
 
 END_OF_DECISION_SECONDS: Final = 2 * END_OF_CALLBACK_SECONDS
-"""Seconds for a withdrawn decision to end: a callback's own bound, and as much again."""
+"""Seconds that a withdrawn decision gets to end: twice those of a callback."""
 
 INTERRUPT_SECONDS: Final = 10.0
-"""An interrupt is answered at once, or never."""
+"""Seconds for the answer to an interrupt, which Codex answers at once or never."""
 
 ELICITATION: Final = "a policy answers no forms, pages or questions; register a handler for them"
 
 
 @dataclass(slots=True, eq=False)
-class _Open:
-    """A question that the policy has not answered."""
+class _OpenQuestion:
+    """A question that the policy or the handler has not answered."""
 
     question: ApprovalQuestion
     withdrawn: asyncio.Future[Deny]
-    """Denial that takes the place of an answer which nobody needs any more."""
+    """Done when the answer does not matter any more: the denial in place of the answer."""
     looks: Mapping[str, actions.PathLook] = field(default_factory=dict)
-    """Paths that the question names, as one look at the disk found them."""
+    """Where the paths of the question led when it was asked."""
 
     def withdraw(self, reason: str, *, answered: bool = True) -> None:
         if not self.withdrawn.done():
@@ -88,9 +88,8 @@ class _Open:
 class PolicyRunner(NotificationSink):
     """Answers the requests of one client by its policy, and guards the program's own handlers.
 
-    A sink of all notifications of the client. ``policy`` may be replaced; questions that are open
-    stay with the old one. ``on_refused`` is called with each request that was declined without
-    anybody having said so.
+    Gets all notifications of the client. ``policy`` may be replaced; open questions stay with the
+    old one. ``on_refused`` gets each request that was declined although nobody said no.
     """
 
     def __init__(
@@ -100,34 +99,36 @@ class PolicyRunner(NotificationSink):
         on_refused: Callable[[RefusedRequest], None] | None = None,
     ) -> None:
         self.policy = policy
-        self.of_threads: dict[str, Policy] = {}
-        """Policies in place of that one, by the threads that began with them."""
+        self.thread_policies: dict[str, Policy] = {}
+        """Thread that was opened with a policy of its own → that policy."""
         self._client = client
         self._on_refused = on_refused
         self._items = Items(client.opened_threads)
         self.reach: ForeignReach = ForeignReach(self._items)
         self._ids: actions.ActionIds[_Key] = actions.ActionIds()
-        self._open: dict[_Key, _Open] = {}
-        self._unread: dict[tuple[str, str], asyncio.Future[Deny] | None] = {}
-        """Thread and answer id of what a handler is asked that `_ids` cannot hold, and what
-        withdraws it; None for what was allowed. Until the thread's turn is over."""
+        self._open: dict[_Key, _OpenQuestion] = {}
+        self._unclassified: dict[tuple[str, str], asyncio.Future[Deny] | None] = {}
+        """Thread and answer id of a handler's request that `_ids` cannot have, because it is no
+        known approval → the future that withdraws it, None once allowed. Kept until the thread's
+        turn is over."""
         self._resolved_early: set[_Key] = set()
+        """Requests that Codex settled before they reached `handle`."""
         self._interrupts: set[asyncio.Task[None]] = set()
         self._batch_over = False
         self._warned: set[str] = set()
 
     async def handle(self, request: ServerRequest) -> WireModel:
-        """Return the reply to a request. Raises RpcError where its method cannot say no."""
-        what = classify(request, self._items)
-        if isinstance(what, ApprovalRequest):
-            return await self._approve(what)
-        if isinstance(what, ElicitationRequest):
+        """Return the reply to a request. Raises RpcError if its method has no negative reply."""
+        classified = classify(request, self._items)
+        if isinstance(classified, ApprovalRequest):
+            return await self._approve(classified)
+        if isinstance(classified, ElicitationRequest):
             return self._refuse(request, ELICITATION)
-        return await self._refuse_unasked(request, what.reason)
+        return await self._refuse_unasked(request, classified.reason)
 
     def thread_started(self, thread: StartedThread, thread_id: str) -> None:
-        """Warn, once, if Codex will never ask under the settings of a thread that begins."""
-        policy = self.of_threads.get(thread_id, self.policy)
+        """Warn, once, if Codex never asks the policy under the settings of a new thread."""
+        policy = self.thread_policies.get(thread_id, self.policy)
         text = why_never_asked(
             policy, thread.approval_policy, thread.sandbox, thread.approvals_reviewer
         )
@@ -138,30 +139,27 @@ class PolicyRunner(NotificationSink):
     # The program's own handlers.
 
     async def guarded(self, request: ServerRequest, handler: _Handler) -> WireModel:
-        """Return the handler's reply, unless Codex could take it for another action's.
+        """Return the handler's reply unchanged, or the refusal if a reply would be unsafe.
 
-        Codex finds what an answer is for by thread and call id, which the model chooses (contract
-        3.7): of several requests that share one, none is allowed. Nor is a handler asked to have a
-        URL opened that a browser reads as another (2.4). Whatever else it replies is sent as it is.
+        Codex finds the action of an answer by thread and call id, which the model chooses (contract
+        3.7): no request is allowed that shares its ids with another. No handler is asked to open a
+        URL that a browser would read differently (2.4).
         """
         if isinstance(request.params, McpUrlElicitationParams):
             page = allowed_url(request.params.url)
             if isinstance(page, RefusedUrl):
                 return await self._refuse_unasked(request, f"the URL was refused: {page.reason}")
-        kind, shared = classify(request, self._items), actions.answer_id_of(request)
-        question = self._question(kind) if isinstance(kind, ApprovalRequest) else None
+        classified, shared = classify(request, self._items), actions.answer_id_of(request)
+        question = self._question(classified) if isinstance(classified, ApprovalRequest) else None
         key = (type(request.id), request.id)
-        if (
-            shared in self._unread
-            or not isinstance(question, ApprovalQuestion)
-            or key in self._open
-        ):
-            return await self._guarded_unread(request, handler, shared)
-        open_ = await self._enter(key, question)
-        if open_ is None:
+        is_new = shared not in self._unclassified and key not in self._open
+        if not isinstance(question, ApprovalQuestion) or not is_new:
+            return await self._guarded_unclassified(request, handler, shared)
+        opened = await self._enter(key, question)
+        if opened is None:
             return self._refuse(request, actions.SHARED_ID)
         try:
-            reply = await self._reply_of(handler, request, open_.withdrawn)
+            reply = await self._reply_of(handler, request, opened.withdrawn)
             if is_negative(reply):
                 self._ids.forget(key)
             else:
@@ -174,60 +172,60 @@ class PolicyRunner(NotificationSink):
         finally:
             del self._open[key]
 
-    async def _guarded_unread(
+    async def _guarded_unclassified(
         self, request: ServerRequest, handler: _Handler, shared: tuple[str, str] | None
     ) -> WireModel:
-        """Guard a request that is not known to be an approval: alone under its id, or refused."""
+        """Guard a request that is no known approval: refuse it if another request has its id."""
         if shared is None:
             return await handler(request)
-        if shared in self._unread:
-            held = self._unread[shared]
-            if held is None:
+        if shared in self._unclassified:
+            other = self._unclassified[shared]
+            if other is None:
                 allowed = ((type(request.id), request.id),)
                 turn_id = getattr(request.params, "turn_id", "")
                 self._fail_closed(actions.Collision((), allowed), shared[0], turn_id)
                 await asyncio.sleep(0)
-            elif not held.done():
-                held.set_result(Deny(actions.SHARED_ID))
+            elif not other.done():
+                other.set_result(Deny(actions.SHARED_ID))
             return self._refuse(request, actions.SHARED_ID)
         if await self._fail_others_closed(request):
             return self._refuse(request, actions.SHARED_ID)
         withdrawn: asyncio.Future[Deny] = asyncio.get_running_loop().create_future()
-        self._unread[shared] = withdrawn
+        self._unclassified[shared] = withdrawn
         try:
             reply = await self._reply_of(handler, request, withdrawn)
         except BaseException:
             if not withdrawn.done():
-                self._unread.pop(shared, None)
+                self._unclassified.pop(shared, None)
             raise
         if withdrawn.done():
             return reply
         if is_negative(reply):
-            self._unread.pop(shared, None)
-        elif shared in self._unread:
-            self._unread[shared] = None
+            self._unclassified.pop(shared, None)
+        elif shared in self._unclassified:
+            self._unclassified[shared] = None
         return reply
 
     async def _reply_of(
         self, handler: _Handler, request: ServerRequest, withdrawn: asyncio.Future[Deny]
     ) -> WireModel:
-        """Return the handler's reply, or its refusal if another request shares its id."""
-        task, waits = asyncio.current_task(), True
+        """Return the handler's reply, or the refusal if another request shares its id."""
+        task, is_waiting = asyncio.current_task(), True
 
         def withdraw(done: asyncio.Future[Deny]) -> None:
-            if waits and task is not None and _is_shared(done):
+            if is_waiting and task is not None and _is_shared(done):
                 task.cancel()
 
         withdrawn.add_done_callback(withdraw)
         try:
-            # In this very task, by which the client knows a handler that closes it.
+            # No new task: by its task the client recognizes a handler that closes the client.
             reply = await handler(request)
         except asyncio.CancelledError:
             if not _is_shared(withdrawn) or task is None or task.uncancel():
                 raise
             return self._refuse(request, actions.SHARED_ID)
         finally:
-            waits = False
+            is_waiting = False
         return self._refuse(request, actions.SHARED_ID) if _is_shared(withdrawn) else reply
 
     # Approvals.
@@ -242,38 +240,38 @@ class PolicyRunner(NotificationSink):
             return self._refuse(request, "the request's id is open already")
         if key in self._resolved_early:
             return self._refuse(request, "Codex settled it itself")
-        open_ = await self._enter(key, question)
-        if open_ is None:
+        opened = await self._enter(key, question)
+        if opened is None:
             return self._refuse(request, actions.SHARED_ID)
         try:
-            open_.looks = await _look_at(actions.named_paths(approval))
-            open_.question = _with_looks(question, open_.looks)
-            decision = await self._decided(open_)
+            opened.looks = await _look_at(actions.named_paths(approval))
+            opened.question = _with_looks(question, opened.looks)
+            decision = await self._decide(opened)
             looks_now: Mapping[str, actions.PathLook] = {}
             if isinstance(decision, Allow):
-                looks_now = actions.comparable_looks(open_.looks, await _look_at(open_.looks))
-            if open_.withdrawn.done():
-                decision = open_.withdrawn.result()
-            return self._reply(key, open_.question, decision, looks_now)
+                looks_now = actions.comparable_looks(opened.looks, await _look_at(opened.looks))
+            if opened.withdrawn.done():
+                decision = opened.withdrawn.result()
+            return self._reply(key, opened.question, decision, looks_now)
         except BaseException:
             self._ids.forget(key)
             raise
         finally:
             del self._open[key]
 
-    async def _enter(self, key: _Key, question: ApprovalQuestion) -> _Open | None:
-        """Open the question; None if Codex could take its action for another, so that none runs."""
+    async def _enter(self, key: _Key, question: ApprovalQuestion) -> _OpenQuestion | None:
+        """Open the question; return None, and fail closed, if Codex could confuse its action."""
         collision = self._ids.enter(key, question.approval, question.turn_id)
         if collision is not None:
             self._fail_closed(collision, question.thread_id, question.turn_id)
-            await asyncio.sleep(0)  # an interrupt is written before this refusal
+            await asyncio.sleep(0)  # an interrupt is written before the refusal
             return None
         running = self._items.get(question.thread_id, question.item_id)
         if running is not None:
             running.asked = True  # no second request can claim to be about this item
         loop = asyncio.get_running_loop()
-        open_ = self._open[key] = _Open(question, loop.create_future())
-        return open_
+        opened = self._open[key] = _OpenQuestion(question, loop.create_future())
+        return opened
 
     def _question(self, approval: ApprovalRequest) -> ApprovalQuestion | Deny:
         grantable = grants.offered(approval).grants
@@ -295,22 +293,24 @@ class PolicyRunner(NotificationSink):
             digest=grants.digest_of(approval),
         )
 
-    async def _decided(self, open_: _Open) -> Decision:
-        """Return the policy's decision, or why none matters any more; one that hangs is left."""
-        thread_id = open_.question.thread_id
-        line = (thread_id, *self._items.ancestors_of(thread_id))  # the nearest policy decides
-        policy = next((self.of_threads[t] for t in line if t in self.of_threads), self.policy)
+    async def _decide(self, opened: _OpenQuestion) -> Decision:
+        """Return the decision of the policy of the thread or its nearest ancestor, or the denial
+        of a withdrawn question."""
+        thread_id = opened.question.thread_id
+        lineage = (thread_id, *self._items.ancestors_of(thread_id))
+        of_lineage = (self.thread_policies[t] for t in lineage if t in self.thread_policies)
+        policy = next(of_lineage, self.policy)
         task = asyncio.get_running_loop().create_task(
-            _decision(policy, open_.question), name="a policy"
+            _decision(policy, opened.question), name="a policy"
         )
-        first: set[asyncio.Future[Any]] = {task, open_.withdrawn}
+        futures: set[asyncio.Future[Any]] = {task, opened.withdrawn}
         try:
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if not await end_task(task, END_OF_DECISION_SECONDS):
                 logger.warning("a policy that was cancelled does not end; it is left")
-        if open_.withdrawn.done():
-            return open_.withdrawn.result()
+        if opened.withdrawn.done():
+            return opened.withdrawn.result()
         return Deny("the policy was cancelled") if task.cancelled() else task.result()
 
     def _reply(
@@ -320,7 +320,7 @@ class PolicyRunner(NotificationSink):
         decision: Decision,
         looks: Mapping[str, actions.PathLook],
     ) -> WireModel:
-        """Return the reply, without an await: what is checked is what Codex reported last."""
+        """Return the reply. Has no await, so that it checks the state that Codex reported last."""
         request = question.approval.request
         if isinstance(decision, Deny):
             self._ids.forget(key)
@@ -337,14 +337,14 @@ class PolicyRunner(NotificationSink):
             self._ids.note_allowed(key)
         else:
             self._ids.forget(key)
-        what = "allowed" if grants.allows(grant) else "ruled out"
-        logger.info("%s (id %r): %s, %r", request.method, request.id, what, grant)
+        outcome = "allowed" if grants.allows(grant) else "ruled out"
+        logger.info("%s (id %r): %s, %r", request.method, request.id, outcome, grant)
         return reply
 
     def _fail_closed(
         self, collision: actions.Collision[_Key], thread_id: str, turn_id: str
     ) -> None:
-        """Let none of these actions run, which Codex cannot tell apart (contract 3.7)."""
+        """Deny the pending actions, and interrupt the turn of allowed ones (contract 3.7)."""
         if collision.allowed:
             logger.warning("turn %s is interrupted: %s", turn_id, actions.ALLOWED_IN_DOUBT)
             self._interrupt(thread_id, self._items.running_turn(thread_id) or turn_id)
@@ -352,12 +352,12 @@ class PolicyRunner(NotificationSink):
             self._open[key].withdraw(actions.SHARED_ID, answered=False)
 
     async def _refuse_unasked(self, request: ServerRequest, reason: str) -> WireModel:
-        """Refuse a request without its policy; what shares its id fails closed with it."""
+        """Refuse a request without its policy; requests with its id fail closed, too."""
         await self._fail_others_closed(request)
         return self._refuse(request, reason)
 
     async def _fail_others_closed(self, request: ServerRequest) -> bool:
-        """Let what shares the request's id fail closed; return whether there was something."""
+        """Fail other requests with the request's id closed; return whether there were any."""
         collision, shared = self._ids.note_declined(request), actions.answer_id_of(request)
         if collision is None or shared is None:
             return False
@@ -366,7 +366,7 @@ class PolicyRunner(NotificationSink):
         return True
 
     def _interrupt(self, thread_id: str, turn_id: str) -> None:
-        """Interrupt a turn, within a bound: Codex never answers for one that has just ended."""
+        """Interrupt a turn, in a task; Codex never answers if the turn has just ended."""
 
         async def interrupt() -> None:
             params = TurnInterruptParams(thread_id=thread_id, turn_id=turn_id)
@@ -381,13 +381,13 @@ class PolicyRunner(NotificationSink):
         task.add_done_callback(self._interrupts.discard)
 
     def _refuse(self, request: ServerRequest, reason: str, *, answered: bool = False) -> WireModel:
-        """Return the negative reply, with one warning unless somebody said no."""
+        """Return the negative reply; warn and report the request unless somebody said no."""
         text = sendable(f"{request.method} was declined: {reason}")
         level = logging.INFO if answered else logging.WARNING
         logger.log(level, "refused %s (id %r): %s", request.method, request.id, text)
         if not answered:
-            told = RefusedRequest(request.id, request.method, plain(request.params), text)
-            tell_refused(self._on_refused, told)
+            refused = RefusedRequest(request.id, request.method, plain(request.params), text)
+            report_refused(self._on_refused, refused)
         reply = refusal(request.method, request.params, text)
         if isinstance(reply, RpcError):
             raise reply
@@ -397,7 +397,7 @@ class PolicyRunner(NotificationSink):
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         if self._batch_over:
-            # Requests of the batch before are open by now, so these were somebody else's.
+            # All requests of the last batch are open by now: these ids belong to other requests.
             self._resolved_early.clear()
             self._batch_over = False
         if method == RESOLVED:
@@ -410,7 +410,7 @@ class PolicyRunner(NotificationSink):
     def _learn(self, event: notifications.ServerNotification) -> None:
         self._items.apply(event)
         reach = self.reach.apply(event)
-        if reach is not None:  # Codex ran no hook for it (contract 3.9c)
+        if reach is not None:  # a Codex without hooks did not refuse the call (contract 3.9c)
             why = "its model reached for" if reach.others else "another thread's model began it"
             logger.warning(
                 "turn %s of thread %s is interrupted: %s %s",
@@ -422,21 +422,21 @@ class PolicyRunner(NotificationSink):
             event, notifications.ItemStartedEvent | notifications.ItemCompletedEvent
         ):
             self._fail_closed(collision, event.params.thread_id, event.params.turn_id)
-        self._withdraw_what_is_over()
+        self._withdraw_ended()
         if isinstance(
             event,
             notifications.TurnStartedEvent
             | notifications.TurnCompletedEvent
             | notifications.ThreadClosedEvent,
         ):
-            over = event.params.thread_id
-            for shared in [each for each in self._unread if each[0] == over]:
-                del self._unread[shared]
+            thread_id = event.params.thread_id
+            for shared in [each for each in self._unclassified if each[0] == thread_id]:
+                del self._unclassified[shared]
 
-    def _withdraw_what_is_over(self) -> None:
-        for open_ in self._open.values():
-            if not self._items.is_running(open_.question.thread_id, open_.question.turn_id):
-                open_.withdraw("its turn is over")
+    def _withdraw_ended(self) -> None:
+        for opened in self._open.values():
+            if not self._items.is_running(opened.question.thread_id, opened.question.turn_id):
+                opened.withdraw("its turn is over")
 
     def on_batch_end(self) -> None:
         self._batch_over = True
@@ -457,7 +457,7 @@ async def _look_at(paths: Iterable[str]) -> Mapping[str, actions.PathLook]:
     wanted = tuple(paths)
     if not wanted:
         return {}
-    looks = await answer_of(look_at, wanted, LOOK_SECONDS)  # in a thread, which may never end
+    looks = await answer_of(look_at, wanted, LOOK_SECONDS)  # its thread may never end
     return not_looked_at(wanted) if isinstance(looks, CallbackFailed) else looks
 
 

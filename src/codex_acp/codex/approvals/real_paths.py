@@ -1,6 +1,6 @@
-"""Looks at where paths really lead: the links on their way, and whether anything is at the end.
+"""Look where paths really lead: follow their links, and see whether anything is there.
 
-Blocks as a disk may, so whoever waits for it does so in a thread and within bounds.
+Blocks while the disk does not answer: call it in a thread and stop waiting after `LOOK_SECONDS`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 LOOK_SECONDS: Final = 2.0
-"""Seconds for the paths of one action: a disk at rest needs a tenth, a dead one never ends."""
+"""Seconds for the paths of one action: an idle disk needs a tenth, a dead one never answers."""
 
 
 def look_at(paths: Iterable[str], roots: Sequence[str] = ()) -> dict[str, PathLook]:
-    """Return how the disk has each path, without its text.
+    """Return where each path leads, without the text of the file.
 
-    ``roots`` are the directories that a person has opened: the links that lead to them are known.
+    ``roots`` are the directories that a person has opened; links that lead to them count as named.
     """
     real_roots = [(root, os.path.realpath(root)) for root in sorted(roots, key=len, reverse=True)]
     return {path: _look(path, real_roots) for path in paths}

@@ -1,11 +1,11 @@
-"""The negative reply of every server request: what is sent when nobody said yes.
+"""PURE: the negative reply of every server request.
 
-Pure, and total over the generated registry. Owns the table; must not know why something is
-refused. Rows do not look at the params: params that could not be read can be refused, too.
-A model loads when its row is first used.
+Owns the table, which is total over the generated registry; must not know why a request is refused.
+Rows ignore the params, so that requests with malformed params can be refused, too. A model loads
+when its row is first used.
 
-Source: the response definitions of ``schema/codex/experimental.json``. What Codex makes of each:
-a declined action is told to the model and the turn goes on.
+Source: the response definitions of ``schema/codex/experimental.json``. Codex reports a declined
+action to the model, and the turn continues.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ REFUSALS: Final[Refusals] = {
         decision=_denied(reason)
     ),
 }
-"""Method → its negative reply, made from the params and the reason."""
+"""Method → function of the params and the reason that makes the negative reply."""
 
 
 require_rows("REFUSALS in codex_acp/codex/approvals/refusals.py", REFUSALS, SERVER_REQUESTS)
@@ -70,23 +70,21 @@ _ROWS: Final = cast("dict[str, Callable[[object, str], WireModel | RpcError]]", 
 
 
 def has_negative_form(method: str) -> bool:
-    """Whether the reply of this server request can say no; if not, only an error can."""
+    """Return whether the method has a negative reply; a request without one gets an error."""
     return _ROWS.get(method) not in (None, _not_offered)
 
 
 def refusal(method: str, params: object, reason: str) -> WireModel | RpcError:
-    """The negative reply to one request of this method; an error also for an unknown method.
+    """Return the negative reply to one request of ``method``, an error if the method has none.
 
-    ``params`` are not looked at. ``reason`` is for the model or the log of Codex, in one sentence.
+    ``reason`` is one sentence for the model or the log of Codex.
     """
     return _ROWS.get(method, _not_offered)(params, reason)
 
 
 def cancelled(method: str, params: object, reason: str) -> WireModel | RpcError:
-    """The reply that ends the turn with the action, where the method has one; else the refusal.
-
-    Only for a turn that is being cancelled: it must never be what a plain "no" becomes.
-    """
+    """Return the reply that declines the action and ends the turn, or the refusal if the method
+    has no such reply. Only for a turn that is being cancelled, never for a plain "no"."""
     match method:
         case "item/commandExecution/requestApproval":
             return models.CommandExecutionRequestApprovalResponse(decision="cancel")
@@ -102,7 +100,7 @@ def cancelled(method: str, params: object, reason: str) -> WireModel | RpcError:
 
 
 def is_negative(reply: WireModel) -> bool:
-    """Whether a reply to an approval says no; what cannot be told may be a yes."""
+    """Return whether a reply to an approval certainly declines it."""
     match reply:
         case (
             models.CommandExecutionRequestApprovalResponse(decision=decision)

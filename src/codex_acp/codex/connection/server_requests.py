@@ -51,7 +51,7 @@ class RefusedRequest(NamedTuple):
     reason: str
 
 
-def tell_refused(
+def report_refused(
     on_refused: Callable[[RefusedRequest], None] | None, request: RefusedRequest
 ) -> None:
     """Tell the program, if it wants to hear of it; what that raises is logged."""
@@ -251,7 +251,7 @@ class ServerRequests:
         reason = sendable(reason)
         logger.warning("refused %s (id %r): %s", request.method, request.id, reason, exc_info=error)
         told = RefusedRequest(request.id, request.method, request.params, reason)
-        tell_refused(self._on_refused, told)
+        report_refused(self._on_refused, told)
         reply = refusal(request.method, request.params, reason)
         if isinstance(reply, RpcError):
             responder.error(reply.code if code is None else code, reply.message)
