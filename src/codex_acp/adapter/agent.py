@@ -242,14 +242,14 @@ class CodexAgent:
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
         """Set the mode of a session, as `Config.set_mode` does."""
-        await self.preconditions.live(self.session(session_id).id)
+        await self.preconditions.ensure_live(self.session(session_id).id)
         await self.config.set_mode(session_id, mode_id)
 
     async def set_config_option(
         self, session_id: str, config_id: str, value: str | bool
     ) -> list[Option]:
         """Set an option of a session, as `Config.set_config_option` does."""
-        await self.preconditions.live(self.session(session_id).id)
+        await self.preconditions.ensure_live(self.session(session_id).id)
         return await self.config.set_config_option(session_id, config_id, value)
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
@@ -325,7 +325,7 @@ class CodexAgent:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
             log_out = lambda: self.logins.log_out()  # noqa: E731, PLW0108 - loads it
-            live, config = self.preconditions.live, self.config
+            live, config = self.preconditions.ensure_live, self.config
             self._services = SessionServices(self._sessions, config, self.spawn, live, log_out)
         self._services.known(session, opened)
 

@@ -208,12 +208,12 @@ class AgentInV2(CommonMethods):
             session_id = self._session(session_id).id
         agent = self._agent_of(session_id)
         # One that has begun has its place already, where a cancel finds it.
-        scope = agent.preconditions.waits(session_id) if early is None else CancelScope()
+        scope = agent.preconditions.start_waiting(session_id) if early is None else CancelScope()
         run = partial(agent.run_prompt, session_id, blocks, taken, early=early)
 
         def begins() -> bool:
             if early is None:
-                agent.preconditions.goes_on(session_id, scope)
+                agent.preconditions.stop_waiting(session_id, scope)
             return early is not None or not scope.cancel_called
 
         self._agent.spawn(lambda: self._run(begins, run, inserted, scope))

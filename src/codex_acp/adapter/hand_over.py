@@ -65,7 +65,7 @@ class HandOver:
             if session is not None:
                 session.cancel()
         if session is not None and (asker.cancels or session.prompts.machine.activity == "idle"):
-            await session.prompts.settled()  # its client may know the end before the prompt left
+            await session.prompts.wait_idle()  # its client may know the end before the prompt left
         if self._works(session_id, opened):
             return "busy"
         async with self._opener.lock(session_id):

@@ -39,8 +39,8 @@ PLANTED: Final = (
     ),
     Planted(
         "a message that Codex may have read may go to the next one",
-        "self._over(failure, unread=run.call in unread)",
-        "self._over(failure, unread=True)",
+        "self._end_turn(failure, unread=run.call in unread)",
+        "self._end_turn(failure, unread=True)",
         _LOSS,
     ),
     Planted(
@@ -51,8 +51,8 @@ PLANTED: Final = (
     ),
     Planted(
         "a message is steered twice",
-        "self._place(prompt, Steers(call, run.active))",
-        "self._place(prompt, Waits())",
+        "self._set_place(prompt, Steers(call, run.active))",
+        "self._set_place(prompt, Waits())",
         _STEER,
     ),
     Planted(
@@ -76,14 +76,14 @@ PLANTED: Final = (
     ),
     Planted(
         "a cancel has no bound",
-        '        self._set("cancel")\n',
+        '        self._set_timer("cancel")\n',
         "",
         _CANCEL,
     ),
     Planted(
         "a cancel interrupts nothing and ends at once",
         "                self.turn = Cancelling(run)\n                self._interrupt_run()\n",
-        "                self._over(CANCELLED)\n                return\n",
+        "                self._end_turn(CANCELLED)\n                return\n",
         _CANCEL,
     ),
     Planted(
@@ -109,20 +109,20 @@ PLANTED: Final = (
     Planted(
         "a turn that Codex began by itself is taken for the one asked for",
         "                if isinstance(self.turn, Starting):\n"
-        '                    self._set("answer")\n',
-        "                self._known(turn)\n",
+        '                    self._set_timer("answer")\n',
+        "                self._name_turn(turn)\n",
         _FOREIGN._replace(cancels=0),
     ),
     Planted(
         "the turn that runs is forgotten when Codex is lost",
-        "        if run is not None:\n            self._over(failure,",
-        "        if run is None:\n            self._over(failure,",
+        "        if run is not None:\n            self._end_turn(failure,",
+        "        if run is None:\n            self._end_turn(failure,",
         _LOSS,
     ),
     Planted(
         "a prompt waits for a Codex that is gone",
-        "        if self.gone is not None:\n",
-        "        if self.gone is not None and self.turn is None:\n",
+        "        if self.codex_gone is not None:\n",
+        "        if self.codex_gone is not None and self.turn is None:\n",
         _LOSS,
     ),
     Planted(
@@ -133,13 +133,13 @@ PLANTED: Final = (
     ),
     Planted(
         "the end of a turn answers its prompt twice",
-        "            self._out.append(ev.Answer(prompt_id, end, began, began and unread))\n",
-        "            self._out += [ev.Answer(prompt_id, end, began, began and unread)] * 2\n",
+        "            self._effects.append(ev.Answer(prompt_id, end, began, began and unread))\n",
+        "            self._effects += [ev.Answer(prompt_id, end, began, began and unread)] * 2\n",
         Budget(prompts=1),
     ),
     Planted(
         "a refused turn leaves its prompt open",
-        "            self._set_run(replace(run, call=None))\n            self._over(failure)\n",
+        "            self._set_run(replace(run, call=None))\n            self._end_turn(failure)\n",
         "            self._set_run(replace(run, call=None))\n            self.turn = Idle()\n",
         Budget(prompts=1, refusals=1),
     ),
@@ -151,8 +151,8 @@ PLANTED: Final = (
     ),
     Planted(
         "the timer of the commands of an interrupted turn is lost",
-        '            self._set("clean_up")\n',
-        '            self._clear("cancel")\n',
+        '            self._set_timer("clean_up")\n',
+        '            self._clear_timer("cancel")\n',
         Budget(prompts=1, commands=1, pieces=0),
         14,
     ),
@@ -176,7 +176,7 @@ PLANTED: Final = (
     ),
     Planted(
         "a prompt that was given up is kept",
-        "        else:\n            self._leave(prompt_id)\n",
+        "        else:\n            self._forget_prompt(prompt_id)\n",
         "",
         Budget(prompts=2, give_ups=1, cancels=0, pieces=0),
     ),
@@ -194,14 +194,14 @@ PLANTED: Final = (
     ),
     Planted(
         "a cancel leaves the question about a plan open",
-        "self._out += [ev.EndReview(None), ev.Abandon(call)]\n",
-        "self._out += [ev.Abandon(call)]\n",
+        "self._effects += [ev.EndReview(None), ev.Abandon(call)]\n",
+        "self._effects += [ev.Abandon(call)]\n",
         _PLAN,
     ),
     Planted(
         "a plan that the person refuses is carried out",
-        "                if approved:\n                    self._out.append(ev.TakePlan(",
-        "                if prompt:\n                    self._out.append(ev.TakePlan(",
+        "                if approved:\n                    self._effects.append(ev.TakePlan(",
+        "                if prompt:\n                    self._effects.append(ev.TakePlan(",
         _PLAN,
     ),
     Planted(
@@ -232,7 +232,7 @@ PLANTED: Final = (
     Planted(
         "a prompt whose plan cannot be taken is left open",
         "                self._answer(name, failure)\n",
-        "                self._place(prompt, Waits())\n",
+        "                self._set_place(prompt, Waits())\n",
         _PLAN._replace(refusals=1, cancels=0),
     ),
     Planted(
@@ -256,7 +256,7 @@ PLANTED: Final = (
     Planted(
         "the end of a turn leaves its session running",
         "        over = mine[len(asks) :]\n",
-        "        over, self.told = mine[len(asks) :], 'idle'\n",
+        "        over, self.shown_activity = mine[len(asks) :], 'idle'\n",
         Budget(prompts=1, cancels=0),
     ),
     Planted(
@@ -279,26 +279,26 @@ PLANTED: Final = (
     ),
     Planted(
         "a cancel leaves a question open",
-        '        self._set("cancel")\n        self._settle()\n',
-        '        self._set("cancel")\n',
+        '        self._set_timer("cancel")\n        self._settle_all()\n',
+        '        self._set_timer("cancel")\n',
         _ASKS,
     ),
     Planted(
         "the end of a turn leaves its question open",
-        "            self._out.append(ev.SettleQuestions(turn))\n",
+        "            self._effects.append(ev.SettleQuestions(turn))\n",
         "",
         _ASKS._replace(cancels=0),
     ),
     Planted(
         "a turn that is given up leaves its question open",
         "        if self.questions and isinstance(self.turn, Starting | Running | Cancelling):\n"
-        "            self._settle()\n",
+        "            self._settle_all()\n",
         "",
         _ASKS._replace(cancels=0, stops=1, inner_turns=1),
     ),
     Planted(
         "a loss leaves a question open",
-        "        if self.questions:\n            self._settle()\n",
+        "        if self.questions:\n            self._settle_all()\n",
         "",
         _ASKS._replace(cancels=0, losses=1),
     ),

@@ -81,7 +81,7 @@ def _recorded(path: Path, *events: ev.Event) -> None:
     machine = SessionMachine()
     with SessionRecorder(path, LOG) as recorder:
         for event in events:
-            recorder.handled(machine, event, machine.handle(event))
+            recorder.write_step(machine, event, machine.handle(event))
 
 
 def test_a_record_is_private_plays_without_difference_and_another_process_appends_to_it(

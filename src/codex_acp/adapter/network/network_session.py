@@ -227,7 +227,7 @@ class NetworkSession:
         request.
         """
         preconditions, session_id = self.agent.preconditions, self.session_id
-        scope = preconditions.waits(session_id)  # the next message may be a session/cancel
+        scope = preconditions.start_waiting(session_id)  # the next message may be a session/cancel
 
         async def begin() -> PromptResult:
             if scope.cancel_called:
@@ -235,7 +235,7 @@ class NetworkSession:
             return await run()
 
         task = asyncio.ensure_future(begin())
-        task.add_done_callback(lambda _: preconditions.goes_on(session_id, scope))
+        task.add_done_callback(lambda _: preconditions.stop_waiting(session_id, scope))
         self._prompts.add(task)
         task.add_done_callback(self._prompts.discard)
         task.add_done_callback(partial(self._report_earlier_prompt, client))

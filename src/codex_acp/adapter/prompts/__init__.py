@@ -1,1 +1,1 @@
-"""The prompts of one session, in their order, and the turns that they become."""
+"""The steps of a prompt: the early first turn, calls about turns, steering, a plan's question."""

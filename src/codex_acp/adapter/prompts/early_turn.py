@@ -1,8 +1,8 @@
-"""The first prompt of a session, while what a prompt needs is still being loaded.
+"""The turn of a session's first prompt, asked for before the modules of a prompt are loaded.
 
-A prompt of text has its turn asked for at once; Codex works on it meanwhile, and what it says of it
-is held until the session is known, and with that the prompt runs as every other one. Owns nothing
-else, and loads no model.
+For a prompt of plain text, ``turn/start`` is sent at once, so that Codex works while the modules
+load. Codex's notifications are held until the `Session` exists; then the prompt runs as any other.
+Loads no model.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 BeginPrompt: TypeAlias = (
     "Callable[[Callable[[str], None] | None], Coroutine[object, object, EarlyTurn | None]]"
 )
-"""Asks for a prompt's turn, if that can be, and waits until what runs it is loaded; what it is
-called with is called with the message's id when Codex has taken it."""
+"""Sends ``turn/start`` for a prompt, if possible now, and waits until the modules that run the
+prompt are loaded. The argument is called with the message's id when Codex has taken the message."""
 
 
 class EarlyTurn:
-    """Asks for the turn when it is made; the answer is for whoever runs the prompt."""
+    """A turn whose ``turn/start`` the constructor sends; see `when_answered`."""
 
     def __init__(
         self,
@@ -49,11 +49,12 @@ class EarlyTurn:
         self.written: int | None = (
             codex.link.offered if isinstance(codex.link, ChildProcess) else None
         )
-        """How much was written to this Codex before; see `TurnCalls.written`."""
+        """Bytes written to this Codex before ``turn/start``; see `TurnCalls.written`."""
         self._reply: tuple[JsonValue | CodexAcpError] | None = None
+        """The reply in a tuple, because the reply itself may be None; None: it has not arrived."""
         self._on_reply: Callable[[JsonValue | CodexAcpError], None] | None = None
         self.abandon: Callable[[], None] = _nothing
-        """Waits no longer for the answer."""
+        """Stops waiting for the reply."""
         from codex_acp.mapping.commands import simple_turn_params
 
         params = simple_turn_params(thread_id, message, self.message_id)
@@ -63,7 +64,7 @@ class EarlyTurn:
             self._answered(error)
 
     def when_answered(self, on_reply: Callable[[JsonValue | CodexAcpError], None]) -> None:
-        """Call ``on_reply`` with the answer of ``turn/start``, at once if it has come."""
+        """Call ``on_reply`` with the reply to ``turn/start``, at once if it has arrived."""
         self._on_reply = on_reply
         if self._reply is not None:
             on_reply(*self._reply)
@@ -77,11 +78,11 @@ class EarlyTurn:
 AskEarly: TypeAlias = (
     "Callable[[str, Sequence[TextBlock], Callable[[str], None] | None], EarlyTurn | None]"
 )
-"""Asks for the turn of a session's first prompt, as `Sessions.ask_early` does."""
+"""`Sessions.ask_early`: asks for the turn of a session's first prompt."""
 
 
 class AnswerPrompt(Protocol):
-    """Has a prompt begun and run, and answers it as its version of ACP does."""
+    """Calls ``begin``, runs the prompt, and returns its result in the connection's version."""
 
     async def __call__(
         self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
@@ -97,7 +98,7 @@ class QuickPrompts:
         self._answer = answer
 
     def __call__(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        """Return what answers it; None: it is read by the models."""
+        """Return the function that answers the prompt; None: the typed handler answers it."""
         if self._ahead is None or not self._ahead.loading:
             return None
         from codex_acp.mapping.commands import simple_prompt
@@ -114,14 +115,14 @@ class QuickPrompts:
         on_accepted: Callable[[str], None] | None,
     ) -> EarlyTurn | None:
         early = self._ask_early(session_id, message, on_accepted)
-        if early is None:  # it takes its place now: a cancel, or another, may be behind it
+        if early is None:  # queue the prompt now: a cancel, or another prompt, may follow it
             return None
         assert self._ahead is not None
         try:
             await self._ahead.for_a_prompt()
         except asyncio.CancelledError:
-            # The turn runs already. It is ended as that of every other prompt, by whoever waits
-            # for it next; what is not loaded is then loaded where it is needed.
+            # The turn runs already: raise CancelledError only at the next await, where the prompt
+            # is cancelled like any other. Modules not loaded yet are then loaded on first use.
             task = asyncio.current_task()
             assert task is not None
             task.cancel()
@@ -129,4 +130,4 @@ class QuickPrompts:
 
 
 def _nothing() -> None:
-    """Do nothing: nothing was asked."""
+    """Do nothing: no call was made."""

@@ -1,9 +1,9 @@
-"""Ask whether a plan that plan mode has proposed is to be carried out, behind its turn.
+"""Ask the person, after a turn in plan mode, whether to carry out the plan that it proposed.
 
-Codex itself asks nothing: its own programs do, and so does the official adapter, in these words.
-What may then happen is one action of ours, leaving plan mode with a turn that begins at once, so it
-is asked as a permission (contract 2.1). Anything but the choice to do it leaves all as it is. When
-it is asked, withdrawn and carried out, the session's machine decides.
+Codex sends no such request: its own programs and the official adapter ask in these words. To carry
+the plan out, the adapter leaves plan mode and begins a turn: one action, so the question is a
+permission (contract 2.1). Any other answer changes nothing. The session's machine decides when the
+question is asked, withdrawn, and the plan carried out.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ MESSAGE: Final = "Implement the approved plan."
 
 
 class PlanMode(NamedTuple):
-    """The plan mode of one session, and whom it asks."""
+    """Functions for the plan mode of one session, and for its question."""
 
     is_on: Callable[[], bool]
     leave: Callable[[], Awaitable[object]]
     asks: Callable[[], Asks]
     record: Callable[[str, bool | None, ApprovalSettler], None]
-    """Notes in the transcript how a plan was decided on; None: it was withdrawn."""
+    """Records in the transcript: the plan, whether it was approved (None: the question was
+    withdrawn), and who settled the question."""
 
 
 class PlanQuestion:
@@ -45,28 +46,29 @@ class PlanQuestion:
         self.announced, self._question = review_question(session_id, *plan)
         self._asks = mode.asks()
         self._record = partial(mode.record, plan[1])
-        self._by: ApprovalSettler = "turn_cancelled"
-        self._request: RequestId | None = None
+        self._settled_by: ApprovalSettler = "turn_cancelled"
+        self._request_id: RequestId | None = None
 
     async def approved(self) -> bool:
-        """Ask the person; False without an answer: it is not carried out."""
+        """Ask the person; return whether to carry the plan out, False without an answer."""
         from codex_acp.routing.ledger import Selected
 
-        self._now_asked(self._asks.next_request_id)
+        self._set_request_id(self._asks.next_request_id)
         try:
-            answer = await self._asks.request_permission(self._question, self._now_asked)
+            answer = await self._asks.request_permission(self._question, self._set_request_id)
         except CodexAcpError:
-            self._by = "disconnected"
+            self._settled_by = "disconnected"
             return False
-        self._by = "client"
+        self._settled_by = "client"
         return isinstance(answer, Selected) and answer.option_id == IMPLEMENT
 
-    def _now_asked(self, request_id: RequestId | None) -> None:
-        self._request = request_id
+    def _set_request_id(self, request_id: RequestId | None) -> None:
+        self._request_id = request_id
 
     def ended(self, approved: bool | None) -> ToolCallChanged:
-        """Withdraw the question if it is open; return what is shown of its end."""
+        """End the question, and withdraw it if ``approved`` is None; return the end of its tool
+        call."""
         if approved is None:
-            self._asks.withdraw(self._request)
-        self._record(approved, self._by)
+            self._asks.withdraw(self._request_id)
+        self._record(approved, self._settled_by)
         return question_ended(self.announced.id, approved)

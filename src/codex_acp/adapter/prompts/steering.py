@@ -1,7 +1,8 @@
-"""``_session/steering``: a message for the turn that runs; with none, a turn or an answer.
+"""``_session/steering``: a message for the running turn, or for a new turn if none runs.
 
-Answered when Codex has taken the message: ``injected`` into a running turn, or ``startedNewTurn``;
-``promptRequired`` for a client that wants to send the prompt itself then.
+The answer comes when Codex has taken the message: ``injected`` into a running turn, or
+``startedNewTurn``. It is ``promptRequired`` at once if no turn runs and the client wants to send
+the prompt itself in this case.
 """
 
 from __future__ import annotations
@@ -24,46 +25,50 @@ class _Request(NamedTuple):
     session_id: str
     prompt: list[JsonValue]
     joins: bool
-    """Whether it is for a running turn alone."""
+    """Whether the message must begin no turn."""
 
 
 async def answer_steering(
     agent_of: Callable[[str], CodexAgent], version: int, params: JsonValue
 ) -> JsonValue:
-    """Raises RpcError: -32602, -32002 for a session that is not open, and as `Session.prompt`."""
+    """Answer a ``_session/steering`` request.
+
+    Raises RpcError: -32602, -32002 for a session that is not open, and what `Session.prompt`
+    raises.
+    """
     request = _read(params)
     agent = agent_of(request.session_id)
     session, blocks = agent.session(request.session_id), _blocks(request, version)
     running = session.prompts.turn
-    taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    scope = agent.preconditions.waits(session.id)  # a cancel may be right behind it
+    was_injected: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    scope = agent.preconditions.start_waiting(session.id)  # a cancel may follow in the same read
 
-    def inserted(_message_id: str) -> None:
-        if not taken.done():  # looked at now: the turn may end in the same read
-            taken.set_result(running is not None and session.prompts.turn == running)
+    def on_accepted(_message_id: str) -> None:
+        if not was_injected.done():  # compare now: the turn may end in the same read
+            was_injected.set_result(running is not None and session.prompts.turn == running)
 
     async def run() -> None:
         failure = RpcError(REQUEST_CANCELLED, "the session's work was cancelled before that")
-        agent.preconditions.goes_on(session.id, scope)
+        agent.preconditions.stop_waiting(session.id, scope)
         try:
             with scope:
                 if not scope.cancel_called:
-                    await agent.run_prompt(session.id, blocks, inserted, joins=request.joins)
-        except RpcError as error:  # behind its place nobody waits for it
+                    await agent.run_prompt(session.id, blocks, on_accepted, joins=request.joins)
+        except RpcError as error:  # once the message was taken, nobody waits for the failure
             failure = error
         finally:
-            if not taken.done():
-                taken.set_exception(failure)
+            if not was_injected.done():
+                was_injected.set_exception(failure)
 
     agent.spawn(run)
     try:
-        joined = await taken
+        injected = await was_injected
     except NothingRuns:
         return {"outcome": "promptRequired", "reason": "noRunningTurn"}
-    except asyncio.CancelledError:  # the request was given up: nothing of it is sent later
+    except asyncio.CancelledError:  # the client cancelled the request: send no message later
         scope.cancel()
         raise
-    return {"outcome": "injected" if joined else "startedNewTurn"}
+    return {"outcome": "injected" if injected else "startedNewTurn"}
 
 
 def _read(params: JsonValue) -> _Request:
@@ -88,7 +93,7 @@ def _object(value: JsonValue, name: str) -> dict[str, JsonValue]:
 
 
 def _blocks(request: _Request, version: int) -> Sequence[Block]:
-    """The content as a prompt of this version has it. Raises RpcError -32602."""
+    """Return the content of a request in this version of ACP. Raises RpcError -32602."""
     params: Any = {"sessionId": request.session_id, "prompt": request.prompt}
     try:
         if version == 1:

@@ -1,7 +1,7 @@
-"""Makes the calls about the turns of one thread, and reads each refusal.
+"""Calls about the turns of one thread, and the prompt's failure if Codex refuses.
 
-Owns the calls and their bounds; must not know of prompts. Sources: Codex schema ``turn/*``,
-``thread/turns/list``, ``thread/backgroundTerminals/*``.
+Must not know prompts. Sources: Codex schema ``turn/*``, ``thread/turns/list``,
+``thread/backgroundTerminals/*``.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STEER_SECONDS: Final = 10.0
-"""A steered message is answered at once; after this it may or may not have been taken."""
+"""For the reply to ``turn/steer``, usually immediate."""
 
 INTERRUPT_SECONDS: Final = 10.0
-"""An interrupt is answered at once, or never."""
+"""For the reply to ``turn/interrupt``, immediate or never."""
 
 LOOK_BACK: Final = 8
-"""Turns that are looked at for one: a thread runs one at a time, so ours is among the newest."""
+"""Turns to search for a given turn: a thread runs one at a time, so it is among the newest."""
 
-WHOLE_TAIL: Final = 16 * 1024
-"""Characters of an error with all that is kept of a process's stderr."""
+MAX_STDERR: Final = 16 * 1024
+"""Characters of an error that quotes the end of a process's stderr."""
 
 
 class TurnCalls:
-    """The calls for one thread. ``codex`` is replaced when the session moves to another one."""
+    """The calls for one thread; `Session.move` sets ``codex`` to the connection after a loss."""
 
     def __init__(self, codex: AppServerConnection, thread_id: str) -> None:
         self.codex = codex
@@ -59,17 +59,18 @@ class TurnCalls:
 
     @property
     def asks_person(self) -> bool:
-        """Whether Codex waits for an answer to something that it has asked for this thread."""
-        return any(asked.thread_id == self._thread_id for asked in self.codex.open_requests)
+        """Whether Codex waits for the answer to a request of this thread."""
+        requests = self.codex.open_requests
+        return any(request.thread_id == self._thread_id for request in requests)
 
     @property
     def written(self) -> int | None:
-        """How much was written to this Codex, if it is a process of ours; see `untaken`."""
+        """Bytes written to this Codex, None if it is not a child process; see `surely_unread`."""
         link = self.codex.link
         return link.offered if isinstance(link, ChildProcess) else None
 
-    def untaken(self, since: int | None) -> bool:
-        """Whether this Codex has ended and surely has read nothing that came after `written`."""
+    def surely_unread(self, since: int | None) -> bool:
+        """Whether Codex has ended without reading anything after ``since`` bytes."""
         link = self.codex.link
         return (
             since is not None
@@ -98,7 +99,7 @@ class TurnCalls:
     async def steer(self, turn_id: str, message: list[models.UserInput], message_id: str) -> bool:
         """Add a message to the running turn; return whether Codex took it.
 
-        Also true when it did not say so in time: then the turn shows whether it did.
+        True also without a reply in `STEER_SECONDS`: the turn will show whether Codex took it.
         """
         params = self.steer_params(turn_id, message, message_id)
         try:
@@ -115,7 +116,7 @@ class TurnCalls:
         return {"threadId": self._thread_id, "turnId": turn_id}
 
     async def interrupt(self, turn_id: str) -> None:
-        """Interrupt a turn that must not go on; Codex never answers that of one just ended."""
+        """Interrupt a turn; Codex never replies if the turn has just ended."""
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(INTERRUPT_SECONDS):
@@ -126,11 +127,11 @@ class TurnCalls:
     async def look_up(
         self, turn_ids: Collection[str], message_id: str | None
     ) -> tuple[models.Turn | None, bool | None]:
-        """Return a turn as Codex knows it now, None if it is not to be found, and whether
-        ``message_id`` began it.
+        """Return a turn as Codex knows it now, None if there is none, and whether ``message_id``
+        began it (None: unknown).
 
-        With no ids it is the turn with that message, else the newest one, of which None says that
-        nothing tells which message began it. Raises as every call.
+        Looks for one of ``turn_ids``; without ids, for the turn with the message, else for the
+        newest turn. Raises CodexAcpError.
         """
         turns = await self._newest_turns("summary" if not turn_ids else "notLoaded")
         if turn_ids:
@@ -147,7 +148,7 @@ class TurnCalls:
         )
         try:
             return list((await self.codex.thread_turns_list(params)).data)
-        except ErrorReply as error:  # a Codex, or a kind of thread, without the list
+        except ErrorReply as error:  # this Codex, or this kind of thread, has no list
             logger.info("thread %s: its turns cannot be listed: %s", self._thread_id, error)
         read = models.ThreadReadParams(thread_id=self._thread_id, include_turns=True)
         return list(reversed((await self.codex.thread_read(read)).thread.turns))
@@ -155,7 +156,8 @@ class TurnCalls:
     async def end_commands(
         self, item_ids: Collection[str]
     ) -> tuple[list[str], list[models.ThreadBackgroundTerminal]]:
-        """End the commands of these items that live on; the items ended, and what could not be.
+        """End the commands of these items that still run; return the items that ended, and the
+        terminals that did not.
 
         Codex leaves the commands of an interrupted turn running in the background.
         """
@@ -163,7 +165,7 @@ class TurnCalls:
         left: list[models.ThreadBackgroundTerminal] = []
         for terminal in await self.background_terminals():
             if terminal.item_id not in item_ids:
-                continue  # of an earlier turn: it was meant to live on
+                continue  # a command of an earlier turn is meant to run on
             try:
                 done = await self.terminate(terminal.process_id)
             except ErrorReply as error:
@@ -176,28 +178,26 @@ class TurnCalls:
         return ended, left
 
     async def terminate(self, process_id: str) -> bool:
-        """End one command by its process; whether it ran. Raises CodexAcpError."""
-
+        """End the command of a process; return whether it ran. Raises CodexAcpError."""
         params = models.ThreadBackgroundTerminalsTerminateParams(
             thread_id=self._thread_id, process_id=process_id
         )
         return (await self.codex.thread_background_terminals_terminate(params)).terminated
 
     async def background_terminals(self) -> list[models.ThreadBackgroundTerminal]:
-        """The commands of the thread that outlive their turns. Raises CodexAcpError."""
-
+        """Return the commands of the thread that outlive their turns. Raises CodexAcpError."""
         params = models.ThreadBackgroundTerminalsListParams(thread_id=self._thread_id)
         return await all_pages(self.codex.thread_background_terminals_list, params)
 
 
 def _messages_of(turn: models.Turn) -> list[str]:
-    """The ids of the client's messages that Codex has read into a turn."""
+    """Return the ids of the client's messages that Codex has read into a turn."""
     items = (item for item in turn.items if isinstance(item, models.UserMessageThreadItem))
     return [item.client_id for item in items if item.client_id is not None]
 
 
 def start_refused(error: CodexAcpError) -> PromptFailure:
-    """How the prompt ends whose turn could not be begun."""
+    """Return the failure of a prompt whose turn Codex did not begin."""
     if isinstance(error, RpcError):
         return PromptFailure(error.code, error.message, object_at(error.data))
     if isinstance(error, TransportError):
@@ -209,11 +209,11 @@ def start_refused(error: CodexAcpError) -> PromptFailure:
 
 
 def codex_gone(error: TransportError | None) -> PromptFailure:
-    """How a prompt ends whose Codex has ended."""
+    """Return the failure of a prompt whose Codex ended."""
     data: dict[str, object] = {"reason": AGENT_LOST}
     message = what = "Codex ended while the prompt ran" if error is None else str(error)
     if isinstance(error, ProcessExited):
-        data |= {"exitCode": error.returncode, "stderr": scrub(error.stderr_tail, WHOLE_TAIL)}
-        what = how_ended(error.returncode)  # the end of its stderr stands behind that
+        data |= {"exitCode": error.returncode, "stderr": scrub(error.stderr_tail, MAX_STDERR)}
+        what = how_ended(error.returncode)  # the message continues with the end of its stderr
     message = message.replace(what, f"{what}; the next prompt starts it again", 1)
-    return PromptFailure(INTERNAL_ERROR, scrub(message, WHOLE_TAIL), data)
+    return PromptFailure(INTERNAL_ERROR, scrub(message, MAX_STDERR), data)

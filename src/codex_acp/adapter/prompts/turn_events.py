@@ -1,6 +1,6 @@
-"""Read from raw params what a thread's notifications mean for its turns.
+"""Events about turns, read from the raw params of a thread's notifications.
 
-That works also if the rest of a notification does not fit the schema: a prompt must return.
+Params that do not fit the schema still give events, because a prompt must always return.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 TURN_METHODS: Final = frozenset(
     {"turn/started", "item/started", "item/completed", "thread/status/changed", "thread/closed"}
 )
-"""Notifications of turns, without ``turn/completed``, which must be shown first."""
+"""Notifications about turns, except ``turn/completed``, which is handled once shown."""
 
 _STOPPED: Final = frozenset({"idle", "systemError", "notLoaded"})
-"""Statuses of a thread in which none of its turns runs."""
+"""Statuses of a thread without a running turn."""
 
 
 def turn_of(params: JsonValue) -> str | None:
-    """Return the id of a notification's turn: ``turnId``, or ``turn.id``. Accepts any params."""
+    """Return the id of a notification's turn: ``turnId``, or ``turn.id``."""
     return text_at(params, "turnId") or text_at(params, "turn", "id")
 
 
@@ -33,15 +33,15 @@ def item_of(params: JsonValue) -> str | None:
 
 
 def turn_event(method: str, params: JsonValue, running: str | None) -> ev.CodexEvent | None:
-    """Return the event that a notification of `TURN_METHODS` is; ``running``: the turn that runs.
+    """Return the event of a notification of `TURN_METHODS`, None if turns do not depend on it.
 
-    None: it means nothing for turns.
+    ``running`` is the id of the turn that runs.
     """
     turn_id, item_id = turn_of(params), item_of(params)
     match method, text_at(params, "item", "type"):
         case "turn/started", _ if turn_id is not None:
             turn = object_at(params, "turn")
-            # Codex 0.147 does not name the root turn: then it is the running one.
+            # Codex 0.147 does not name the root turn, which is then the running turn.
             root_id = text_at(turn, "rootTurnId") if "rootTurnId" in turn else running
             return ev.TurnBegan(turn_id, root_id)
         case "item/started", "userMessage":

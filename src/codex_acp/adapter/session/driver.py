@@ -1,7 +1,7 @@
-"""Drive the machine of a session: make events of what arrives, and carry out its effects.
+"""Drive the machine of a session: make events of messages and timers, and carry out its effects.
 
-The loop of the session. If carrying out an effect causes an event at once (a call fails because the
-connection is closed), that event joins the end of the queue. Not safe for threads.
+An event that an effect causes at once (a call fails because the connection is closed) joins the end
+of the queue. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -44,35 +44,34 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_PROMPTS: Final = 32
-"""Unanswered prompts of one session: more than a person types while a turn runs."""
-
+"""Unanswered prompts that one session accepts: more than a person types while a turn runs."""
 
 taps: Final[list[Tap]] = []
-"""Called with each event of every session of this process, before its effects: see `record`."""
+"""Called with each event of every session of this process, before its effects are carried out."""
 
 
 class Timings(NamedTuple):
     """Seconds that each timer of a session runs."""
 
     cancel: float = 10.0
-    """From a cancel to the end of the turn; then the prompt ends without it."""
+    """From a cancel until its prompts are answered, even if the turn has not ended."""
     clean_up: float = 3.0
-    """For ending the commands of an interrupted turn: well within the bound of a cancel."""
+    """For Codex to end the commands of an interrupted turn: far below ``cancel``."""
     free: float = 2.0
-    """For the end of a turn that was given up, before the next one begins."""
+    """For a stale turn to end before the next turn begins."""
     answer: float = 5.0
-    """From ``turn/started`` to the answer of the call that began the turn: usually they come
-    together."""
+    """From ``turn/started`` to the reply that names the turn: usually both arrive together."""
     silence: float = 60.0
-    """Without a notification of the thread; then Codex is asked, because a model may think so
-    long."""
+    """Without a notification of the thread, until Codex is asked about the turn: a model may think
+    as long."""
     stopped: float = 2.0
-    """After Codex said that the thread is idle, to the end of the turn: usually they come
+    """From Codex's report that the thread is idle to the end of the turn: usually both arrive
     together."""
     look_up: float = 10.0
-    """For asking Codex about a turn; a healthy one answers within milliseconds."""
+    """For the answer about a turn: usually it takes milliseconds."""
     steer: float = 10.0
-    """A steered message is answered at once; after this it may or may not have been taken."""
+    """For the reply to ``turn/steer``, usually immediate; without one, nobody knows whether Codex
+    took the message."""
 
 
 TIMINGS: Final = Timings()
@@ -83,7 +82,7 @@ class TurnWork(NamedTuple):
 
     method: str
     params: Callable[[str], WireModel]
-    """Makes the params of the call for a message of this id."""
+    """Makes the params of the call; the argument is the message's id."""
     message: list[UserInput] | None
     """The content with which the prompt can steer a running turn; None: it needs its own turn."""
 
@@ -95,21 +94,21 @@ class LocalReply(NamedTuple):
 
 
 class NotTaken(RpcError):
-    """A prompt failed before it had any effect: it may be run once more."""
+    """Failure of a prompt that had no effect: the prompt may be run again."""
 
 
 class NothingRuns(RpcError):
-    """A message was only for a running turn, and no turn runs that could take it."""
+    """Failure of a message for a running turn, because no turn could take it."""
 
 
 class PromptOutcome(NamedTuple):
-    """End of a prompt, failed or not."""
+    """End of a prompt, and its token usage."""
 
     end: PromptEnd
     usage: dict[str, JsonValue] | None = None
     """Tokens of the turn that the prompt began; None for a prompt that steered a turn."""
     unread: bool = False
-    """Whether the prompt failed because Codex ended before it read any of it."""
+    """Whether the prompt failed because Codex ended before it read the prompt."""
 
 
 class PromptResult(NamedTuple):
@@ -121,35 +120,35 @@ class PromptResult(NamedTuple):
 
 
 class PromptHost(Protocol):
-    """The session of a driver, `Session`: shows, asks the person, and knows of plans."""
+    """The driver's session, `Session`: shows updates, asks the person, and remembers the plan."""
 
     @property
     def client_gone(self) -> bool: ...
-    def message_named(self, message_id: str) -> None: ...
+    def note_message_id(self, message_id: str) -> None: ...
     def settle_questions(self, turn_id: str | None) -> None: ...
-    def turn_begins(self) -> None: ...
+    def prepare_turn(self) -> None: ...
     @property
     def has_plan(self) -> bool: ...
-    def plan_asked(self) -> None: ...
-    async def plan_approved(self) -> bool: ...
-    def plan_reviewed(self, approved: bool | None) -> None: ...
-    async def take_plan(self) -> TurnWork: ...
-    def plan_shown(self, message_id: str) -> None: ...
+    def show_plan_question(self) -> None: ...
+    async def ask_about_plan(self) -> bool: ...
+    def end_plan_question(self, approved: bool | None) -> None: ...
+    async def leave_plan_mode(self) -> TurnWork: ...
+    def show_plan_prompt(self, message_id: str) -> None: ...
     def show_activity(
         self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
     ) -> None: ...
-    def turn_over(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None: ...
+    def end_turn(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None: ...
     def say(self, text: str) -> None: ...
 
 
-class _Waiting:
-    """A prompt that the client waits for."""
+class _Pending:
+    """A prompt that is not answered yet."""
 
     def __init__(
         self, show: OnMessageId, on_accepted: OnMessageId | None = None, message_id: str = ""
     ) -> None:
         self.id = message_id or uuid4().hex
-        """The id of the prompt's message, each time that it is sent to Codex."""
+        """The id of the prompt and of its message to Codex."""
         self.work: TurnWork | LocalReply | None = None
         self.scope = CancelScope()
         """Around the preparation of the prompt, or the command that answers it."""
@@ -157,16 +156,17 @@ class _Waiting:
         """Shows the message of the prompt to the client."""
         self.on_accepted = on_accepted
         self.takes_plan = False
-        """Whether the prompt carries out a plan in a second turn, and must not be run again."""
+        """Whether this is the second turn of the prompt, which carries out a plan: then the prompt
+        must not be run again."""
         self.outcome: asyncio.Future[PromptOutcome | None]
         self.outcome = asyncio.get_running_loop().create_future()
-        """How the prompt ended; None: `_result` runs its `LocalReply` now."""
+        """End of the prompt; None: `_result` runs its `LocalReply` now."""
 
     def settle(self, outcome: PromptOutcome | Exception | None) -> None:
         if self.outcome.done():
             if self.outcome.exception() is not None or self.outcome.result() is not None:
                 return
-            # It ends before it has taken its turn.
+            # The prompt ends before `_result` has run its `LocalReply`.
             self.outcome = asyncio.get_running_loop().create_future()
         if isinstance(outcome, Exception):
             self.outcome.set_exception(outcome)
@@ -175,10 +175,8 @@ class _Waiting:
 
 
 class SessionDriver:
-    """Runs the prompts and the turn of one session.
-
-    ``spawn`` starts a task that may outlive the request which asked for it.
-    """
+    """Runs the prompts and the turn of one session; ``spawn`` starts a task that may outlive the
+    request."""
 
     def __init__(
         self, calls: TurnCalls, host: PromptHost, spawn: Spawn, timings: Timings | None = None
@@ -191,28 +189,29 @@ class SessionDriver:
         self.stale: set[str] = self.machine.stale
         self.answered_turns: LastOnes[str, None] = self.machine.answered
         self.is_answered: Callable[[str | None], bool] = self.machine.is_answered
-        self._waiting: dict[str, _Waiting] = {}
-        self._abandon: dict[int, Callable[[], None]] = {}
-        """By the number of a call: the function that stops waiting for its reply."""
-        self._written: dict[int, int | None] = {}
-        """By the number of a call that begins or steers a turn: bytes written to Codex before
-        it."""
+        self._pending: dict[str, _Pending] = {}
+        self._stop_waiting: dict[int, Callable[[], None]] = {}
+        """Number of a call → the function that stops waiting for its reply."""
+        self._written_before: dict[int, int | None] = {}
+        """Number of a call that begins or steers a turn → bytes sent to Codex before it."""
         self._timers: dict[ev.Timer, asyncio.TimerHandle] = {}
         self._last_activity = 0.0
+        """Time of the thread's last notification, by the monotonic clock."""
         self._events: deque[ev.Event] = deque()
         self._handling = False
-        self._questions = 0
-        """Questions that were asked so far."""
+        self._last_question = 0
+        """Number of the last question to the person."""
         self._usage: dict[str, JsonValue] | None = None
-        self._settled: list[asyncio.Future[None]] = []
-        """Futures of `settled` calls: done once no prompt is open and no turn runs."""
+        """Tokens of the turn that ended last."""
+        self._idle_waiters: list[asyncio.Future[None]] = []
+        """Futures of `wait_idle` calls: done once no prompt is open and no turn runs."""
 
     # State.
 
     @property
     def busy(self) -> bool:
         """Return whether a prompt is not answered yet."""
-        return bool(self._waiting)
+        return bool(self._pending)
 
     @property
     def running(self) -> bool:
@@ -222,20 +221,19 @@ class SessionDriver:
 
     @property
     def turn(self) -> object | None:
-        """Return a key of the turn that runs, equal from its beginning to its end; None: no
-        turn."""
+        """Return a value that identifies the running turn from beginning to end; None: no turn."""
         run = self.machine.run
         return run.number if run is not None else self.machine.active or self.reviewing
 
     @property
     def reviewing(self) -> str | None:
-        """Return the prompt whose plan waits for the person, or is about to be carried out."""
+        """Return the id of the prompt whose plan waits for the person, or is to be carried out."""
         reviewing = (p.id for p in self.machine.prompts if isinstance(p.place, Reviews))
         return next(reviewing, None)
 
     @property
     def turn_ids(self) -> frozenset[str | None]:
-        """Return the ids that Codex uses for the running turn, as far as they are known."""
+        """Return the known ids of the running turn and of its inner turns."""
         run = self.machine.run
         return frozenset([self.machine.active, *(() if run is None else run.names)])
 
@@ -246,10 +244,10 @@ class SessionDriver:
         return None if run is None else run.turn
 
     def has_begun(self, early: EarlyTurn | None) -> bool:
-        """Return whether `begin` started this prompt, and it is not answered yet."""
-        return early is not None and early.message_id in self._waiting
+        """Return whether `begin` put this prompt into the queue, and it is not answered yet."""
+        return early is not None and early.message_id in self._pending
 
-    # What the client asks for.
+    # Requests of the client.
 
     async def run(
         self,
@@ -262,111 +260,115 @@ class SessionDriver:
     ) -> PromptOutcome:
         """Run one prompt to its end, after the prompts that came before it.
 
-        The prompt joins the queue first, unless `begin` has put it there; only then ``prepare`` is
-        awaited. When Codex has taken the message, ``show`` shows it and ``on_accepted`` is called
-        once with its id. Raises RpcError if too many prompts wait, what ``prepare`` raises, and
-        NothingRuns if the prompt only ``joins`` a turn and no turn takes it.
+        The prompt joins the queue, unless `begin` has put it there; then ``prepare`` reads its
+        content. When Codex has taken the message, the driver calls ``show`` and, once,
+        ``on_accepted`` with its id. Raises RpcError if too many prompts wait, what ``prepare``
+        raises, and NothingRuns if the prompt only ``joins`` a turn and no turn takes it.
         """
-        waiting = None if early is None else self._waiting.get(early.message_id)
-        if waiting is None:
-            waiting = self._enter(_Waiting(show, on_accepted))
-            self.handle(ev.Prompted(waiting.id, joins))
+        pending = None if early is None else self._pending.get(early.message_id)
+        if pending is None:
+            pending = self._enter(_Pending(show, on_accepted))
+            self.handle(ev.Prompted(pending.id, joins))
         try:
-            with waiting.scope:
-                waiting.work = await prepare()
-            if waiting.work is not None:
-                self.handle(ev.Prepared(waiting.id, _kind(waiting.work)))
-            return await self._result(waiting)
+            with pending.scope:
+                pending.work = await prepare()
+            if pending.work is not None:
+                self.handle(ev.Prepared(pending.id, _kind(pending.work)))
+            return await self._result(pending)
         finally:
-            del self._waiting[waiting.id]
-            self.handle(ev.Withdrawn(waiting.id))
+            del self._pending[pending.id]
+            self.handle(ev.Withdrawn(pending.id))
 
     def begin(self, early: EarlyTurn, show: OnMessageId) -> None:
-        """Follow the turn of a session's first prompt, which was asked for early; `run` awaits
-        it."""
-        waiting = self._enter(_Waiting(show, early.on_accepted, early.message_id))
-        self._host.message_named(waiting.id)
+        """Queue a session's first prompt, whose ``turn/start`` was sent early; `run` awaits its
+        end."""
+        pending = self._enter(_Pending(show, early.on_accepted, early.message_id))
+        self._host.note_message_id(pending.id)
         call = self.machine.calls + 1
-        self._written[call] = early.written
-        self._abandon[call] = early.abandon
-        self.handle(ev.AskedEarly(waiting.id, call))
-        started = lambda reply: self._start_replied(call, "turn/start", reply)  # noqa: E731
-        early.when_answered(self._of_call(call, started))
+        self._written_before[call] = early.written
+        self._stop_waiting[call] = early.abandon
+        self.handle(ev.AskedEarly(pending.id, call))
+        started = lambda reply: self._turn_start_replied(call, "turn/start", reply)  # noqa: E731
+        early.when_answered(self._reply_callback(call, started))
 
     def lost(self, error: TransportError | None) -> None:
-        """Note that Codex is gone, so that no turn runs any more."""
+        """Note that the connection to Codex ended, and with it every turn."""
         unread = frozenset(
-            call for call, written in self._written.items() if self._calls.untaken(written)
+            call
+            for call, written in self._written_before.items()
+            if self._calls.surely_unread(written)
         )
         self.handle(ev.Lost(codex_gone(error), unread))
-        self._abandon.clear()
-        self._written.clear()
+        self._stop_waiting.clear()
+        self._written_before.clear()
 
-    async def settled(self) -> None:
-        """Wait until no prompt is open and no turn runs; bounded behind a cancel."""
-        while self._waiting or self.machine.run is not None:
+    async def wait_idle(self) -> None:
+        """Wait until no prompt is open and no turn runs; after a cancel, `Timings.cancel` bounds
+        this."""
+        while self._pending or self.machine.run is not None:
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._settled.append(changed)
+            self._idle_waiters.append(changed)
             await changed
 
-    def _enter(self, waiting: _Waiting) -> _Waiting:
+    def _enter(self, pending: _Pending) -> _Pending:
         """Put a prompt at the end of the queue. Raises RpcError -32600 if too many wait."""
-        if len(self._waiting) >= MAX_PROMPTS:
+        if len(self._pending) >= MAX_PROMPTS:
             message = f"{MAX_PROMPTS} prompts of this session are not answered yet; wait for one"
             raise RpcError(INVALID_REQUEST, message)
-        self._waiting[waiting.id] = waiting
-        return waiting
+        self._pending[pending.id] = pending
+        return pending
 
-    async def _result(self, waiting: _Waiting) -> PromptOutcome:
+    async def _result(self, pending: _Pending) -> PromptOutcome:
         while True:
-            told = waiting.outcome
+            outcome = pending.outcome
             try:
-                result = await shielded(told)
+                result = await shielded(outcome)
             except asyncio.CancelledError:
-                await self._give_up(waiting)
+                await self._give_up(pending)
                 raise
             if result is not None:
                 return result
-            if waiting.outcome is not told:
+            if pending.outcome is not outcome:  # `settle` has replaced it
                 continue
-            waiting.outcome = asyncio.get_running_loop().create_future()
-            assert isinstance(waiting.work, LocalReply), "it is answered without a turn"
-            waiting.scope = CancelScope()
+            pending.outcome = asyncio.get_running_loop().create_future()
+            assert isinstance(pending.work, LocalReply), "only a LocalReply settles with None"
+            pending.scope = CancelScope()
             end: PromptEnd = DONE
             try:
-                with waiting.scope:
-                    await waiting.work.run()
+                with pending.scope:
+                    await pending.work.run()
             except CodexAcpError as error:
                 end = start_refused(error)
-            self.handle(ev.AnsweredLocally(waiting.id, end))
+            self.handle(ev.AnsweredLocally(pending.id, end))
 
-    async def _give_up(self, waiting: _Waiting) -> None:
-        """Cancel one prompt (``$/cancel_request``); wait for a turn that no other prompt shares.
+    async def _give_up(self, pending: _Pending) -> None:
+        """Cancel one prompt (``$/cancel_request``); wait for its turn if no other prompt shares it.
 
-        Does nothing when the adapter itself ends. An interrupt would then make Codex end the shell
-        of a command, and leave the processes that the shell started as orphans.
+        No effect when the adapter itself ends: an interrupt would then make Codex end the shell of
+        a command, and leave the processes that the shell started as orphans.
         """
         if self._host.client_gone:
             return
-        self.handle(ev.GivenUp(waiting.id))
-        if self.machine.find(waiting.id) is not None:
-            import anyio  # not before: a prompt begins without
+        self.handle(ev.GivenUp(pending.id))
+        if self.machine.find(pending.id) is not None:
+            import anyio  # late: a prompt must begin without loading anyio
 
             with anyio.CancelScope(shield=True):
-                await waiting.outcome
+                await pending.outcome
 
     @contextmanager
     def asking(self, turn_id: str | None = None) -> Iterator[None]:
-        """Count a question to the person as open, in a ``with`` block; None: before a turn."""
-        self._questions += 1
-        question = self._questions
+        """Count a question to the person as open in a ``with`` block; ``turn_id`` None: before a
+        turn."""
+        self._last_question += 1
+        question = self._last_question
         self.handle(ev.Asked(question, turn_id))
         try:
             yield
         finally:
             self.handle(ev.Settled(question))
 
-    # What Codex reports.
+    # Notifications of Codex.
 
     def note_activity(self) -> None:
         """Note that a notification of the thread arrived: the turn is not silent."""
@@ -379,7 +381,7 @@ class SessionDriver:
     # Events and effects.
 
     def handle(self, event: ev.Event) -> None:
-        """Let the machine handle an event, after all events that were queued before."""
+        """Let the machine handle an event, after all events of the queue; carry out the effects."""
         self._events.append(event)
         if self._handling:
             return
@@ -397,9 +399,9 @@ class SessionDriver:
                         logger.exception("%s was not carried out", type(effect).__name__)
         finally:
             self._handling = False
-        if self._settled and not self._waiting and self.machine.run is None:
-            settled, self._settled = self._settled, []
-            for each in settled:
+        if self._idle_waiters and not self._pending and self.machine.run is None:
+            wait_idle, self._idle_waiters = self._idle_waiters, []
+            for each in wait_idle:
                 if not each.done():
                     each.set_result(None)
 
@@ -407,9 +409,9 @@ class SessionDriver:
         if isinstance(effect, ev.CallEffect):
             self._call(effect)
         elif isinstance(effect, ev.PromptEffect):
-            self._tell_prompt(effect)
+            self._update_prompt(effect)
         elif isinstance(effect, ev.ShownEffect):
-            self._show(effect)
+            self._show_effect(effect)
         elif isinstance(effect, ev.SetTimer):
             self._set_timer(effect.timer)
         else:
@@ -422,56 +424,56 @@ class SessionDriver:
             case ev.Steer(call, prompt, turn):
                 self._steer(call, prompt, turn)
             case ev.Interrupt(call, turn):
-                taken = lambda reply: self.handle(ev.Interrupted(call, _is_taken(reply)))  # noqa: E731
+                taken = lambda reply: self.handle(ev.Interrupted(call, _no_error(reply)))  # noqa: E731
                 self._post(call, "turn/interrupt", self._calls.interrupt_params(turn), taken)
             case ev.LookUp(call, turns, message):
                 self._spawn_call(call, lambda: self._look_up(call, turns, message))
             case ev.StopCommands(call, items):
                 self._spawn_call(call, lambda: self._stop_commands(call, items))
             case ev.AskPlan(call):
-                self._host.plan_asked()
+                self._host.show_plan_question()
                 self._spawn_call(call, lambda: self._ask_plan(call))
             case ev.TakePlan(prompt):
-                self._spawn(lambda: self._take_plan(prompt))
+                self._spawn(lambda: self._leave_plan_mode(prompt))
             case ev.Abandon(call):
-                self._written.pop(call, None)
-                self._abandon.pop(call, _nothing)()
+                self._written_before.pop(call, None)
+                self._stop_waiting.pop(call, _nothing)()
             case _:
                 assert_never(effect)
 
-    def _tell_prompt(self, effect: ev.PromptEffect) -> None:
-        waiting = self._waiting.get(effect.prompt)
-        if waiting is None:  # nobody waits for it
+    def _update_prompt(self, effect: ev.PromptEffect) -> None:
+        pending = self._pending.get(effect.prompt)
+        if pending is None:  # the client no longer waits for this prompt
             return
         match effect:
             case ev.Show(message):
-                waiting.show(message)
+                pending.show(message)
             case ev.Insert(message):
-                if waiting.on_accepted is not None:
-                    waiting.on_accepted(message)
+                if pending.on_accepted is not None:
+                    pending.on_accepted(message)
             case ev.AnswerLocally():
-                waiting.settle(None)
+                pending.settle(None)
             case ev.Answer(_, end, began_turn, unread):
                 usage = self._usage if began_turn else None
-                waiting.settle(PromptOutcome(end, usage, unread and not waiting.takes_plan))
-                waiting.scope.cancel()
+                pending.settle(PromptOutcome(end, usage, unread and not pending.takes_plan))
+                pending.scope.cancel()
             case ev.RefuseToJoin():
                 message = "no turn runs that could take the message"
-                waiting.settle(NothingRuns(INVALID_REQUEST, message))
+                pending.settle(NothingRuns(INVALID_REQUEST, message))
             case _:
                 assert_never(effect)
 
-    def _show(self, effect: ev.ShownEffect) -> None:
+    def _show_effect(self, effect: ev.ShownEffect) -> None:
         match effect:
             case ev.AskTurn():
-                self._host.turn_begins()
+                self._host.prepare_turn()
             case ev.EndReview(approved):
-                self._host.plan_reviewed(approved)
+                self._host.end_plan_question(approved)
             case ev.ShowActivity(now, end, usage):
                 self._host.show_activity(now, end, self._usage if usage else None)
             case ev.EndTurn():
                 self._usage = None
-                self._usage = self._host.turn_over(effect)
+                self._usage = self._host.end_turn(effect)
             case ev.SettleQuestions(turn):
                 self._host.settle_questions(turn)
             case ev.Warn(text):
@@ -482,16 +484,16 @@ class SessionDriver:
     # Calls of Codex.
 
     def _start(self, call: int, prompt: str) -> None:
-        waiting = self._waiting[prompt]
-        assert isinstance(waiting.work, TurnWork), "it runs as a turn"
-        work = waiting.work
-        self._host.message_named(prompt)
-        self._written[call] = self._calls.written
-        reply = lambda got: self._start_replied(call, work.method, got)  # noqa: E731
+        pending = self._pending[prompt]
+        assert isinstance(pending.work, TurnWork), "only a TurnWork begins a turn"
+        work = pending.work
+        self._host.note_message_id(prompt)
+        self._written_before[call] = self._calls.written
+        reply = lambda got: self._turn_start_replied(call, work.method, got)  # noqa: E731
         self._post(call, work.method, work.params(prompt), reply)
 
-    def _start_replied(self, call: int, method: str, reply: JsonValue | CodexAcpError) -> None:
-        self._written.pop(call, None)
+    def _turn_start_replied(self, call: int, method: str, reply: JsonValue | CodexAcpError) -> None:
+        self._written_before.pop(call, None)
         turn = None if isinstance(reply, CodexAcpError) else text_at(reply, "turn", "id")
         if turn is None and method in NAMES_TURN and not isinstance(reply, CodexAcpError):
             reply = InvalidPayload(f"the result of {method}", ("turn.id: it is missing",))
@@ -501,16 +503,16 @@ class SessionDriver:
             self.handle(ev.Started(call, turn))
 
     def _steer(self, call: int, prompt: str, turn: str) -> None:
-        waiting = self._waiting[prompt]
-        assert isinstance(waiting.work, TurnWork), "it runs as a turn"
-        assert waiting.work.message is not None, "it can be steered"
-        self._host.message_named(prompt)
-        self._written[call] = self._calls.written
-        params = self._calls.steer_params(turn, waiting.work.message, prompt)
+        pending = self._pending[prompt]
+        assert isinstance(pending.work, TurnWork), "only a TurnWork is steered"
+        assert pending.work.message is not None, "only a message is steered"
+        self._host.note_message_id(prompt)
+        self._written_before[call] = self._calls.written
+        params = self._calls.steer_params(turn, pending.work.message, prompt)
 
         def replied(reply: JsonValue | CodexAcpError) -> None:
-            self._written.pop(call, None)
-            self.handle(ev.Steered(call, _is_taken(reply)))
+            self._written_before.pop(call, None)
+            self.handle(ev.Steered(call, _no_error(reply)))
 
         self._post(call, "turn/steer", params, replied)
 
@@ -518,20 +520,20 @@ class SessionDriver:
         self, call: int, method: str, params: WireModel | JsonValue, on_reply: OnReply
     ) -> None:
         try:
-            self._abandon[call] = self._calls.codex.post(
-                method, params, self._of_call(call, on_reply)
+            self._stop_waiting[call] = self._calls.codex.post(
+                method, params, self._reply_callback(call, on_reply)
             )
         except TransportError as error:
             self.lost(error)
 
-    def _of_call(self, call: int, on_reply: OnReply) -> OnReply:
+    def _reply_callback(self, call: int, on_reply: OnReply) -> OnReply:
         """Return the callback for the reply to a call.
 
-        If the connection ended, `lost` runs once for all calls, after everything that was read.
+        If the connection ended, `lost` runs after everything that was read is handled.
         """
 
         def replied(reply: JsonValue | CodexAcpError) -> None:
-            self._abandon.pop(call, None)
+            self._stop_waiting.pop(call, None)
             if isinstance(reply, TransportError):
                 asyncio.get_running_loop().call_soon(self.lost, reply)
             else:
@@ -541,12 +543,12 @@ class SessionDriver:
 
     def _spawn_call(self, call: int, work: Callable[[], Awaitable[None]]) -> None:
         scope = CancelScope()
-        self._abandon[call] = scope.cancel
+        self._stop_waiting[call] = scope.cancel
 
         async def run() -> None:
             with scope:
                 await work()
-            self._abandon.pop(call, None)
+            self._stop_waiting.pop(call, None)
 
         self._spawn(run)
 
@@ -554,7 +556,7 @@ class SessionDriver:
         try:
             turn, ours = await self._calls.look_up(turns, message)
         except TransportError:
-            return  # Codex is gone: that ends the prompt by itself
+            return  # `lost` ends the prompt
         except CodexAcpError as error:
             problem = f"Codex says nothing of the turn any more: {error}"
             self.handle(ev.LookedUp(call, None, problem=problem))
@@ -566,8 +568,8 @@ class SessionDriver:
             self.handle(ev.LookedUp(call, turn.id, end, ours, self._host.has_plan))
 
     async def _stop_commands(self, call: int, items: frozenset[str]) -> None:
-        """End the commands that an interrupt left running; tell the person which ones could not
-        be."""
+        """End the commands that an interrupt left running; name those that still run to the
+        person."""
         ended: list[str] = []
         try:
             ended, left = await self._calls.end_commands(items)
@@ -581,14 +583,14 @@ class SessionDriver:
     async def _ask_plan(self, call: int) -> None:
         approved = False
         try:
-            approved = await self._host.plan_approved()
+            approved = await self._host.ask_about_plan()
         finally:
             self.handle(ev.PlanAnswered(call, approved))
 
-    async def _take_plan(self, prompt: str) -> None:
+    async def _leave_plan_mode(self, prompt: str) -> None:
         work, failure = None, PromptFailure(INTERNAL_ERROR, "the plan was not carried out", {})
         try:
-            work = await self._host.take_plan()
+            work = await self._host.leave_plan_mode()
         except CodexAcpError as error:
             failure = start_refused(error)
         finally:
@@ -596,12 +598,12 @@ class SessionDriver:
                 self.handle(ev.PlanFailed(prompt, failure))
         if work is None:
             return
-        waiting = self._waiting.pop(prompt, None)
-        if waiting is not None:
-            waiting.id, waiting.work, waiting.takes_plan = uuid4().hex, work, True
-            waiting.show, waiting.on_accepted = self._host.plan_shown, None
-            self._waiting[waiting.id] = waiting
-            self.handle(ev.PlanTaken(prompt, waiting.id, _kind(work)))
+        pending = self._pending.pop(prompt, None)
+        if pending is not None:
+            pending.id, pending.work, pending.takes_plan = uuid4().hex, work, True
+            pending.show, pending.on_accepted = self._host.show_plan_prompt, None
+            self._pending[pending.id] = pending
+            self.handle(ev.PlanTaken(prompt, pending.id, _kind(work)))
 
     # Timers.
 
@@ -612,9 +614,9 @@ class SessionDriver:
         if timer == "silence" and seconds is None:
             self.note_activity()
         delay: float = getattr(self._timings, timer) if seconds is None else seconds
-        self._timers[timer] = asyncio.get_running_loop().call_later(delay, self._due, timer)
+        self._timers[timer] = asyncio.get_running_loop().call_later(delay, self._timer_due, timer)
 
-    def _due(self, timer: ev.Timer) -> None:
+    def _timer_due(self, timer: ev.Timer) -> None:
         if timer == "silence":
             left = self._last_activity + self._timings.silence - monotonic()
             if left > 0:
@@ -634,11 +636,12 @@ def _kind(work: TurnWork | LocalReply) -> ev.Kind:
     return "turn" if work.message is None else "message"
 
 
-def _is_taken(reply: JsonValue | CodexAcpError) -> bool:
+def _no_error(reply: JsonValue | CodexAcpError) -> bool:
+    """Return whether Codex accepted a call; log its refusal."""
     if isinstance(reply, CodexAcpError):
         logger.info("Codex refused a call of a turn: %s", reply)
     return not isinstance(reply, CodexAcpError)
 
 
 def _nothing() -> None:
-    """Do nothing: the call was answered."""
+    """Do nothing: the reply has come already."""

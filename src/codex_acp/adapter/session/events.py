@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events import Activity, PromptEnd, PromptFailure
 
 Kind: TypeAlias = Literal["message", "turn", "local"]
-"""How Codex is given a prompt: as a message, which can be steered into a running turn; as a turn of
-its own (a review); or not at all, because this side answers it (a slash command)."""
+"""How a prompt reaches Codex: as a message, which can be steered into a running turn; as a turn of
+its own (a review); or not at all, because the adapter answers it (a slash command)."""
 
 Timer: TypeAlias = Literal[
     "cancel", "clean_up", "free", "answer", "silence", "stopped", "look_up", "steer"
 ]
-"""Timers of a session; how long each runs, `Timings` says."""
+"""Timers of a session; `Timings` has the seconds of each."""
 
 
 # Events: the client.
@@ -32,7 +32,7 @@ class Prompted:
 
 @record(frozen=True)
 class Prepared:
-    """The content of a prompt was read: it can be given to Codex."""
+    """The content of a prompt was read: Codex can get it."""
 
     prompt: str
     kind: Kind
@@ -40,7 +40,7 @@ class Prepared:
 
 @record(frozen=True)
 class AskedEarly:
-    """``turn/start`` was written for a first prompt before the machine was made, as ``call``."""
+    """``turn/start`` was sent for a first prompt, as ``call``, before the machine was made."""
 
     prompt: str
     call: int
@@ -48,7 +48,7 @@ class AskedEarly:
 
 @record(frozen=True)
 class AnsweredLocally:
-    """The command that answers a prompt without a turn has ended, and its text was sent."""
+    """The command that answers a prompt without a turn has ended, and the client has its text."""
 
     prompt: str
     end: PromptEnd
@@ -56,7 +56,7 @@ class AnsweredLocally:
 
 @record(frozen=True)
 class Asked:
-    """The person is asked something: for a turn, see `SessionMachine.may_ask`, or before one."""
+    """A question to the person opened. ``turn`` None: it is asked before a turn."""
 
     question: int
     turn: str | None = None
@@ -64,14 +64,14 @@ class Asked:
 
 @record(frozen=True)
 class Settled:
-    """A question was answered, or withdrawn."""
+    """A question to the person was answered or withdrawn."""
 
     question: int
 
 
 @record(frozen=True)
 class PlanAnswered:
-    """Whether a plan is carried out; anything but the choice to do it is a no."""
+    """The question about a plan ended; ``approved`` only if the person chose to carry it out."""
 
     call: int
     approved: bool
@@ -79,7 +79,7 @@ class PlanAnswered:
 
 @record(frozen=True)
 class PlanTaken:
-    """Plan mode was left for a prompt, which goes on as the message that carries the plan out."""
+    """Plan mode was left; the prompt continues as ``message``, which carries the plan out."""
 
     prompt: str
     message: str
@@ -96,7 +96,7 @@ class PlanFailed:
 
 @record(frozen=True)
 class Withdrawn:
-    """A prompt failed before Codex was given anything of it; the client has its error."""
+    """A prompt is over for the client: it was answered, or failed before Codex got it."""
 
     prompt: str
 
@@ -110,15 +110,15 @@ class GivenUp:
 
 @record(frozen=True)
 class Cancelled:
-    """The client sent ``session/cancel``. ``closing``: it closes the session, so that what Codex
-    begins by itself is interrupted, too."""
+    """The client sent ``session/cancel``. ``closing``: it closes the session, so that turns that
+    Codex begins without a prompt are interrupted, too."""
 
     closing: bool = False
 
 
 @record(frozen=True)
 class Reopened:
-    """The client gave up its close of the session."""
+    """The client cancelled its request to close the session."""
 
 
 # Events: notifications of Codex.
@@ -126,7 +126,7 @@ class Reopened:
 
 @record(frozen=True)
 class TurnBegan:
-    """``turn/started``. ``root``: the turn that this one is a part of, if Codex names another."""
+    """``turn/started``. ``root``: the turn that this one is inside of, if any."""
 
     turn: str
     root: str | None = None
@@ -134,7 +134,7 @@ class TurnBegan:
 
 @record(frozen=True)
 class MessageRead:
-    """Codex took a message of ours into a turn (``item/started`` of a ``userMessage``)."""
+    """Codex read a prompt's message into a turn (``item/started`` of a ``userMessage``)."""
 
     message: str
     turn: str
@@ -142,14 +142,14 @@ class MessageRead:
 
 @record(frozen=True)
 class CommandBegan:
-    """A command runs."""
+    """A command started."""
 
     item: str
 
 
 @record(frozen=True)
 class CommandEnded:
-    """A command does not run any more."""
+    """An item of the thread completed: if it is a command, the command runs no more."""
 
     item: str
 
@@ -163,7 +163,7 @@ class CompactionBegan:
 
 @record(frozen=True)
 class TurnEnded:
-    """``turn/completed``, as far as it could be read. ``plan``: there is a plan to ask about."""
+    """``turn/completed``. ``plan``: the turn left a plan to ask about."""
 
     turn: str
     end: PromptEnd
@@ -172,12 +172,12 @@ class TurnEnded:
 
 @record(frozen=True)
 class ThreadStopped:
-    """Codex says that no turn of the thread runs (``thread/status/changed``, ``thread/closed``)."""
+    """No turn of the thread runs, by ``thread/status/changed`` or ``thread/closed``."""
 
 
 @record(frozen=True)
 class Lost:
-    """The connection to Codex ended. ``unread``: calls of which Codex surely read nothing."""
+    """The connection to Codex ended. ``unread``: calls that Codex surely did not read."""
 
     failure: PromptFailure
     unread: frozenset[int] = frozenset()
@@ -193,7 +193,7 @@ class Moved:
 
 @record(frozen=True)
 class Started:
-    """Codex answered the call that begins a turn; ``turn`` None: the answer does not name it."""
+    """Codex answered the call that begins a turn; ``turn`` None: the answer has no id of it."""
 
     call: int
     turn: str | None
@@ -209,7 +209,7 @@ class Refused:
 
 @record(frozen=True)
 class Steered:
-    """Codex answered ``turn/steer``."""
+    """Codex answered ``turn/steer``; ``taken``: without an error."""
 
     call: int
     taken: bool
@@ -217,7 +217,7 @@ class Steered:
 
 @record(frozen=True)
 class Interrupted:
-    """Codex answered ``turn/interrupt``; it refuses one for a turn that it has not started."""
+    """Codex answered ``turn/interrupt``; not ``taken`` if it has not started the turn."""
 
     call: int
     taken: bool
@@ -225,10 +225,10 @@ class Interrupted:
 
 @record(frozen=True)
 class LookedUp:
-    """Codex answered what became of a turn.
+    """A look-up of a turn ended.
 
-    ``turn`` None: it knows none that fits. ``end`` None: the turn runs. ``ours`` None: nothing in
-    the answer says whether our message began it.
+    ``turn`` None: Codex knows no turn that fits. ``end`` None: the turn runs. ``ours``: whether the
+    prompt's message began the turn; None: Codex's answer does not show it.
     """
 
     call: int
@@ -236,14 +236,14 @@ class LookedUp:
     end: PromptEnd | None = None
     ours: bool | None = None
     plan: bool = False
-    """Whether there is a plan to ask about."""
+    """Whether the turn left a plan to ask about."""
     problem: str | None = None
-    """Why Codex said nothing, where it did not."""
+    """Why the look-up failed, if it did."""
 
 
 @record(frozen=True)
 class CommandsStopped:
-    """Commands that an interrupted turn left running were ended: their items still complete."""
+    """Codex ended commands of an interrupted turn; the completion of ``items`` will follow."""
 
     call: int
     items: frozenset[str]
@@ -251,7 +251,7 @@ class CommandsStopped:
 
 @record(frozen=True)
 class Due:
-    """A timer ran out. ``asks_person``: Codex waits for a person's answer in this thread."""
+    """A timer ran out. ``asks_person``: Codex waits for an answer to a request of the thread."""
 
     timer: Timer
     asks_person: bool = False
@@ -272,7 +272,7 @@ ClientEvent: TypeAlias = (
     | Cancelled
     | Reopened
 )
-"""An event that the client brings about."""
+"""An event of the client and its prompts."""
 
 CodexEvent: TypeAlias = (
     TurnBegan
@@ -323,7 +323,7 @@ class Interrupt:
 
 @record(frozen=True)
 class LookUp:
-    """Ask what became of one of ``turns``; with none, of the turn that ``message`` began."""
+    """Ask for the state of one of ``turns``; without any, of the turn that ``message`` began."""
 
     call: int
     turns: tuple[str, ...]
@@ -340,7 +340,7 @@ class StopCommands:
 
 @record(frozen=True)
 class AskPlan:
-    """Ask the person whether the plan of the prompt's turn, which has ended, is carried out."""
+    """Ask the person whether to carry out the plan of the prompt's turn, which has ended."""
 
     call: int
     prompt: str
@@ -348,31 +348,31 @@ class AskPlan:
 
 @record(frozen=True)
 class TakePlan:
-    """Leave plan mode, and have the prompt go on as the message that carries the plan out."""
+    """Leave plan mode; the prompt continues as the message that carries the plan out."""
 
     prompt: str
 
 
 @record(frozen=True)
 class Abandon:
-    """Wait no longer for the reply to a call: Codex may never send it."""
+    """Stop waiting for the reply to a call: Codex may never send one."""
 
     call: int
 
 
-# Effects: what the client is told.
+# Effects: for the client.
 
 
 @record(frozen=True)
 class Show:
-    """Show the prompt's message: it has its place among the session's."""
+    """Show the prompt's message to the client."""
 
     prompt: str
 
 
 @record(frozen=True)
 class Insert:
-    """Tell that the prompt has its place."""
+    """Call the prompt's ``on_accepted``: Codex, or the adapter, took the prompt."""
 
     prompt: str
 
@@ -388,8 +388,8 @@ class AnswerLocally:
 class Answer:
     """Answer the prompt.
 
-    ``began_turn``: the turn's token usage is this prompt's. ``unread``: it failed, and Codex
-    surely read nothing of it, so that another Codex may be given it.
+    ``began_turn``: the answer has the turn's token usage. ``unread``: the prompt failed, and Codex
+    surely did not read it, so that another Codex may get it.
     """
 
     prompt: str
@@ -407,21 +407,22 @@ class RefuseToJoin:
 
 @record(frozen=True)
 class AskTurn:
-    """Forget the plan of the last turn: a turn is asked for."""
+    """Forget the plan of the last turn, because a turn begins."""
 
 
 @record(frozen=True)
 class EndReview:
-    """Tell what became of the question about a plan; ``approved`` None: it is withdrawn."""
+    """Show how the question about a plan ended; ``approved`` None: it is withdrawn."""
 
     approved: bool | None
 
 
 @record(frozen=True)
 class ShowActivity:
-    """Tell what the session does from now on.
+    """Show the session's new activity.
 
-    ``end``: why nothing runs any more; ``usage``: with the tokens of the turn that ended last.
+    ``end``: how the work ended, if it is idle; ``usage``: with the tokens of the turn that ended
+    last.
     """
 
     now: Activity
@@ -431,7 +432,7 @@ class ShowActivity:
 
 @record(frozen=True)
 class EndTurn:
-    """Send what is still to be sent of a turn, before its prompts are answered."""
+    """Send the remaining updates of a turn, before its prompts are answered."""
 
     turn: str | None
     end: PromptEnd
@@ -439,15 +440,14 @@ class EndTurn:
 
 @record(frozen=True)
 class SettleQuestions:
-    """Withdraw what is asked of the person for a turn that is over; ``turn`` None: all that is,
-    since it was cancelled or given up."""
+    """Withdraw the questions of a turn that is over; ``turn`` None: all questions."""
 
     turn: str | None = None
 
 
 @record(frozen=True)
 class SetTimer:
-    """Start a timer anew."""
+    """Start or restart a timer."""
 
     timer: Timer
 
@@ -461,7 +461,7 @@ class ClearTimer:
 
 @record(frozen=True)
 class Warn:
-    """Write a line to the log."""
+    """Log a warning."""
 
     text: str
 
@@ -469,13 +469,13 @@ class Warn:
 CallEffect: TypeAlias = (
     Start | Steer | Interrupt | LookUp | StopCommands | AskPlan | TakePlan | Abandon
 )
-"""An effect of which a reply is an event."""
+"""A call, a question about a plan, or the end of waiting for one."""
 
 PromptEffect: TypeAlias = Show | Insert | AnswerLocally | Answer | RefuseToJoin
 """An effect on one prompt."""
 
 ShownEffect: TypeAlias = AskTurn | EndReview | ShowActivity | EndTurn | SettleQuestions | Warn
-"""An effect on what is shown."""
+"""An effect on the session's updates, questions or log."""
 
 TimerEffect: TypeAlias = SetTimer | ClearTimer
 

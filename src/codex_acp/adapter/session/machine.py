@@ -1,9 +1,9 @@
-"""Handle what happens to a session, one event at a time: `SessionMachine.handle` returns effects.
+"""Decide what a session does: `SessionMachine.handle` takes an event and returns effects.
 
-Everything that decides about prompts and turns stands in this file (contract 3.5, 3.10, 4.2 to
-4.5). There is no IO, clock, task or callback here, and no model is loaded, so every order of events
-can be tried (`tests/adapter/session`). Effects are carried out in the order given, before the next
-event is handled.
+All decisions about prompts and turns are in this file (contract 3.5, 3.10, 4.2 to 4.5). It has no
+IO, clock, task or callback, and loads no model, so that tests can try every order of events
+(`tests/adapter/session`). The driver carries the effects out, in the order given, before it passes
+the next event.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ CANCELLED: Final = PromptStop("cancelled")
 NO_DATA: dict[str, object] = {}
 DONE: Final = PromptStop("end_turn")
 INTERRUPT_ATTEMPTS: Final = 3
-"""Codex refuses an interrupt between the answer of ``turn/start`` and ``turn/started``."""
+"""Interrupts for one cancel: Codex refuses those between the answer of ``turn/start`` and
+``turn/started``."""
 
 MAX_DOUBTS: Final = 3
-"""Look-ups, one after the other, that find no running turn; then the prompt fails."""
+"""Look-ups in a row that find no running turn before the prompt fails."""
 
 MAX_ANSWERED: Final = 256
-"""Turns remembered as answered: what comes late of one comes within moments of its end, or when a
-command ends that was left in the background."""
+"""Turns remembered as answered. Late notifications of a turn arrive within moments of its end, or
+when a command ends that the turn left in the background."""
 
-OF_A_TURN: Final[tuple[ev.Timer, ...]] = (
+TURN_TIMERS: Final[tuple[ev.Timer, ...]] = (
     "cancel", "clean_up", "free", "answer", "silence", "stopped", "look_up",
 )  # fmt: skip
 
@@ -60,8 +61,8 @@ OF_A_TURN: Final[tuple[ev.Timer, ...]] = (
 class SessionMachine:
     """The prompts of one session, and the turn that runs.
 
-    ``stale`` and ``answered`` are read outside to decide what of a turn is shown: the same two
-    objects for as long as the session lives.
+    The session reads ``stale`` and ``answered`` to decide what to show of a turn. Both stay the
+    same objects as long as the session is open.
     """
 
     def __init__(self) -> None:
@@ -69,41 +70,42 @@ class SessionMachine:
         self.prompts: tuple[Prompt, ...] = ()
         """Prompts that are not answered, oldest first."""
         self.active: str | None = None
-        """The turn of the thread that Codex began last and has not ended."""
+        """The turn of the thread that Codex began last, until it ends."""
         self.stale: set[str] = set()
-        """Turns that were given up: nothing of them is shown or asked any more."""
+        """Turns that were given up: the session shows and asks nothing more of them."""
         self.answered: LastOnes[str, None] = LastOnes(MAX_ANSWERED)
-        """Turns that have ended with their prompts answered, oldest first."""
+        """Turns that ended and whose prompts were answered, oldest first."""
         self.closing: bool = False
         """Whether the client closes the session."""
         self.questions: tuple[Question, ...] = ()
         """Questions that the person has not answered, oldest first."""
-        self.told: Activity = "idle"
-        """Activity that the client was told last."""
-        self.rest: PromptEnd | None = None
-        """Why nothing runs, as soon as nothing does."""
-        self.of_turn: bool = False
-        """Whether that is a turn's end, and not of what came behind it."""
+        self.shown_activity: Activity = "idle"
+        """Activity that the client was shown last."""
+        self.idle_reason: PromptEnd | None = None
+        """The end to show with the next ``idle``."""
+        self.idle_after_turn: bool = False
+        """Whether ``idle_reason`` is the end of a turn, whose token usage is shown with it."""
         self.plan: bool = False
-        """Whether there was a plan to ask about when a turn ended last."""
+        """Whether the turn that ended last left a plan to ask about."""
         self.late_starts: tuple[LateStart, ...] = ()
-        self.gone: PromptFailure | None = None
-        """Why there is no Codex to begin a turn with."""
+        self.codex_gone: PromptFailure | None = None
+        """How Codex was lost; None while the session has a Codex."""
         self.look_up: int | None = None
-        """The look-up that is on the wire."""
+        """Number of the look-up whose reply is awaited."""
         self.doubts: int = 0
+        """Look-ups in a row that found no running turn."""
         self.stopped: bool = False
-        """Whether Codex has said that nothing runs, since a turn began last."""
+        """Whether Codex reported, after the last turn began, that no turn runs."""
         self.timers: frozenset[ev.Timer] = frozenset()
-        self.tells_reads: bool = False
-        """Whether this Codex tells which messages it has read."""
+        self.reports_reads: bool = False
+        """Whether this Codex reports which messages it reads."""
         self.calls: int = 0
-        """Calls made so far: each has the next number."""
+        """Number of the last call."""
         self.runs: int = 0
-        """Turns run so far."""
-        self._out: list[ev.Effect] = []
+        """Number of the last `Run`."""
+        self._effects: list[ev.Effect] = []
 
-    # What others may know.
+    # State that other modules read.
 
     @property
     def run(self) -> Run | None:
@@ -126,32 +128,33 @@ class SessionMachine:
     def is_answered(self, turn: str | None) -> bool:
         """Whether the turn's prompts are answered, so that nothing of the turn may be sent.
 
-        Codex tells of an item that begins, or of a command that ends, as the turn ends, after it.
+        Codex may report the start of an item or the end of a command after the turn's end.
         """
         run = self.run
-        return turn in self.answered and not (run is not None and turn in (run.turn, run.active))
+        runs = run is not None and turn in (run.turn, run.active)
+        return turn in self.answered and not runs
 
     @property
     def activity(self) -> Activity:
-        """Return the activity of the session: Codex asks from within its turn, and waits for the
-        answer."""
-        run, asked = (
-            self.run,
-            self.questions
-            or any(isinstance(p.place, Reviews) and p.place.call is not None for p in self.prompts),
-        )
+        """Return the activity of the session; a turn that waits for the person's answer runs."""
+        run = self.run
         works = (
             any(question.turn is None for question in self.questions)
             or any(prompt.works for prompt in self.prompts)
             or (run is not None and any(turn not in self.stale for turn, _ in run.begun))
         )
-        return "idle" if not works else "requires_action" if asked else "running"
+        if not works:
+            return "idle"
+        plan_asked = any(
+            isinstance(p.place, Reviews) and p.place.call is not None for p in self.prompts
+        )
+        return "requires_action" if self.questions or plan_asked else "running"
 
     def may_ask(self, turn: str, *, below: bool = False) -> bool:
-        """Whether the person may be asked something for a turn, or for a sub-agent's ``below``.
+        """Whether the person may be asked something for a turn; ``below``: a sub-agent's turn.
 
-        Not behind a cancel, and not for a turn that is over or was given up; a sub-agent's is given
-        up with the turn that it works for.
+        False after a cancel, and for a turn that is over or was given up. A sub-agent's turn is
+        given up with the session's turn that it works for.
         """
         if self.cancelled or turn in self.stale or self.is_answered(turn):
             return False
@@ -163,67 +166,69 @@ class SessionMachine:
         return turn in self.answered or (run is not None and turn in dict(run.ended))
 
     def find(self, prompt: str) -> Prompt | None:
-        """Return a prompt that is not answered."""
+        """Return the prompt with this id, None if it is answered."""
         return next((each for each in self.prompts if each.id == prompt), None)
 
     # Events.
 
     def handle(self, event: ev.Event) -> list[ev.Effect]:
-        """Take in one event; return what is to be done, in order."""
-        out = self._out = []
+        """Handle one event; return the effects to carry out, in order."""
+        effects = self._effects = []
         if isinstance(event, ev.ClientEvent):
-            self._of_client(event)
+            self._client_event(event)
         elif isinstance(event, ev.CodexEvent):
-            self._of_codex(event)
+            self._codex_event(event)
         elif isinstance(event, ev.ReplyEvent):
-            self._reply(event)
+            self._reply_event(event)
         else:
             self.timers -= {event.timer}
-            self._due(event.timer, asks_person=event.asks_person)
-        while self._go_on():
+            self._timer_due(event.timer, asks_person=event.asks_person)
+        while self._place_next_prompt():
             pass
         if self.turn == Idle(freed=True):
             self.turn = Idle()
-        self._look()
-        return out
+        self._show_activity()
+        return effects
 
-    def _look(self) -> None:
-        """Tell what the session does, if that is news; it follows from the state alone."""
+    def _show_activity(self) -> None:
+        """Show the session's activity if it changed."""
         now = self.activity
-        if now == self.told:
+        if now == self.shown_activity:
             return
-        if self.told == "idle":
-            self.rest, self.of_turn = None, False
-            if now == "requires_action":  # only what runs does
-                self._out.append(ev.ShowActivity("running"))
-        self.told = now
+        if self.shown_activity == "idle":
+            self.idle_reason, self.idle_after_turn = None, False
+            if now == "requires_action":  # "requires_action" follows "running" only
+                self._effects.append(ev.ShowActivity("running"))
+        self.shown_activity = now
         if now == "idle":
-            self._out.append(ev.ShowActivity(now, self.rest or DONE, self.of_turn))
+            self._effects.append(
+                ev.ShowActivity(now, self.idle_reason or DONE, self.idle_after_turn)
+            )
         else:
-            self._out.append(ev.ShowActivity(now))
+            self._effects.append(ev.ShowActivity(now))
 
-    def _of_client(self, event: ev.ClientEvent) -> None:
+    def _client_event(self, event: ev.ClientEvent) -> None:
         match event:
             case ev.Prompted(prompt, joins):
                 self.prompts += (Prompt(prompt, None, Waits(), joins),)
             case ev.Prepared(prompt, kind):
-                self._change(prompt, kind=kind)
+                self._change_prompt(prompt, kind=kind)
             case ev.AskedEarly(prompt, call):
                 self.calls = max(self.calls, call)
                 self.prompts += (Prompt(prompt, "message", InTurn()),)
                 self._begin(prompt, call)
             case ev.AnsweredLocally(prompt, end):
-                self._spoken(prompt, end)
+                self._answered_locally(prompt, end)
             case ev.Asked(question, turn):
                 self.questions += (Question(question, turn),)
             case ev.Settled(question):
                 self.questions = tuple(each for each in self.questions if each.id != question)
             case ev.PlanAnswered() | ev.PlanTaken() | ev.PlanFailed():
-                self._reviewed(event)
+                self._plan_event(event)
             case ev.Withdrawn(prompt):
-                self._leave(prompt)
+                self._forget_prompt(prompt)
             case ev.GivenUp(prompt):
-                self._given_up(prompt)
+                self._prompt_given_up(prompt)
             case ev.Cancelled(closing):
                 self.closing = self.closing or closing
                 self._cancel()
@@ -232,7 +237,7 @@ class SessionMachine:
             case _:
                 assert_never(event)
 
-    def _of_codex(self, event: ev.CodexEvent) -> None:
+    def _codex_event(self, event: ev.CodexEvent) -> None:
         match event:
             case ev.TurnBegan(turn, root):
                 self._turn_began(turn, root)
@@ -244,22 +249,22 @@ class SessionMachine:
                 self._command_ended(item)
             case ev.CompactionBegan(turn):
                 if isinstance(self.turn, Starting) and self.turn.run.compacts:
-                    self._known(turn)
+                    self._name_turn(turn)
             case ev.TurnEnded(turn, end, plan):
                 self.plan = plan
                 self._turn_ended(turn, end)
             case ev.ThreadStopped():
                 if self.run is not None:
                     self.stopped = True
-                    self._set("stopped")
+                    self._set_timer("stopped")
             case ev.Lost(failure, unread):
                 self._lost(failure, unread)
             case ev.Moved():
-                self.gone = None
+                self.codex_gone = None
             case _:
                 assert_never(event)
 
-    def _reply(self, event: ev.ReplyEvent) -> None:
+    def _reply_event(self, event: ev.ReplyEvent) -> None:
         match event:
             case ev.Started(call, turn):
                 self._started(call, turn)
@@ -278,8 +283,11 @@ class SessionMachine:
 
     # The client.
 
-    def _given_up(self, prompt_id: str) -> None:
-        """A prompt that alone waits for a turn cancels it, and is answered with its end."""
+    def _prompt_given_up(self, prompt_id: str) -> None:
+        """Cancel the turn if only this prompt waits for it; else forget the prompt.
+
+        After the cancel, the end of the turn answers the prompt.
+        """
         prompt, run = self.find(prompt_id), self.run
         if prompt is None:
             return
@@ -287,28 +295,31 @@ class SessionMachine:
         if run is not None and in_turn == [prompt]:
             self._cancel_run(run)
         else:
-            self._leave(prompt_id)
+            self._forget_prompt(prompt_id)
 
-    def _spoken(self, prompt_id: str, end: PromptEnd) -> None:
-        """A turn that has ended meanwhile says why nothing runs, unless the command failed."""
+    def _answered_locally(self, prompt_id: str, end: PromptEnd) -> None:
+        """Answer a prompt that the adapter handled itself.
+
+        If a turn ended meanwhile, its end stays the `idle_reason`, unless the command failed.
+        """
         if self.find(prompt_id) is not None:
-            if end != DONE or self.rest is None:
-                self.rest, self.of_turn = end, False
+            if end != DONE or self.idle_reason is None:
+                self.idle_reason, self.idle_after_turn = end, False
             self._answer(prompt_id, end)
 
-    def _settle(self) -> None:
-        """Have nothing asked of the person any more, for sub-agents either."""
+    def _settle_all(self) -> None:
+        """Withdraw all questions to the person, those of sub-agents too."""
         self.questions = ()
-        self._out.append(ev.SettleQuestions())
+        self._effects.append(ev.SettleQuestions())
 
-    def _settle_of(self, *turns: str) -> None:
-        """Have nothing asked of turns that are over."""
+    def _settle_turns(self, *turns: str) -> None:
+        """Withdraw the questions of turns that are over."""
         for turn in dict.fromkeys(each.turn for each in self.questions if each.turn in turns):
             self.questions = tuple(each for each in self.questions if each.turn != turn)
-            self._out.append(ev.SettleQuestions(turn))
+            self._effects.append(ev.SettleQuestions(turn))
 
     def _cancel(self) -> None:
-        self.rest, self.of_turn = CANCELLED, False
+        self.idle_reason, self.idle_after_turn = CANCELLED, False
         for prompt in self.prompts:
             if not isinstance(prompt.place, InTurn):
                 self._answer(prompt.id, CANCELLED)
@@ -316,11 +327,11 @@ class SessionMachine:
         if run is not None:
             self._cancel_run(run)
         else:
-            self._settle()  # a sub-agent may have outlived the prompt
+            self._settle_all()  # a sub-agent may have outlived the prompt
 
     def _cancel_run(self, run: Run) -> None:
-        """Interrupt first: with the replies to what it asked alone Codex would ask the model once
-        more."""
+        """Interrupt the turn, then withdraw its questions: without the interrupt, Codex would
+        continue the turn when its questions are settled."""
         match self.turn:
             case Starting(cancelled=False):
                 self.turn = Starting(run, cancelled=True)
@@ -335,43 +346,44 @@ class SessionMachine:
                 return
             case _:
                 assert_never(self.turn)
-        self._set("cancel")
-        self._settle()
+        self._set_timer("cancel")
+        self._settle_all()
 
-    # What Codex reports.
+    # Notifications of Codex.
 
     def _turn_began(self, turn: str, root: str | None) -> None:
-        if self._has_ended(turn):  # it comes behind its own end
+        if self._has_ended(turn):  # ``turn/started`` came after ``turn/completed``
             return
         root = None if root == turn else root
         if self.active in self.stale and self.active not in (turn, root):
-            self._late_starts_begin()  # it has ended, though nobody said so
+            self._expect_late_starts()  # the stale turn has ended, though Codex did not report it
         self.active, self.stopped = turn, False
-        self._clear("stopped")
+        self._clear_timer("stopped")
         if any(late.begins for late in self.late_starts):
-            self.stale |= {turn} if root is None else {turn, root}  # of a review it begins alone
+            # Codex reports only the inner turn of a review.
+            self.stale |= {turn} if root is None else {turn, root}
         if turn in self.stale or root in self.stale:
             self.stale.add(turn)
             self._interrupt_stale(turn)
             return
         match self.turn:
             case Idle() | Freeing():
-                self._follow(turn, root)
+                self._follow_own_turn(turn, root)
             case Starting(run=run) | Running(run=run) | Cancelling(run=run) | CleaningUp(run=run):
                 self._set_run(replace(run, begun=(*run.begun, (turn, root))))
                 if isinstance(self.turn, Starting):
-                    self._set("answer")
+                    self._set_timer("answer")
                 self._interrupt_unnamed()
                 self._interrupt_run()
             case _:
                 assert_never(self.turn)
 
     def _message_read(self, message: str, turn: str) -> None:
-        run, self.tells_reads = self.run, True
+        run, self.reports_reads = self.run, True
         if run is None or run.starter != message:
             late = tuple(each for each in self.late_starts if each.message == message)
             if late:
-                self._forget_late(late)
+                self._forget_late_starts(late)
                 self._make_stale(turn)
                 return
         if run is None:
@@ -380,23 +392,23 @@ class SessionMachine:
             run = replace(run, begun=(*run.begun, (turn, None)))
         self._set_run(replace(run, read=run.read | {message}))
         if message == run.starter:
-            self._known(turn)
+            self._name_turn(turn)
         self._interrupt_run()
         prompt = self.find(message)
         if prompt is not None and not isinstance(prompt.place, Waits):
-            self._join(prompt)
+            self._accept(prompt)
 
     def _command_ended(self, item: str) -> None:
         self._change_run(lambda run: replace(run, commands=run.commands - {item}))
         if isinstance(self.turn, CleaningUp) and self.turn.left is not None:
-            self._cleaned(self.turn, self.turn.left)
+            self._end_when_clean(self.turn, self.turn.left)
 
     def _turn_ended(self, turn_id: str, end: PromptEnd) -> None:
-        self._settle_of(turn_id)
+        self._settle_turns(turn_id)
         run = self.run
         names = () if run is None else run.names
         if turn_id in self.stale:
-            self._late_starts_begin()
+            self._expect_late_starts()
         if turn_id in self.stale or not (isinstance(self.turn, Starting) or turn_id in names):
             self.stale.discard(turn_id)
             self.answered[turn_id] = None
@@ -416,38 +428,43 @@ class SessionMachine:
 
     def _run_ended(self, run: Run, end: PromptEnd) -> None:
         if run.commands and end == CANCELLED:
-            call, cancelled = self._call(), self.cancelled
+            call, cancelled = self._next_call(), self.cancelled
             self._abandon_interrupt()
             self.turn = CleaningUp(run, end, call, cancelled=cancelled)
-            self._out.append(ev.StopCommands(call, run.commands))
-            self._set("clean_up")
+            self._effects.append(ev.StopCommands(call, run.commands))
+            self._set_timer("clean_up")
         else:
-            self._over(end)
+            self._end_turn(end)
 
     def _lost(self, failure: PromptFailure, unread: frozenset[int]) -> None:
-        """End everything: what was written may have been read, unless its call is ``unread``."""
+        """End the turn and the steered prompts; ``unread``: calls surely not read."""
         if self.questions:
-            self._settle()
-        self.gone, self.active, self.late_starts, self.tells_reads = failure, None, (), False
+            self._settle_all()
+        self.codex_gone, self.active, self.late_starts, self.reports_reads = (
+            failure,
+            None,
+            (),
+            False,
+        )
         self.stale.clear()
         run = self.run
         steered = [each for each in self.prompts if isinstance(each.place, Steers)]
         if run is not None:
-            self._over(failure, unread=run.call in unread)
+            self._end_turn(failure, unread=run.call in unread)
         self.turn = Idle()
-        for timer in OF_A_TURN:
-            self._clear(timer)
+        for timer in TURN_TIMERS:
+            self._clear_timer(timer)
         for prompt in steered:
-            assert isinstance(prompt.place, Steers), "it was steered"
+            assert isinstance(prompt.place, Steers), "only steered prompts are in the list"
             skipped = prompt.place.unread or prompt.place.call in unread
             self._answer(prompt.id, failure, unread=skipped)
 
-    # What Codex replies.
+    # Replies of Codex.
 
     def _started(self, call: int, turn: str | None) -> None:
         late = tuple(each for each in self.late_starts if each.call == call)
         if late:
-            self._forget_late(late)
+            self._forget_late_starts(late)
             if turn is not None and turn not in self.answered:
                 self._make_stale(turn)
             return
@@ -457,31 +474,31 @@ class SessionMachine:
         self._set_run(replace(run, call=None, compacts=turn is None))
         starter = None if run.starter is None else self.find(run.starter)
         if starter is not None:
-            self._join(starter)
+            self._accept(starter)
         if turn is not None:
-            self._known(turn)
+            self._name_turn(turn)
 
     def _refused(self, call: int, failure: PromptFailure) -> None:
-        self._forget_late(tuple(each for each in self.late_starts if each.call == call))
+        self._forget_late_starts(tuple(each for each in self.late_starts if each.call == call))
         run = self.run
         if isinstance(self.turn, Starting) and run is not None and run.call == call:
             self._set_run(replace(run, call=None))
-            self._over(failure)
+            self._end_turn(failure)
 
     def _steered(self, call: int, *, taken: bool) -> None:
         for prompt in self.prompts:
             place = prompt.place
             if isinstance(place, Steers) and place.call == call:
-                self._clear("steer")
+                self._clear_timer("steer")
                 if place.end is None:
-                    self._place(prompt, InTurn() if taken else Waits())
-                    if not taken:  # a review or compaction; or the turn is just ending
+                    self._set_place(prompt, InTurn() if taken else Waits())
+                    if not taken:  # a review or compaction, or the turn is about to end
                         self._change_run(lambda run: replace(run, steerable=False))
                 elif not taken or place.unread:
-                    self._place(prompt, Waits())
+                    self._set_place(prompt, Waits())
                 if taken and not place.unread:
-                    self._join(prompt)
-                    if place.end is not None:  # a Codex that does not say what it has read
+                    self._accept(prompt)
+                    if place.end is not None:  # the turn ended, and Codex reports no reads
                         self._answer(prompt.id, place.end)
 
     def _interrupted(self, call: int, *, taken: bool) -> None:
@@ -489,10 +506,10 @@ class SessionMachine:
             case Cancelling(run=run, call=mine, tries=tries) if mine == call:
                 self.turn = Cancelling(run, None, INTERRUPT_ATTEMPTS if taken else tries)
                 if not taken and tries >= INTERRUPT_ATTEMPTS:
-                    self._set("stopped")
+                    self._set_timer("stopped")
                 self._interrupt_run()
             case Freeing(call=mine) if mine == call:
-                self._freed()
+                self._free()
             case Idle() | Freeing() | Starting() | Running() | Cancelling() | CleaningUp():
                 pass
             case _:
@@ -503,26 +520,28 @@ class SessionMachine:
         if found.call != self.look_up or run is None:
             return
         self.look_up = None
-        self._clear("look_up")
+        self._clear_timer("look_up")
         doubt = found.problem or "Codex says that nothing runs, and knows nothing of the turn's end"
         if found.turn is None:
             self._doubt(doubt)
         elif found.end is None:
             if run.turn is None and found.ours is not False:
-                self._known(found.turn)
+                self._name_turn(found.turn)
             elif run.turn is None:
-                self._set("answer")
+                self._set_timer("answer")
             if self.stopped:
                 self._doubt(doubt)
             else:
                 self.doubts = 0
         elif run.turn is not None or found.ours:
             turn = run.turn or found.turn
-            self._out.append(ev.Warn(f"the end of turn {turn} was lost; Codex was asked for it"))
+            self._effects.append(
+                ev.Warn(f"the end of turn {turn} was lost; Codex was asked for it")
+            )
             self.plan = found.plan
-            if run.turn is None and run.starter is not None:  # its message stands in Codex's list
+            if run.turn is None and run.starter is not None:  # Codex lists the prompt's message
                 self._set_run(replace(run, read=run.read | {run.starter}))
-            self._known(turn)
+            self._name_turn(turn)
             if self.run is not None and self.run.turn == turn:
                 self._turn_ended(turn, found.end)
         else:
@@ -531,28 +550,28 @@ class SessionMachine:
     def _commands_stopped(self, call: int, items: frozenset[str]) -> None:
         if isinstance(self.turn, CleaningUp) and self.turn.call == call:
             self.turn = replace(self.turn, left=items)
-            self._cleaned(self.turn, items)
+            self._end_when_clean(self.turn, items)
 
     # Timers.
 
-    def _due(self, timer: ev.Timer, *, asks_person: bool) -> None:
+    def _timer_due(self, timer: ev.Timer, *, asks_person: bool) -> None:
         match timer:
             case "cancel":
-                self._give_up(CANCELLED)
-                if self.closing:  # and what Codex has begun by itself meanwhile
-                    self._give_up(CANCELLED)
+                self._give_up_turn(CANCELLED)
+                if self.closing:  # also give up a turn that Codex has begun without a prompt
+                    self._give_up_turn(CANCELLED)
             case "clean_up":
-                self._out.append(ev.Warn("Codex did not say that a turn's commands ended"))
-                self._give_up(CANCELLED)
+                self._effects.append(ev.Warn("Codex did not say that a turn's commands ended"))
+                self._give_up_turn(CANCELLED)
             case "free":
-                self._freed()
+                self._free()
             case "answer":
-                self._ask()
+                self._look_up_turn()
             case "silence" | "stopped":
                 if self.run is not None:
-                    self._set("silence")
-                if self.stopped or not asks_person:  # a person may think for ever
-                    self._ask()
+                    self._set_timer("silence")
+                if self.stopped or not asks_person:  # a person may take any time to answer
+                    self._look_up_turn()
             case "look_up":
                 self._forget_look_up()
                 self._doubt("Codex says nothing of the turn any more: no answer in time")
@@ -562,113 +581,113 @@ class SessionMachine:
                 assert_never(timer)
 
     def _steer_unanswered(self) -> None:
-        """Go on as if the message was taken: the turn shows whether it was."""
+        """Treat the message as taken: the end of the turn will show whether Codex took it."""
         for prompt in self.prompts:
             if isinstance(prompt.place, Steers):
-                self._out.append(ev.Abandon(prompt.place.call))
+                self._effects.append(ev.Abandon(prompt.place.call))
                 self._steered(prompt.place.call, taken=True)
 
-    def _ask(self) -> None:
-        """Ask Codex what became of the turn: silence alone ends nothing."""
+    def _look_up_turn(self) -> None:
+        """Ask Codex for the state of the turn: silence alone does not end a turn."""
         run = self.run
         if run is not None and self.look_up is None:
-            self.look_up = self._call()
+            self.look_up = self._next_call()
             names = dict.fromkeys(name for name in (run.turn, run.active) if name is not None)
-            self._out.append(ev.LookUp(self.look_up, tuple(names), run.starter))
-            self._set("look_up")
+            self._effects.append(ev.LookUp(self.look_up, tuple(names), run.starter))
+            self._set_timer("look_up")
 
     def _doubt(self, why: str) -> None:
-        """Nothing speaks of a running turn: ask again, but not for ever."""
+        """Count a look-up that found no running turn; ask again, or give the turn up."""
         self.doubts += 1
         if self.doubts < MAX_DOUBTS:
-            self._set("stopped")
+            self._set_timer("stopped")
         else:
-            self._give_up(PromptFailure(INTERNAL_ERROR, why, NO_DATA))
+            self._give_up_turn(PromptFailure(INTERNAL_ERROR, why, NO_DATA))
 
-    def _give_up(self, end: PromptEnd) -> None:
-        """End the turn's prompts without its end; nothing of the turn is shown or asked from now
-        on, however late it begins (contract 3.10)."""
+    def _give_up_turn(self, end: PromptEnd) -> None:
+        """Answer the turn's prompts with ``end`` before the turn ends, and make the turn stale,
+        however late it begins (contract 3.10)."""
         if self.questions and isinstance(self.turn, Starting | Running | Cancelling):
-            self._settle()
+            self._settle_all()
         match self.turn:
             case Starting(run=run):
-                self._out.append(ev.Warn("Codex did not begin a turn in time"))
+                self._effects.append(ev.Warn("Codex did not begin a turn in time"))
                 over = {turn for turn, _ in run.ended}
                 begun = {name for pair in run.begun for name in pair if name is not None} - over
-                if self.active is not None:  # Codex adds the message to that
+                if self.active is not None:  # Codex adds the message to the active turn
                     begun.add(self.active)
                 self.stale |= begun
                 if run.starter is not None and run.call is not None:
                     self.late_starts += (LateStart(run.call, run.starter, begins=not begun),)
-                self._over(end)
+                self._end_turn(end)
             case Running(run=run) | Cancelling(run=run):
-                self._out.append(ev.Warn(f"Codex did not end turn {run.turn} in time"))
+                self._effects.append(ev.Warn(f"Codex did not end turn {run.turn} in time"))
                 self.stale |= set(run.names)
                 if isinstance(self.turn, Running) and run.active is not None:
                     self._interrupt_stale(run.active)
-                self._over(end)
+                self._end_turn(end)
             case CleaningUp():
-                self._over(self.turn.end)
+                self._end_turn(self.turn.end)
             case Idle() | Freeing():
                 pass
             case _:
                 assert_never(self.turn)
 
-    # What follows from the state, whatever led to it.
+    # Progress after any event.
 
-    def _go_on(self) -> bool:
-        """Give the first prompt that waits its place; True where the next one may follow."""
+    def _place_next_prompt(self) -> bool:
+        """Place the oldest prompt that waits; return whether the next one may be placed too."""
         prompt = next((p for p in self.prompts if isinstance(p.place, Waits | Steers)), None)
         if prompt is None or prompt.kind is None or isinstance(prompt.place, Steers):
             return False
         steered = isinstance(prompt.place, Waits) and prompt.place.steered
         if prompt.joins and not steered and not self._takes_messages:
-            self._leave(prompt.id)
-            self._out.append(ev.RefuseToJoin(prompt.id))
+            self._forget_prompt(prompt.id)
+            self._effects.append(ev.RefuseToJoin(prompt.id))
             return True
         if prompt.kind == "local":
-            self._place(prompt, Local())
-            self._join(prompt)
-            self._out.append(ev.AnswerLocally(prompt.id))
+            self._set_place(prompt, Local())
+            self._accept(prompt)
+            self._effects.append(ev.AnswerLocally(prompt.id))
             return True
-        if self.gone is not None:
-            self._answer(prompt.id, self.gone, unread=True)
+        if self.codex_gone is not None:
+            self._answer(prompt.id, self.codex_gone, unread=True)
             return True
-        return self._to_codex(prompt)
+        return self._send_to_codex(prompt)
 
     @property
     def _takes_messages(self) -> bool:
-        """Whether a turn runs, or is asked for, that may take one more message."""
+        """Whether a turn runs, or starts, that may take one more message."""
         run = self.run
         return (
             run is not None
             and run.steerable
             and isinstance(self.turn, Starting | Running)
-            and (not self.cancelled)
+            and not self.cancelled
         )
 
-    def _to_codex(self, prompt: Prompt) -> bool:
+    def _send_to_codex(self, prompt: Prompt) -> bool:
         match self.turn:
-            case Idle(freed=False) if self._must_be_freed:
-                call = None  # Codex would add the message to that turn
+            case Idle(freed=False) if self._stale_turn_blocks:
+                call = None  # Codex would add the message to the stale turn
                 if self.active is not None and self.active in self.stale:
-                    call = self._call()
-                    self._out.append(ev.Interrupt(call, self.active))
+                    call = self._next_call()
+                    self._effects.append(ev.Interrupt(call, self.active))
                 self.turn = Freeing(call)
-                self._set("free")
+                self._set_timer("free")
                 return False
             case Idle():
                 self._begin(prompt.id)
                 return True
-            case Running(run=run) if run.starter is None:  # Codex adds the message to it
+            case Running(run=run) if run.starter is None:  # Codex adds the message to that turn
                 self._begin(prompt.id, joined=run)
                 return True
             case Running(run=run) if run.started and run.steerable and prompt.kind == "message":
                 assert run.active is not None, "a turn that has begun has a name"
-                call = self._call()
-                self._place(prompt, Steers(call, run.active))
-                self._out.append(ev.Steer(call, prompt.id, run.active))
-                self._set("steer")
+                call = self._next_call()
+                self._set_place(prompt, Steers(call, run.active))
+                self._effects.append(ev.Steer(call, prompt.id, run.active))
+                self._set_timer("steer")
                 return False
             case Freeing() | Starting() | Running() | Cancelling() | CleaningUp():
                 return False
@@ -676,16 +695,16 @@ class SessionMachine:
                 assert_never(self.turn)
 
     @property
-    def _must_be_freed(self) -> bool:
+    def _stale_turn_blocks(self) -> bool:
         return (self.active is not None and self.active in self.stale) or any(
             late.begins for late in self.late_starts
         )
 
     def _begin(self, prompt_id: str, call: int | None = None, joined: Run | None = None) -> None:
-        """Ask for a turn; ``call``: it was asked for before. ``joined``: what runs already."""
+        """Begin a turn. ``call``: the call was made before. ``joined``: the turn that runs."""
         self.runs += 1
         self._forget_look_up()
-        number = self._call() if call is None else call
+        number = self._next_call() if call is None else call
         run = Run(self.runs, prompt_id, call=number)
         if joined is not None and joined.turn is not None:
             run = replace(run, begun=joined.begun, commands=joined.commands)
@@ -693,28 +712,28 @@ class SessionMachine:
             run = replace(run, begun=((self.active, None),))
         self.turn = Starting(run)
         self.doubts, self.stopped = 0, False
-        self._change(prompt_id, place=InTurn())
-        for prompt in self.prompts:  # the person has said something else
+        self._change_prompt(prompt_id, place=InTurn())
+        for prompt in self.prompts:  # the next prompt withdraws an open question about a plan
             if isinstance(prompt.place, Reviews) and prompt.place.call is not None:
                 self._answer(prompt.id, DONE)
-        self._out.append(ev.AskTurn())
-        self._set("silence")
+        self._effects.append(ev.AskTurn())
+        self._set_timer("silence")
         if call is None:
-            self._out.append(ev.Start(number, prompt_id))
+            self._effects.append(ev.Start(number, prompt_id))
 
-    def _known(self, turn: str) -> None:
-        """Codex has named the turn that was asked for; it may have begun, and ended, before."""
+    def _name_turn(self, turn: str) -> None:
+        """Note the id of the turn that was asked for, which may have begun, and ended, before."""
         if not isinstance(self.turn, Starting):
             return
         added = turn in self.stale or turn in self.answered
         run = replace(self.turn.run, turn=turn, added=added)
-        if turn == self.active and turn not in dict(run.begun):  # it was thought to be stale
+        if turn == self.active and turn not in dict(run.begun):  # it was taken for a stale turn
             run = replace(run, begun=(*run.begun, (turn, None)))
         if self.active not in run.names and not self._has_ended(turn):
             self.active = None  # a thread runs one turn at a time
         self.stale.discard(turn)
         self.late_starts = tuple(replace(late, begins=False) for late in self.late_starts)
-        self._clear("answer")
+        self._clear_timer("answer")
         self.doubts = 0
         self.turn = Cancelling(run) if self.turn.cancelled else Running(run)
         self._interrupt_run()
@@ -723,10 +742,10 @@ class SessionMachine:
                 self._run_ended(self.run, end)
                 return
 
-    def _over(self, end: PromptEnd, *, unread: bool = False) -> None:
-        """The turn has its end: it is told, then its prompts are answered."""
+    def _end_turn(self, end: PromptEnd, *, unread: bool = False) -> None:
+        """End the turn that runs: show its end, then answer its prompts."""
         run = self.run
-        assert run is not None, "there is a turn"
+        assert run is not None, "a turn runs"
         cancelled = self.cancelled or (isinstance(self.turn, CleaningUp) and self.turn.cancelled)
         if cancelled:
             end = CANCELLED
@@ -737,97 +756,97 @@ class SessionMachine:
         steered = any(p.place == Waits(steered=True) for p in self.prompts)
         asks = mine[:1] if self.plan and end == DONE and not steered else []
         ended = (*run.names, *(turn for turn, _ in run.ended))
-        self._settle_of(*ended)
-        self._out.append(ev.EndTurn(run.turn, end))
+        self._settle_turns(*ended)
+        self._effects.append(ev.EndTurn(run.turn, end))
         why = "Codex ended its turn without reading this message; it can be sent again"
         failure = PromptFailure(INTERNAL_ERROR, why, NO_DATA)
-        self.rest, self.of_turn = failure if missed and not mine else end, True
+        self.idle_reason, self.idle_after_turn = failure if missed and not mine else end, True
         self.answered.update(dict.fromkeys(name for name in ended if name not in self.stale))
         if self.active in run.names and self.active not in self.stale:
             self.active = None
         over = mine[len(asks) :]
         self.prompts = tuple(each for each in self.prompts if each.id not in over + missed)
-        self._look()
-        self._out += [ev.Answer(prompt_id, failure) for prompt_id in missed]
+        self._show_activity()
+        self._effects += [ev.Answer(prompt_id, failure) for prompt_id in missed]
         for prompt_id in over:
             began = prompt_id == run.starter
-            self._out.append(ev.Answer(prompt_id, end, began, began and unread))
+            self._effects.append(ev.Answer(prompt_id, end, began, began and unread))
         for prompt_id in asks:
-            call = self._call()
-            self._change(prompt_id, place=Reviews(call))
-            self._out.append(ev.AskPlan(call, prompt_id))
+            call = self._next_call()
+            self._change_prompt(prompt_id, place=Reviews(call))
+            self._effects.append(ev.AskPlan(call, prompt_id))
         active = self.active
         if active is not None and active not in self.stale and active not in self.answered:
-            self._follow(active, None)  # Codex has begun it by itself meanwhile
+            self._follow_own_turn(active, None)  # Codex has begun it without a prompt
 
     def _forget_turn(self, run: Run) -> None:
-        """Wait for nothing of the turn any more."""
+        """Stop waiting for replies and timers of the turn."""
         self._abandon_interrupt()
         if run.call is not None and run.turn is not None:
-            self._out.append(ev.Abandon(run.call))
+            self._effects.append(ev.Abandon(run.call))
         if isinstance(self.turn, CleaningUp):
-            self._out.append(ev.Abandon(self.turn.call))
+            self._effects.append(ev.Abandon(self.turn.call))
         self._forget_look_up()
         self.turn, self.doubts, self.stopped = Idle(), 0, False
-        for timer in OF_A_TURN:
-            self._clear(timer)
+        for timer in TURN_TIMERS:
+            self._clear_timer(timer)
 
     def _take_out_unread(self, run: Run, end: PromptEnd) -> list[str]:
-        """Have the messages wait again that the turn has ended without reading.
+        """Put the messages that the turn did not read back into the queue.
 
-        A Codex that does not repeat our ids tells nothing of what it has read. A message that it
-        added to a turn which was given up, and then interrupted, waits again as well, but once:
-        those to which it happens a second time are returned.
+        A Codex that does not repeat our message ids never shows what it read. A message that Codex
+        added to a turn which was given up and interrupted waits again once. Returns the prompts to
+        which this happened a second time.
         """
         missed = []
         repeats = run.starter in run.read and end == DONE
-        added = run.added and self.tells_reads and end in (DONE, CANCELLED)
+        added = run.added and self.reports_reads and end in (DONE, CANCELLED)
         for prompt in self.prompts:
             unread = prompt.id not in run.read
             skipped = repeats and unread
             again = added and unread and prompt.kind == "message"
             match prompt.place:
                 case InTurn() if skipped or (again and not prompt.returned):
-                    self._change(prompt.id, place=Waits(steered=True), returned=True)
+                    self._change_prompt(prompt.id, place=Waits(steered=True), returned=True)
                 case InTurn() if again:
                     missed.append(prompt.id)
                 case Steers(call=call, turn=turn, end=None) if turn in run.names:
-                    self._place(prompt, Steers(call, turn, end, skipped))
+                    self._set_place(prompt, Steers(call, turn, end, skipped))
                 case Waits() | Local() | Steers() | InTurn() | Reviews():
                     pass
                 case _:
                     assert_never(prompt.place)
         return missed
 
-    def _follow(self, turn: str, root: str | None) -> None:
-        """Follow a turn that no prompt began."""
+    def _follow_own_turn(self, turn: str, root: str | None) -> None:
+        """Follow a turn that Codex began without a prompt."""
         self.runs += 1
         run = Run(self.runs, None, turn, begun=((turn, root),))
         self.turn = Running(run)
-        self._set("silence")
+        self._set_timer("silence")
         if self.closing:
             self._cancel_run(run)
 
     # The plan of a turn that has ended.
 
-    def _reviewed(self, event: ev.PlanAnswered | ev.PlanTaken | ev.PlanFailed) -> None:
+    def _plan_event(self, event: ev.PlanAnswered | ev.PlanTaken | ev.PlanFailed) -> None:
         if isinstance(event, ev.PlanAnswered):
             asked = Reviews(event.call)
             prompt = next((each for each in self.prompts if each.place == asked), None)
         else:
             prompt = self.find(event.prompt)
-        if prompt is None:  # it was withdrawn meanwhile
+        if prompt is None:  # the question was withdrawn
             return
         match event:
             case ev.PlanAnswered(approved=approved):
-                self._out.append(ev.EndReview(approved))
-                self._place(prompt, Reviews(None))
+                self._effects.append(ev.EndReview(approved))
+                self._set_place(prompt, Reviews(None))
                 if approved:
-                    self._out.append(ev.TakePlan(prompt.id))
+                    self._effects.append(ev.TakePlan(prompt.id))
                 else:
                     self._answer(prompt.id, DONE)
             case ev.PlanTaken(name, message, kind):
-                self._change(name, id=message, kind=kind, place=Waits(), inserted=False)
+                self._change_prompt(name, id=message, kind=kind, place=Waits(), inserted=False)
             case ev.PlanFailed(name, failure):
                 self._answer(name, failure)
             case _:
@@ -836,27 +855,28 @@ class SessionMachine:
     # Interrupts.
 
     def _interrupt_run(self) -> None:
-        """Interrupt a cancelled turn: at once, and where Codex refused that, when it begins."""
+        """Interrupt a cancelled turn at once, and again when it begins if Codex refused that."""
         turn = self.turn
         if not isinstance(turn, Cancelling) or turn.call is not None:
             return
         if turn.tries < INTERRUPT_ATTEMPTS and (turn.tries == 0 or turn.run.started):
-            assert turn.run.active is not None, "a turn that is known has a name"
-            call = self._call()
+            assert turn.run.active is not None, "a turn that is cancelled has a name"
+            call = self._next_call()
             self.turn = Cancelling(turn.run, call, turn.tries + 1)
-            self._out.append(ev.Interrupt(call, turn.run.active))
+            self._effects.append(ev.Interrupt(call, turn.run.active))
 
     def _interrupt_unnamed(self) -> None:
-        """Interrupt what may be the compaction that is cancelled: what else runs ends with it."""
+        """Interrupt the turn that began last: it may be the cancelled compaction, without a name
+        yet."""
         turn = self.turn
         if isinstance(turn, Starting) and turn.cancelled and turn.run.compacts and turn.run.begun:
             begun, root = turn.run.begun[-1]
-            self._known(root or begun)
+            self._name_turn(root or begun)
 
     def _abandon_interrupt(self) -> None:
-        """Codex never answers the interrupt of a turn that has just ended."""
+        """Stop waiting for the interrupt's reply: Codex never replies after the turn's end."""
         if isinstance(self.turn, Cancelling) and self.turn.call is not None:
-            self._out.append(ev.Abandon(self.turn.call))
+            self._effects.append(ev.Abandon(self.turn.call))
 
     def _make_stale(self, turn: str) -> None:
         run = self.run
@@ -866,75 +886,75 @@ class SessionMachine:
         self._interrupt_stale(turn)
 
     def _interrupt_stale(self, turn: str) -> None:
-        call = self._call()
+        call = self._next_call()
         if isinstance(self.turn, Freeing):
             self.turn = Freeing(call)
-        self._out.append(ev.Interrupt(call, turn))
+        self._effects.append(ev.Interrupt(call, turn))
 
-    def _freed(self) -> None:
+    def _free(self) -> None:
         if isinstance(self.turn, Freeing):
             self.turn = Idle(freed=True)
-        self._clear("free")
+        self._clear_timer("free")
 
-    def _cleaned(self, turn: CleaningUp, items: frozenset[str]) -> None:
-        """The last output of a command comes before the prompt's answer."""
+    def _end_when_clean(self, turn: CleaningUp, items: frozenset[str]) -> None:
+        """End the turn once its commands have ended: their output precedes the prompt's answer."""
         if not items & turn.run.commands:
-            self._over(turn.end)
+            self._end_turn(turn.end)
 
     def _forget_look_up(self) -> None:
         if self.look_up is not None:
-            self._out.append(ev.Abandon(self.look_up))
+            self._effects.append(ev.Abandon(self.look_up))
             self.look_up = None
-            self._clear("look_up")
+            self._clear_timer("look_up")
 
-    def _late_starts_begin(self) -> None:
-        """A given-up turn is over: the next one is of the messages that were not added to it."""
+    def _expect_late_starts(self) -> None:
+        """Take the next turn for the messages that were not added to the stale turn just over."""
         self.late_starts = tuple(replace(late, begins=True) for late in self.late_starts)
 
-    def _forget_late(self, late: tuple[LateStart, ...]) -> None:
+    def _forget_late_starts(self, late: tuple[LateStart, ...]) -> None:
         self.late_starts = tuple(each for each in self.late_starts if each not in late)
 
-    # Values.
+    # Small changes of the state.
 
     def _answer(self, prompt_id: str, end: PromptEnd, *, unread: bool = False) -> None:
-        self._leave(prompt_id, end)
-        self._look()
-        self._out.append(ev.Answer(prompt_id, end, unread=unread))
+        self._forget_prompt(prompt_id, end)
+        self._show_activity()
+        self._effects.append(ev.Answer(prompt_id, end, unread=unread))
 
-    def _leave(self, prompt_id: str, end: PromptEnd = CANCELLED) -> None:
-        """Forget a prompt: it is answered, or nobody waits for it."""
+    def _forget_prompt(self, prompt_id: str, end: PromptEnd = CANCELLED) -> None:
+        """Remove a prompt that is answered or withdrawn."""
         prompt = self.find(prompt_id)
         if prompt is None:
             return
         self.prompts = tuple(each for each in self.prompts if each.id != prompt_id)
         match prompt.place:
             case Steers(call=call):
-                self._clear("steer")
-                self._out.append(ev.Abandon(call))
+                self._clear_timer("steer")
+                self._effects.append(ev.Abandon(call))
             case Reviews(call=call) if call is not None:
-                self._out += [ev.EndReview(None), ev.Abandon(call)]
+                self._effects += [ev.EndReview(None), ev.Abandon(call)]
             case Waits() | Reviews() | Local() | InTurn():
                 pass
             case _:
                 assert_never(prompt.place)
         if prompt.works and not isinstance(prompt.place, Local | InTurn):
-            self.rest, self.of_turn = end, False
+            self.idle_reason, self.idle_after_turn = end, False
 
-    def _join(self, prompt: Prompt) -> None:
-        """The prompt has its place in the turn; the client is told once."""
+    def _accept(self, prompt: Prompt) -> None:
+        """Note that Codex, or the adapter, took the prompt; show the client that, once."""
         if isinstance(prompt.place, Steers) and prompt.place.end is None:
-            self._clear("steer")
-            self._place(prompt, InTurn())
+            self._clear_timer("steer")
+            self._set_place(prompt, InTurn())
         if not prompt.inserted:
-            self._change(prompt.id, inserted=True, works=True)
-            self._out.append(ev.Show(prompt.id))
-            self._look()
-            self._out.append(ev.Insert(prompt.id))
+            self._change_prompt(prompt.id, inserted=True, works=True)
+            self._effects.append(ev.Show(prompt.id))
+            self._show_activity()
+            self._effects.append(ev.Insert(prompt.id))
 
-    def _place(self, prompt: Prompt, place: Place) -> None:
-        self._change(prompt.id, place=place)
+    def _set_place(self, prompt: Prompt, place: Place) -> None:
+        self._change_prompt(prompt.id, place=place)
 
-    def _change(self, prompt_id: str, **changes: object) -> None:
+    def _change_prompt(self, prompt_id: str, **changes: object) -> None:
         self.prompts = tuple(
             replace(each, **changes) if each.id == prompt_id else each for each in self.prompts
         )
@@ -949,15 +969,15 @@ class SessionMachine:
         if run is not None:
             self._set_run(change(run))
 
-    def _call(self) -> int:
+    def _next_call(self) -> int:
         self.calls += 1
         return self.calls
 
-    def _set(self, timer: ev.Timer) -> None:
+    def _set_timer(self, timer: ev.Timer) -> None:
         self.timers |= {timer}
-        self._out.append(ev.SetTimer(timer))
+        self._effects.append(ev.SetTimer(timer))
 
-    def _clear(self, timer: ev.Timer) -> None:
+    def _clear_timer(self, timer: ev.Timer) -> None:
         if timer in self.timers:
             self.timers -= {timer}
-            self._out.append(ev.ClearTimer(timer))
+            self._effects.append(ev.ClearTimer(timer))

@@ -1,9 +1,8 @@
 """Events of sessions as JSON lines: `serve --record` writes them, `play` handles them once more.
 
-The first line names the format. Each other one is an event of one session with the effects that the
-machine returned, or tells how many lines are missing there. What a field may hold is read from the
-classes of `events`, so that a new event is covered as it is. Texts are redacted as in a transcript;
-names of prompts, turns and items are kept.
+The first line names the format. Each further line has an event of one session and the effects that
+the machine returned, or the number of lines that are missing there. The classes of `events` define
+the fields. Texts are redacted as in a transcript; ids of prompts, turns and items are kept.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT: Final = 1
-"""Format number of the file; a reader refuses a higher one."""
+"""Format number of the file; `read_record` refuses any other."""
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of a file: some hundred thousand turns. Later events are not recorded, which is noted."""
+"""Bytes of a file: some hundred thousand turns. A last line notes that events are missing."""
 
 CLOSE_SECONDS: Final = 0.25
-"""For what still waits when the program ends."""
+"""Seconds to write the lines that still wait when the program ends."""
 
 EVENTS: Final = {each.__name__: each for each in get_args(ev.Event)}
 EFFECTS: Final = {each.__name__: each for each in get_args(ev.Effect)}
@@ -59,15 +58,16 @@ _ENDS: Final = {each.__name__: each for each in (PromptStop, PromptFailure)}
 _CLASSES: Final[dict[str, Any]] = EVENTS | EFFECTS | _ENDS
 
 _NAME: Final = re.compile(r"[0-9a-f-]{32,36}")
-"""How a prompt, a turn and a thread are named: no secret, though it looks like one."""
+"""Ids of prompts, turns and threads: they look like secrets, and are none."""
 
 
 class Step(NamedTuple):
-    """One event of a session, and what the machine returned for it. ``effects`` None: what came
-    behind the step before is missing, and nothing can be compared any more."""
+    """One event of a session and the effects that the machine returned; both None: lines are
+    missing here."""
 
     line: int
     session: int
+    """Number of the session in the file; 0 for missing lines of unknown sessions."""
     event: ev.Event | None
     effects: list[ev.Effect] | None
 
@@ -80,7 +80,7 @@ class UnreadableRecord(MisuseError):
 
 
 def to_json(value: object) -> Any:
-    """Return a record, or what one holds, as JSON."""
+    """Return an event, an effect or the value of a field as JSON."""
     if isinstance(value, str):
         return value if _NAME.fullmatch(value) else scrub(value)
     if type(value).__name__ in _CLASSES:
@@ -104,14 +104,14 @@ def from_json(value: object) -> Any:
         return value
     match value:
         case {"is": name, **fields}:
-            return _made(str(name), {str(field): each for field, each in fields.items()})
+            return _instance(str(name), {str(field): each for field, each in fields.items()})
         case {"set": list(values)}:
             return frozenset(map(from_json, values))
         case {"list": list(values)}:
             return [*map(from_json, values)]
         case {"map": dict(members)}:
             return {key: from_json(each) for key, each in members.items()}
-    raise ValueError("it is no value of a record")
+    raise ValueError("it is not a value of a record")
 
 
 def _fields(of: Any) -> tuple[str, ...]:
@@ -119,11 +119,11 @@ def _fields(of: Any) -> tuple[str, ...]:
     return names
 
 
-def _made(name: str, fields: dict[str, object]) -> object:
-    made = _CLASSES.get(name)
-    if made is None:
+def _instance(name: str, fields: dict[str, object]) -> object:
+    cls = _CLASSES.get(name)
+    if cls is None:
         raise ValueError(f"{name[:100]!r} is nothing that this version knows")
-    hints = _hints(made)
+    hints = _hints(cls)
     values = {field: from_json(value) for field, value in fields.items()}
     for field, value in values.items():
         if field not in hints:
@@ -131,10 +131,10 @@ def _made(name: str, fields: dict[str, object]) -> object:
         if not _fits(value, hints[field]):
             raise ValueError(f"{field} of {name} cannot be {str(value)[:100]!r}")
     try:
-        return made(**values)
+        return cls(**values)
     except TypeError:
         missing = ", ".join(sorted(hints.keys() - values.keys()))
-        raise ValueError(f"{name} is not whole: of {missing} something is missing") from None
+        raise ValueError(f"{name} lacks one of these fields: {missing}") from None
 
 
 @cache
@@ -144,7 +144,7 @@ def _hints(of: Any) -> dict[str, Any]:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Whether a value is of a type that stands at a field."""
+    """Return whether a value is of a field's annotated type."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return value in inner
@@ -163,9 +163,9 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 class SessionRecorder:
-    """Writes the events of each session of this process to a file. Never blocks, never raises.
+    """Writes the events of each session of this process to a file, without blocking.
 
-    Raises MisuseError if the file cannot be opened.
+    Only making the recorder raises: MisuseError if the file cannot be opened.
     """
 
     def __init__(self, path: str | os.PathLike[str], log: logging.Logger) -> None:
@@ -177,36 +177,38 @@ class SessionRecorder:
             message = f"the record {os.fspath(path)} cannot be written: {reason}"
             raise MisuseError(message) from error
         size = os.fstat(self._fd).st_size
-        self._lines = LineWriter(self._fd, str.encode, self._tell_loss, gap=_gap, torn=size > 0)
+        self._lines = LineWriter(self._fd, str.encode, self._log_loss, gap=_gap, torn=size > 0)
         self._numbers: WeakKeyDictionary[SessionMachine, int] = WeakKeyDictionary()
         self._sessions = 0
         self._left = MAX_BYTES - size
         self._put({"record": FORMAT, "version": __version__})
 
     def __enter__(self) -> Self:
-        """Record from now on."""
-        driver.taps.append(self.handled)
+        """Start recording."""
+        driver.taps.append(self.write_step)
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Record no more, and close the file."""
-        driver.taps.remove(self.handled)
+        """Stop recording, and close the file."""
+        driver.taps.remove(self.write_step)
         if self._lines.close(CLOSE_SECONDS):
             os.close(self._fd)
 
-    def handled(self, machine: SessionMachine, event: ev.Event, effects: list[ev.Effect]) -> None:
-        """Note one event of a session."""
+    def write_step(
+        self, machine: SessionMachine, event: ev.Event, effects: list[ev.Effect]
+    ) -> None:
+        """Write an event that a session's machine handled."""
         if machine not in self._numbers:
             self._sessions += 1
             self._numbers[machine] = self._sessions
         line = {"session": self._numbers[machine]}
         try:
             self._put(line | {"event": to_json(event), "effects": [*map(to_json, effects)]})
-        except (ValueError, TypeError, RecursionError):  # of what Codex has put in an error
+        except (ValueError, TypeError, RecursionError):  # Codex's data of an error may be anything
             self._put(line | {"missing": 1})
 
-    def _put(self, what: dict[str, Any]) -> None:
-        line = json.dumps(what, allow_nan=False) + "\n"
+    def _put(self, entry: dict[str, Any]) -> None:
+        line = json.dumps(entry, allow_nan=False) + "\n"
         if self._left <= 0:
             return
         self._left -= len(line)
@@ -215,12 +217,12 @@ class SessionRecorder:
             line = _gap(0)
         self._lines.put(line)
 
-    def _tell_loss(self, reason: str) -> None:
+    def _log_loss(self, reason: str) -> None:
         self._log.error("a line of the record %s was lost (%s)", self._path, reason)
 
 
 def _gap(missing: int) -> str:
-    """Return the line that stands where lines are missing; 0: all that follow."""
+    """Return the line in place of ``missing`` lines; 0: of all that would follow."""
     return json.dumps({"missing": missing}) + "\n"
 
 
@@ -228,7 +230,7 @@ def _gap(missing: int) -> str:
 
 
 def read_record(path: str | Path) -> list[Step]:
-    """Read a record. Raises UnreadableRecord for one that is none, or of a later version."""
+    """Read a record. Raises UnreadableRecord for a file that is no record of this format."""
     try:
         data = read_regular(path, 2 * MAX_BYTES)
     except (OSError, ValueError) as error:
@@ -243,15 +245,15 @@ def read_record(path: str | Path) -> list[Step]:
     version, offset, highest = "", 0, 0
     for number, line in enumerate(lines, 1):
         try:
-            said = json.loads(line) if line else {}
-            if "record" in said:
-                version, offset = str(said.get("version")), highest  # a process wrote on
-                if said["record"] != FORMAT:
-                    raise ValueError(f"it is of format {said['record']!r}, not {FORMAT}")
+            entry = json.loads(line) if line else {}
+            if "record" in entry:  # each process that appends to the file begins with this line
+                version, offset = str(entry.get("version")), highest
+                if entry["record"] != FORMAT:
+                    raise ValueError(f"it is of format {entry['record']!r}, not {FORMAT}")
             elif number == 1:
                 raise ValueError("it is no record of `serve --record`")
-            elif said:
-                step = _step(number, said, offset)
+            elif entry:
+                step = _step(number, entry, offset)
                 highest = max(highest, step.session)
                 steps.append(step)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -261,24 +263,25 @@ def read_record(path: str | Path) -> list[Step]:
     return steps
 
 
-def _step(number: int, said: dict[str, Any], offset: int) -> Step:
-    if "missing" in said:
-        return Step(number, said.get("session", 0) and said["session"] + offset, None, None)
-    if not {"session", "event", "effects"} <= said.keys():
+def _step(number: int, entry: dict[str, Any], offset: int) -> Step:
+    """Return the step of a line; ``offset`` is added to the number of its session."""
+    if "missing" in entry:
+        return Step(number, entry.get("session", 0) and entry["session"] + offset, None, None)
+    if not {"session", "event", "effects"} <= entry.keys():
         raise ValueError("it is no event of a session")
-    session, event = said["session"], from_json(said["event"])
-    effects = [from_json(each) for each in said["effects"]]
+    session, event = entry["session"], from_json(entry["event"])
+    effects = [from_json(each) for each in entry["effects"]]
     if type(session) is not int or type(event).__name__ not in EVENTS:
         raise ValueError("it is no event of a session")
     return Step(number, session + offset, event, effects)
 
 
 class Difference(NamedTuple):
-    """Where today's machine returns other effects than the one that was recorded."""
+    """Step for which this version's machine returns other effects than were recorded."""
 
     step: Step
     today: list[ev.Effect] | str
-    """The effects; a text: how the machine failed."""
+    """The effects of this version's machine, or its exception as a text."""
 
 
 class Played(NamedTuple):
@@ -287,12 +290,12 @@ class Played(NamedTuple):
     events: int
     sessions: int
     missing: int
-    """Sessions of which a part is missing: they were played up to there."""
+    """Number of sessions with missing lines: each is played up to the first of them."""
     differences: list[Difference]
 
 
 def play(steps: list[Step]) -> Played:
-    """Have a machine for each session handle its events; the first difference ends a session."""
+    """Let a new machine handle each session's events, up to the session's first difference."""
     machines: dict[int, SessionMachine | None] = {}
     differences, events, missing = [], 0, set()
     for step in steps:
@@ -305,26 +308,26 @@ def play(steps: list[Step]) -> Played:
         if machine is None:
             continue
         events += 1
-        today = _handled(machine, step.event)
+        today = _effects_today(machine, step.event)
         if today != step.effects:
             differences.append(Difference(step, today))
             machines[step.session] = None
     return Played(events, len(machines), len(missing), differences)
 
 
-def _handled(machine: SessionMachine, event: ev.Event) -> list[ev.Effect] | str:
+def _effects_today(machine: SessionMachine, event: ev.Event) -> list[ev.Effect] | str:
     try:
-        # As JSON says it: what was recorded is without secrets.
+        # Through JSON, which redacts secrets, because the recorded effects are redacted.
         return [from_json(to_json(effect)) for effect in machine.handle(event)]
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what was looked for
+    except Exception as error:  # noqa: BLE001 - any failure is a difference to report
         return f"{type(error).__name__}: {error}"
 
 
-# As a test.
+# Making a test.
 
 
 def as_test(steps: list[Step], session: int) -> Iterator[str]:
-    """Yield the lines of one session, with short names, no texts, and today's effects."""
+    """Yield the lines of one session for a test: short ids, no texts, this version's effects."""
     machine, name = SessionMachine(), _Names()
     yield json.dumps({"record": FORMAT, "version": __version__}) + "\n"
     for step in steps:
@@ -336,7 +339,7 @@ def as_test(steps: list[Step], session: int) -> Iterator[str]:
 
 
 class _Names:
-    """Short names for those of prompts, turns and items, each the same wherever it stands."""
+    """Short ids for prompts, turns and items: one for each long id."""
 
     def __init__(self) -> None:
         self._short: dict[str, str] = {}
@@ -347,18 +350,16 @@ class _Names:
         if isinstance(value, PromptStop):
             return PromptStop(value.reason)
         fields = {field: getattr(value, field) for field in _fields(type(value))}
-        for field, held in fields.items():
-            fields[field] = self._of(field, held)
-        return type(value)(**fields)
+        return type(value)(**{field: self._of(field, held) for field, held in fields.items()})
 
-    def _of(self, field: str, held: Any) -> Any:
-        if isinstance(held, frozenset):
-            return frozenset(self._of(field, each) for each in held)
-        if isinstance(held, tuple(_ENDS.values())):
-            return self.renamed(held)
-        if not isinstance(held, str) or field in ("kind", "timer", "now"):
-            return held
+    def _of(self, field: str, value: Any) -> Any:
+        if isinstance(value, frozenset):
+            return frozenset(self._of(field, each) for each in value)
+        if isinstance(value, tuple(_ENDS.values())):
+            return self.renamed(value)
+        if not isinstance(value, str) or field in ("kind", "timer", "now"):
+            return value
         if field == "problem":
             return "it failed"
         letter = {"turn": "t", "root": "t", "items": "c", "item": "c"}.get(field, "p")
-        return self._short.setdefault(held, f"{letter}{len(self._short) + 1}")
+        return self._short.setdefault(value, f"{letter}{len(self._short) + 1}")

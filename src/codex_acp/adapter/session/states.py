@@ -1,4 +1,4 @@
-"""States of a session: each union is closed, and a value of it never changes."""
+"""States of a session's prompts and of its turn: immutable values in closed unions."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 @record(frozen=True)
 class Waits:
-    """The prompt can be taken back without a trace. ``steered``: it was added to a turn that has
-    ended without reading it, so the client has seen it taken."""
+    """The prompt waits for its turn. ``steered``: Codex had added it to a turn that ended without
+    reading it, so the client has seen its message already."""
 
     steered: bool = False
 
 
 @record(frozen=True)
 class Local:
-    """This side answers the prompt, without a turn."""
+    """The adapter answers the prompt, without a turn."""
 
 
 @record(frozen=True)
 class Steers:
-    """``turn/steer`` is on the wire.
+    """The reply to ``turn/steer`` is awaited.
 
-    ``end``: how the turn has ended meanwhile; ``unread``: surely without the message.
+    ``end``: how the turn ended meanwhile; ``unread``: Codex surely did not read the message in it.
     """
 
     call: int
@@ -41,13 +41,13 @@ class Steers:
 
 @record(frozen=True)
 class InTurn:
-    """The prompt is a part of the turn that is asked for, or runs, and ends with it."""
+    """The prompt belongs to the turn that starts or runs; the turn's end answers it."""
 
 
 @record(frozen=True)
 class Reviews:
-    """The prompt's turn has ended with a plan. ``call``: the question whether it is carried out;
-    None: it is, and plan mode is being left."""
+    """The prompt's turn ended with a plan. ``call``: the number of the question whether to carry
+    the plan out; None: the person agreed, and plan mode is being left."""
 
     call: int | None
 
@@ -57,9 +57,13 @@ Place: TypeAlias = Waits | Local | Steers | InTurn | Reviews
 
 @record(frozen=True)
 class Prompt:
-    """One prompt. ``kind`` None: its content is being read. ``inserted``: its message was shown;
-    ``works``: a message of it was, so that the session is not idle. ``returned``: it was taken out
-    of a turn that ended without reading it, which happens once at most."""
+    """One prompt.
+
+    ``kind`` None: its content is being read. ``joins``: it is for a running turn and must begin
+    none. ``inserted``: its message was shown. ``works``: one of its messages was shown (a plan
+    that is carried out makes a second), so the session is not idle. ``returned``: it was taken out
+    of a turn that ended without reading it, which may happen once.
+    """
 
     id: str
     kind: Kind | None
@@ -72,7 +76,7 @@ class Prompt:
 
 @record(frozen=True)
 class Question:
-    """Something that a person is asked. ``turn`` None: before a turn."""
+    """A question to the person. ``turn`` None: it is asked before a turn."""
 
     id: int
     turn: str | None
@@ -83,11 +87,12 @@ class Question:
 
 @record(frozen=True)
 class Run:
-    """A turn, as far as it is known.
+    """A turn, as far as the session knows it.
 
-    ``number`` tells one from the next. ``starter`` is the prompt whose message begins it; None:
-    Codex began it by itself. ``turn`` None: Codex has not named it. ``call``: the one that begins
-    it, until it is answered.
+    ``number`` counts the turns of the session. ``starter`` is the prompt whose message begins the
+    turn; None: Codex began the turn without a prompt. ``turn`` is Codex's id of the turn, None
+    until Codex has named it. ``call`` is the number of the call that begins the turn, until its
+    reply.
     """
 
     number: int
@@ -95,52 +100,52 @@ class Run:
     turn: str | None = None
     call: int | None = None
     begun: tuple[tuple[str, str | None], ...] = ()
-    """Turns of the thread that have begun meanwhile, each with the turn that it is a part of."""
+    """Turns of the thread that have begun since, each with its root turn, if it has one."""
     ended: tuple[tuple[str, PromptEnd], ...] = ()
-    """Turns that have ended while it had no name."""
+    """Turns of the thread that ended before Codex named this one."""
     read: frozenset[str] = frozenset()
-    """Messages that Codex has taken into a turn."""
+    """Ids of the messages that Codex has read into a turn."""
     commands: frozenset[str] = frozenset()
-    """Items of commands that run."""
+    """Ids of the commands' items that run."""
     steerable: bool = True
     added: bool = False
-    """Codex added the message to a turn that was given up."""
+    """Whether Codex added the starter's message to a turn that was given up."""
     compacts: bool = False
-    """Codex answered without a name: it is the next turn that compacts the thread."""
+    """Whether the turn compacts the thread: Codex's reply does not name this turn."""
 
     @property
     def inner(self) -> tuple[str, ...]:
-        """Turns that are a part of it: Codex runs a review inside of one."""
+        """Turns inside this one: Codex runs a review in an inner turn."""
         return tuple(turn for turn, root in self.begun if root == self.turn and root is not None)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names of the turn."""
+        """Ids of the turn and of its inner turns."""
         return () if self.turn is None else (self.turn, *self.inner)
 
     @property
     def active(self) -> str | None:
-        """The name by which Codex takes messages and interrupts: the inner turn's, if any."""
+        """The id that Codex accepts for messages and interrupts: the inner turn's, if any."""
         return next(iter(self.inner), self.turn)
 
     @property
     def started(self) -> bool:
-        """Whether the turn is known and has begun: Codex refuses to interrupt it before that."""
+        """Whether the turn is named and has begun: before, Codex refuses to interrupt it."""
         return self.turn is not None and any(self.turn in pair for pair in self.begun)
 
 
 @record(frozen=True)
 class Idle:
-    """No turn runs. ``freed``: a given-up turn for which no prompt is held up any longer."""
+    """No turn runs. ``freed``: the next prompt waits no longer for the end of a stale turn."""
 
     freed: bool = False
 
 
 @record(frozen=True)
 class Freeing:
-    """A given-up turn runs, or may still begin: a prompt waits for its end, but not long.
+    """A prompt waits, for a short time, for the end of a stale turn.
 
-    ``call``: its interrupt.
+    ``call``: the number of the turn's interrupt.
     """
 
     call: int | None
@@ -148,7 +153,7 @@ class Freeing:
 
 @record(frozen=True)
 class Starting:
-    """The call that begins a turn is on the wire, and Codex has not named the turn."""
+    """A turn was asked for, and Codex has not named it."""
 
     run: Run
     cancelled: bool = False
@@ -156,14 +161,15 @@ class Starting:
 
 @record(frozen=True)
 class Running:
-    """A turn with a name."""
+    """A turn runs that Codex has named."""
 
     run: Run
 
 
 @record(frozen=True)
 class Cancelling:
-    """The turn was cancelled. ``call``: the interrupt on the wire; ``tries``: interrupts so far."""
+    """The turn was cancelled. ``call``: the interrupt whose reply is awaited; ``tries``: interrupts
+    so far."""
 
     run: Run
     call: int | None = None
@@ -172,9 +178,9 @@ class Cancelling:
 
 @record(frozen=True)
 class CleaningUp:
-    """The turn has ended interrupted, and commands of it still run: they are ended first.
+    """The turn was interrupted, and Codex ends its commands that still run.
 
-    ``left`` None: Codex has not answered; else the items whose completion is waited for.
+    ``left``: the items whose completion is awaited; None: Codex has not replied yet.
     """
 
     run: Run
@@ -189,9 +195,9 @@ Turn: TypeAlias = Idle | Freeing | Starting | Running | Cancelling | CleaningUp
 
 @record(frozen=True)
 class LateStart:
-    """A call that begins a turn, given up before Codex named the turn: what it begins is stale.
+    """A call that was given up before Codex named the turn that it begins: that turn is stale.
 
-    ``begins``: the next turn to begin is taken for it, until a message tells otherwise.
+    ``begins``: the next turn that begins is taken for this one, unless a message shows otherwise.
     """
 
     call: int

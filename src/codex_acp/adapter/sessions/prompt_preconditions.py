@@ -32,7 +32,7 @@ class PromptPreconditions:
         self._opener = opener
         self._waiting: dict[str, list[CancelScope]] = {}
 
-    async def live(self, session_id: str) -> None:
+    async def ensure_live(self, session_id: str) -> None:
         """Codex has the thread loaded when this returns.
 
         Raises RpcError -32603 if there is no Codex, -32002 if it does not have the thread.
@@ -43,7 +43,7 @@ class PromptPreconditions:
     async def run(
         self, session_id: str, prompt: Callable[[], Awaitable[PromptResult]], *, begun: bool = False
     ) -> PromptResult:
-        """Run a prompt as soon as that can be, see `for_prompt`; at once if it has ``begun``.
+        """Run a prompt as soon as that can be, see `wait_ready`; at once if it has ``begun``.
 
         One of which a Codex that has just ended had read nothing is run once more, on the next.
         """
@@ -51,7 +51,7 @@ class PromptPreconditions:
         from codex_acp.adapter.session.machine import CANCELLED
 
         tries = 0
-        while begun or await self.for_prompt(session_id):
+        while begun or await self.wait_ready(session_id):
             begun = False
             tries += 1
             try:
@@ -62,21 +62,21 @@ class PromptPreconditions:
                 logger.warning("a prompt is run again, on another Codex: %s", error.message)
         return PromptResult(CANCELLED)
 
-    async def for_prompt(self, session_id: str) -> bool:
+    async def wait_ready(self, session_id: str) -> bool:
         """Wait until a prompt can be run; False if it was cancelled. Raises as `live`."""
         opened = self._sessions.open_session(session_id)
         if opened is None or (self._sessions.is_live(session_id) and not opened.servers):
             return True
-        scope = self.waits(session_id)
+        scope = self.start_waiting(session_id)
         try:
             with scope:
-                await self.live(session_id)
+                await self.ensure_live(session_id)
                 await self._servers(session_id)
         finally:
-            self.goes_on(session_id, scope)
+            self.stop_waiting(session_id, scope)
         return not scope.cancel_called
 
-    def waits(self, session_id: str) -> CancelScope:
+    def start_waiting(self, session_id: str) -> CancelScope:
         """For a prompt that has no place among those of its session yet: `cancel` cancels it."""
         scope = CancelScope()
         self._waiting.setdefault(session_id, []).append(scope)
@@ -86,7 +86,7 @@ class PromptPreconditions:
         """Return whether a prompt of the session waits for something."""
         return session_id in self._waiting
 
-    def goes_on(self, session_id: str, scope: CancelScope) -> None:
+    def stop_waiting(self, session_id: str, scope: CancelScope) -> None:
         """It waits no more."""
         self._waiting[session_id].remove(scope)
         if not self._waiting[session_id]:

@@ -200,7 +200,7 @@ class Session:
         self._stopping = True
         try:
             self.cancel(closing=True)
-            await self.prompts.settled()
+            await self.prompts.wait_idle()
             await self.sub_agents.settled()
         except BaseException:
             self._stopping = False
@@ -278,7 +278,7 @@ class Session:
     def client_gone(self) -> bool:
         return self._outflow.client_gone
 
-    def message_named(self, message_id: str) -> None:
+    def note_message_id(self, message_id: str) -> None:
         """Note a message that the client knows: Codex's echo of it is not shown."""
         self._state.own_messages[message_id] = None
 
@@ -287,7 +287,7 @@ class Session:
         if self._settle is not None:
             self._settle(turn_id)
 
-    def turn_begins(self) -> None:
+    def prepare_turn(self) -> None:
         """Note that Codex is about to be asked for a turn."""
         self._used_before = self._state.total_usage
         self._state.proposed_plan = None
@@ -298,23 +298,23 @@ class Session:
         mode = self.plan_mode
         return self._state.proposed_plan is not None and mode is not None and mode.is_on()
 
-    def plan_asked(self) -> None:
+    def show_plan_question(self) -> None:
         mode, plan = self.plan_mode, self._state.proposed_plan
         assert mode is not None, "a plan was proposed in it"
         assert plan is not None, "it was proposed"
         self._plan = PlanQuestion(self.id, plan, mode)
         self.tell([self._plan.announced])
 
-    async def plan_approved(self) -> bool:
+    async def ask_about_plan(self) -> bool:
         assert self._plan is not None, "it was shown"
         return await self._plan.approved()
 
-    def plan_reviewed(self, approved: bool | None) -> None:
+    def end_plan_question(self, approved: bool | None) -> None:
         """Show how the question about the plan ended; None: withdraw the question."""
         assert self._plan is not None, "it was asked about"
         self.tell([self._plan.ended(approved)])
 
-    async def take_plan(self) -> TurnWork:
+    async def leave_plan_mode(self) -> TurnWork:
         """Leave plan mode; return the turn that carries the plan out. Raises CodexAcpError."""
         assert self.plan_mode is not None, "a plan was proposed in it"
         await self.plan_mode.leave()
@@ -322,7 +322,7 @@ class Session:
         assert isinstance(work, TurnWork), "it is no command"
         return work
 
-    def plan_shown(self, message_id: str) -> None:
+    def show_plan_prompt(self, message_id: str) -> None:
         self._show(message_id, [TextBlock(MESSAGE)])
 
     @property
@@ -343,7 +343,7 @@ class Session:
         if now == "idle":
             self._outflow.flush()
 
-    def turn_over(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None:
+    def end_turn(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None:
         """Leave nothing open, tell the person why it has ended, and return the tokens it used."""
         end = turn.end
         self.thread.close_open()
