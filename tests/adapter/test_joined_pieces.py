@@ -31,7 +31,7 @@ class Heard:
 
     def hear(self, *all_params: JsonValue, method: str = DELTA) -> None:
         for params in all_params:
-            self.pieces.hear(method, params)
+            self.pieces.on_notification(method, params)
 
 
 def test_what_follows_each_other_is_one_when_it_is_flushed() -> None:

@@ -43,7 +43,7 @@ async def test_the_wait_ends_with_the_last_server() -> None:
 
 async def test_a_server_that_takes_too_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_startup, "START_SECONDS", 0.02)
-    monkeypatch.setattr(mcp_startup, "UNHEARD_SECONDS", 0.01)
+    monkeypatch.setattr(mcp_startup, "UNREPORTED_SECONDS", 0.01)
     startups = McpStartups()
     note(startups, "slow", "starting")
     assert await startups.started("t", {"slow", "unheard"}) == ["slow"]
@@ -52,7 +52,7 @@ async def test_a_server_that_takes_too_long_is_named(monkeypatch: pytest.MonkeyP
 async def test_a_server_that_codex_never_names_is_given_up_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mcp_startup, "UNHEARD_SECONDS", 0.01)
+    monkeypatch.setattr(mcp_startup, "UNREPORTED_SECONDS", 0.01)
     assert await McpStartups().started("t", {"unheard"}) == []
 
 

@@ -53,7 +53,7 @@ async def test_who_lost_a_session_often_hears_of_its_end_once(
 def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(kept: bool) -> None:
     prompts = SimpleNamespace(turn_ids=frozenset())
     turn = SimpleNamespace(
-        turn=object(), busy=True, sub_agents=(), shown_to=lambda _: None, prompts=prompts
+        turn=object(), busy=True, sub_agents=(), change_client=lambda _: None, prompts=prompts
     )
     opened = SimpleNamespace(session=turn)
     agent = SimpleNamespace(parts=(SimpleNamespace(open_session=lambda _: opened),))

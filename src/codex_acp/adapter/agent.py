@@ -104,9 +104,9 @@ class CodexAgent:
         login = None if app_server.defaults is None else app_server.defaults.login
         if login is not None:
             self._opener.login.log_in = lambda: self.logins.by_default(login)
-        self._sessions.when_known(self._known)
-        app_server.when_started(self._sessions.codex_started)
-        app_server.when_refused(self._sessions.refused)
+        self._sessions.on_session_made(self._add_services)
+        app_server.when_started(self._sessions.add_connection)
+        app_server.when_refused(self._sessions.on_refused)
         self.quick_prompts: partial[QuickPrompts] = partial(
             QuickPrompts, ahead, self._sessions.ask_early
         )
@@ -166,12 +166,12 @@ class CodexAgent:
 
     # Sessions.
 
-    async def new_session(self, request: NewSession, audience: SessionClient | None = None) -> Json:
-        """``session/new``; ``audience`` is for a session that has one of its own.
+    async def new_session(self, request: NewSession, client: SessionClient | None = None) -> Json:
+        """``session/new``; ``client`` is for a session that has one of its own.
 
         Raises RpcError: -32602, -32000, -32603.
         """
-        return await self.start(await self.methods.setup(request, audience))
+        return await self.start(await self.methods.setup(request, client))
 
     async def start(
         self, setup: Setup, more: Callable[[str], Awaitable[dict[str, JsonValue]]] | None = None
@@ -187,30 +187,28 @@ class CodexAgent:
         return {"sessionId": opened.session_id, **opened.answer, **also}
 
     async def load_session(
-        self, request: ResumeSession, audience: SessionClient | None = None
+        self, request: ResumeSession, client: SessionClient | None = None
     ) -> Json:
         """Load a session, as `SessionMethods.load` does; all that there is to say of it, is said
         before the answer."""
         if self._ahead is not None:
             self._ahead.start_within(0)
-        opened = await self.methods.load(request, audience)
-        answer = self._opened(opened._replace(said=()))
+        opened = await self.methods.load(request, client)
+        answer = self._opened(opened._replace(notices=()))
         self._say(opened)
         if self._services is not None:
-            await self._services.tell_commands(opened.session_id)
+            await self._services.send_commands(opened.session_id)
         return answer
 
     async def resume_session(
-        self, request: ResumeSession, audience: SessionClient | None = None
+        self, request: ResumeSession, client: SessionClient | None = None
     ) -> Json:
         """Resume a session, as `SessionMethods.resume` does."""
-        return self._opened(await self.methods.resume(request, audience))
+        return self._opened(await self.methods.resume(request, client))
 
-    async def fork_session(
-        self, request: ForkSession, audience: SessionClient | None = None
-    ) -> Json:
+    async def fork_session(self, request: ForkSession, client: SessionClient | None = None) -> Json:
         """Fork a session, as `SessionMethods.fork` does."""
-        opened = await self.methods.fork(request, audience)
+        opened = await self.methods.fork(request, client)
         return {"sessionId": opened.session_id, **self._opened(opened)}
 
     async def list_sessions(self, request: ListSessions) -> Json:
@@ -255,7 +253,7 @@ class CodexAgent:
     async def commands(self, session_id: str) -> Sequence[Command] | None:
         """Return the slash commands of a session, for an answer; None: they follow, once loaded."""
         services = None if self._ahead is not None and self._ahead.loading else self._services
-        return None if services is None else await services.told_commands(session_id)
+        return None if services is None else await services.load_commands(session_id)
 
     @cached_property
     def methods(self) -> SessionMethods:
@@ -279,7 +277,7 @@ class CodexAgent:
         """
         for session_id in self._sessions:
             self.preconditions.cancel(session_id)
-        stops = {asyncio.create_task(session.stop()) for session in self._sessions.begun()}
+        stops = {asyncio.create_task(session.stop()) for session in self._sessions.used_sessions()}
         if not stops:
             return
         _, pending = await asyncio.wait(stops, timeout=END_SECONDS)
@@ -299,13 +297,13 @@ class CodexAgent:
     async def keep_sessions(self) -> None:
         """Store the open sessions, as `SessionOpener.keep` does: the client may open each of its
         sessions again."""
-        await asyncio.gather(*map(self._opener.keep, list(self._sessions)))
+        await asyncio.gather(*map(self._opener.store_unprompted, list(self._sessions)))
 
     def _answered(self, opened: OpeningResult) -> None:
         """Tell what a session has to tell at once behind the answer that opened it."""
         self._say(opened)
         if self._services is not None and opened.session_id in self._sessions:
-            self._services.answered(opened.session_id)
+            self._services.after_answer(opened.session_id)
 
     async def _listen(self) -> None:
         """Let other processes ask for sessions, unless the client has left meanwhile."""
@@ -313,12 +311,12 @@ class CodexAgent:
             await self._hand_over.listen()
 
     def _say(self, opened: OpeningResult) -> None:
-        session = self._sessions.known(opened.session_id)
+        session = self._sessions.find(opened.session_id)
         if session is not None:
-            for line in opened.said:
+            for line in opened.notices:
                 session.say(line)
 
-    def _known(self, session: Session, opened: OpenSession) -> None:
+    def _add_services(self, session: Session, opened: OpenSession) -> None:
         if self._ahead is not None:
             self._ahead.mark_loaded()
         if self._services is None:
@@ -327,7 +325,7 @@ class CodexAgent:
             log_out = lambda: self.logins.log_out()  # noqa: E731, PLW0108 - loads it
             live, config = self.preconditions.ensure_live, self.config
             self._services = SessionServices(self._sessions, config, self.spawn, live, log_out)
-        self._services.known(session, opened)
+        self._services.add(session, opened)
 
     # Prompts.
 
@@ -354,7 +352,7 @@ class CodexAgent:
         only logged."""
         if self._sessions.cancel_sub_agent(session_id):
             return
-        if (session := self._sessions.known(session_id)) is None:
+        if (session := self._sessions.find(session_id)) is None:
             logger.warning("session/cancel names the unknown session %s", session_id)
         else:
             self.preconditions.cancel(session.id)
@@ -362,8 +360,8 @@ class CodexAgent:
 
     def session(self, session_id: str) -> Session:
         """Return an open session. Raises RpcError: -32002; -32602 for a sub-agent's."""
-        self._sessions.not_below(session_id)
-        session = self._sessions.known(session_id)
+        self._sessions.refuse_sub_agent(session_id)
+        session = self._sessions.find(session_id)
         if session is None:
             raise not_open(session_id)
         return session

@@ -126,7 +126,7 @@ class AgentInV2(CommonMethods):
         else:
             await self._agent.resume_session(request)
         session = self._session(request.session_id)
-        session.tell_state()
+        session.send_state()
         return self._answer("ResumeSession", await self._options_and_commands(session.id))
 
     async def _options_and_commands(self, session_id: str) -> Json:

@@ -366,6 +366,6 @@ class Providers:
             self.opener.route.had_gateway = True
             logger.info("model calls go through %s", gateway.base_url)
         self.opener.route.gateway = gateway
-        self._sessions.reopen_all()
+        self._sessions.mark_all_unloaded()
         if self.opener.login.on_change is not None:
             self.opener.login.on_change()

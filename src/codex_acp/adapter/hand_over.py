@@ -57,7 +57,7 @@ class HandOver:
         opened = self._sessions.open_session(session_id)
         if opened is None:
             return "opening" if self._opener.is_opening(session_id) else "unknown"
-        if not may_access(opened.audience, asker.owner):
+        if not may_access(opened.client, asker.owner):
             return "unknown"
         session = opened.session
         if asker.cancels:
@@ -78,8 +78,8 @@ class HandOver:
             return "busy"
         if not self._sessions.is_live(session_id):
             return "unknown"
-        await self._opener.keep(session_id)
-        session = self._sessions.known(session_id)
+        await self._opener.store_unprompted(session_id)
+        session = self._sessions.find(session_id)
         if session is None or self._works(session_id, opened):
             return "busy"
         opened.unloaded = True  # the next prompt takes it back
@@ -87,14 +87,14 @@ class HandOver:
             f"This session went to {inline(asker.client)[:MAX_NAME]}; a prompt here takes it back."
         )
         for thread_id in (*session.sub_agents.threads, session_id):
-            await self._opener.let_go(opened.codex, thread_id)
+            await self._opener.unload(opened.codex, thread_id)
         return "free"
 
     def _works(self, session_id: str, opened: OpenSession) -> bool:
         """Return whether something runs in the session, or a question of it waits."""
         session = opened.session
         return (
-            opened.works()
+            opened.may_start_sub_agents()
             or self._preconditions.is_waiting(session_id)
             or (session is not None and (session.busy or bool(session.state.background)))
         )
@@ -106,17 +106,17 @@ class HandOver:
         codex: AppServerConnection,
         session_id: str,
         cancels: bool,
-        audience: SessionClient | None,
+        client: SessionClient | None,
         again: Callable[[], Awaitable[JsonValue]],
         refused: ErrorReply,
     ) -> JsonValue:
-        """Have a session handed over to ``audience``; give what ``again`` gives, which opens it.
+        """Have a session handed over to ``client``; give what ``again`` gives, which opens it.
 
         ``cancels``: what runs in it there is cancelled.
 
         Raises as `ThreadPeers.take`, but RpcError -32600 where something runs in it.
         """
-        owner = getattr(audience, "owner", None)
+        owner = getattr(client, "owner", None)
         try:
             return await self._peers.take(
                 codex, session_id, again, refused, owner=owner, cancels=cancels
@@ -125,7 +125,7 @@ class HandOver:
             raise busy_elsewhere(session_id, error.pid, inline(error.holder)) from error
 
 
-def may_access(audience: SessionClient | None, owner: str | None) -> bool:
+def may_access(client: SessionClient | None, owner: str | None) -> bool:
     """Return whether a session goes to an owner: not if a server has it for another one."""
-    of_session = getattr(audience, "owner", None)
+    of_session = getattr(client, "owner", None)
     return of_session is None or owner in (None, of_session)

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.prompts.turn_events import turn_of
-from codex_acp.adapter.server.held_notifications import hand_over
+from codex_acp.adapter.server.held_notifications import deliver
 from codex_acp.adapter.sessions.activity import SessionActivity
 from codex_acp.adapter.sessions.loading import HistoryReader
 from codex_acp.adapter.sessions.shown_thread import ShownThread
@@ -93,7 +93,7 @@ class ShownSubAgent:
 
     def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
         """Show the ``earlier`` notifications of the thread, then each that comes from now on."""
-        hand_over(earlier, self._thread)
+        deliver(earlier, self._thread)
         self._thread.follow()
 
     def waiting(self) -> AbstractContextManager[None]:
@@ -144,8 +144,8 @@ class ShownSubAgent:
         del turn_id
         return True
 
-    def tell(self, told: SessionEvents) -> None:
-        for event in told:
+    def send_events(self, events: SessionEvents) -> None:
+        for event in events:
             self._outflow.send(self._agent.thread_id, told_in_child(event, self._agent))
             if isinstance(event, TitleChanged) and event.title:
                 self._agent.title = event.title
@@ -225,7 +225,7 @@ class NotedSubAgent(NotificationSink):
 
     def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
         """Note the ``earlier`` notifications of the thread, then each that comes from now on."""
-        hand_over(earlier, self)
+        deliver(earlier, self)
         self._codex.subscribe(self._agent.thread_id, self)
 
     def waiting(self) -> AbstractContextManager[None]:
@@ -270,11 +270,11 @@ class NotedSubAgent(NotificationSink):
 
 
 class SubAgentHistories:
-    """Shows the histories of the sub-agents below ``session_id`` to the client ``audience``."""
+    """Shows the histories of the sub-agents below ``session_id`` to the client ``client``."""
 
-    def __init__(self, audience: SessionClient, session_id: str) -> None:
-        self._outflow = audience.outflow
-        self._client = audience.features
+    def __init__(self, client: SessionClient, session_id: str) -> None:
+        self._outflow = client.outflow
+        self._client = client.features
         self._session_id = session_id
         self.agents: dict[str, SubAgent] = {}
         """All sub-agents that the histories name, in order."""

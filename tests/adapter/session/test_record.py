@@ -171,7 +171,7 @@ def test_a_record_has_a_bound(
         (HEAD + '{"session": 1, "ev\n{}\n', "line 2"),
         (HEAD + '{"session": 1, "event": {"is": "Teleported"}, "effects": []}\n', "Teleported"),
         (HEAD + '{"session": 1, "event": {"is": "Moved", "to": 1}, "effects": []}\n', "no 'to'"),
-        (HEAD + '{"session": 1, "event": {"is": "Prompted"}, "effects": []}\n', "not whole"),
+        (HEAD + '{"session": 1, "event": {"is": "Prompted"}, "effects": []}\n', "lacks one"),
         (HEAD + '{"session": 1, "event": {"is": "Warn", "text": "x"}, "effects": []}\n', "event"),
         (
             HEAD + '{"session": 1, "event": {"is": "Due", "timer": "x"}, "effects": []}\n',

@@ -299,7 +299,9 @@ class NetworkConnection:
         if with_history and opened is not None:
             mark = session.mark()
             history = Replay(self.client, session_id, None)
-            await history.run(opened.codex, None, kept=lambda turn: turn in session.journaled_turns)
+            await history.run(
+                opened.codex, None, has_turn=lambda turn: turn in session.journaled_turns
+            )
             history.end(None)
         session.attach(self.client, mark)
         self._open(session_id, session)
@@ -317,7 +319,7 @@ class NetworkConnection:
             raise unknown_session(session_id)
         agent = self._registry.agent_of(session_id)
         if agent is not None and not or_sub_agent:
-            agent.parts[0].not_below(session_id)
+            agent.parts[0].refuse_sub_agent(session_id)
 
     def shown_session(self, session_id: str) -> NetworkSession:
         """Return a session that this connection shows. Raises RpcError for any other."""

@@ -317,7 +317,7 @@ class NetworkSession:
         self.client = self._last_client = client
         self._questions_held = True
         if self._session is not None:
-            self._session.shown_to(client.features)
+            self._session.change_client(client.features)
         for event in (*self._dropped_notice(), *self._states.values(), *kept):
             client.outflow.send(self.session_id, event)
         client.outflow.flush()

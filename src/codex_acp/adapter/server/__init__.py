@@ -1,1 +1,1 @@
-"""The app-server of an adapter: started, lost, replaced, and what it reports to everybody."""
+"""The app-server of an adapter: its process, and its messages that belong to no single session."""

@@ -1,4 +1,4 @@
-"""The Codex app-server of an adapter: spawned first, initialized once, replaced when it is lost."""
+"""The Codex app-server of an adapter: spawned early, initialized once, replaced after a loss."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class AppServer:
 
     ``spawned`` is the process that was started before the imports, or the error of its start, which
     the first `client` call raises. Servers that share a ``lock`` start one after the other, because
-    two that start at once in a new CODEX_HOME fail. ``defaults`` are for the sessions on it.
-    ``hello`` is the handshake that the spawned process was sent already. ``answer_times`` bound how
-    long Codex may take for a reply.
+    two that start at once in a new CODEX_HOME fail. ``defaults`` are for new sessions. ``hello`` is
+    the handshake that was already sent to the spawned process. ``answer_times`` bound Codex's
+    replies.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class AppServer:
         self._client: AppServerConnection | None = None
         self._failure: CodexAcpError | None = None
         """Why `warm_up` failed, until the next `client` call raises it."""
-        self._on_client: Callable[[AppServerConnection], None] | None = None
+        self._on_started: Callable[[AppServerConnection], None] | None = None
         self._before_use: Callable[[], object] = lambda: None
         self._on_refused: Callable[[RefusedRequest], None] | None = None
         self._new_tap: Callable[[], Callable[[Direction, bytes], None] | None] = lambda: None
@@ -79,12 +79,12 @@ class AppServer:
         self._end = _End()
 
     def introduce(self, client_info: dict[str, JsonValue] | None) -> None:
-        """Set the client's name for the handshakes that begin after this."""
+        """Set the client info for later handshakes."""
         self._client_info = client_info
 
     def when_started(self, callback: Callable[[AppServerConnection], None]) -> None:
-        """Call ``callback`` with each new client, before anything travels on it."""
-        self._on_client = callback
+        """Call ``callback`` with each new connection, before its first message."""
+        self._on_started = callback
 
     def before_use(self, callback: Callable[[], object]) -> None:
         """Call ``callback`` after each handshake, before the first request."""
@@ -93,22 +93,21 @@ class AppServer:
     def when_connected(
         self, new_tap: Callable[[], Callable[[Direction, bytes], None] | None]
     ) -> None:
-        """Call ``new_tap`` for each new connection; its result is called with every line."""
+        """Call ``new_tap`` for each new connection, and its result with every line."""
         self._new_tap = new_tap
 
     def when_refused(self, callback: Callable[[RefusedRequest], None]) -> None:
-        """Call ``callback`` with each request of Codex that the connection refuses by itself.
+        """Call ``callback`` with each request of Codex that the connection refuses unrouted:
+        unknown methods, params that do not fit, and reused ids.
 
-        It refuses unknown methods, params that do not fit, and reused ids. What it refuses because
-        this adapter ends is not reported.
+        A refusal because this adapter ends is not reported.
         """
         self._on_refused = callback
 
     async def client(self) -> AppServerConnection:
-        """Return a ready connection. Starts Codex again if it ended, but not too often.
+        """Return a ready connection; start Codex again if it ended, but not too often.
 
-        Raises RpcError -32603, which says what is wrong with Codex and what to do, or how long
-        no new start is tried.
+        Raises RpcError -32603 with the reason and a remedy, or the time of the next start.
         """
         async with self._lock:
             if self._client is not None and not self._client.closed:
@@ -123,8 +122,7 @@ class AppServer:
             return self._client
 
     async def warm_up(self) -> None:
-        """Do the handshake with Codex before it is needed; the next `client` call raises a
-        failure."""
+        """Do the handshake with Codex early; the next `client` call raises its failure."""
         async with self._lock:
             if self._client is None and self._failure is None:
                 try:
@@ -153,8 +151,8 @@ class AppServer:
         )
         self._restarts.add(monotonic())
         client.subscribe_all(self._end, frozenset())
-        if self._on_client is not None:
-            self._on_client(client)
+        if self._on_started is not None:
+            self._on_started(client)
         try:
             await client.connect()
         except LaunchError as error:
@@ -168,7 +166,7 @@ class AppServer:
         return client
 
     async def _why_failed(self, error: CodexAcpError) -> LaunchError:
-        """Return why a handshake failed: the program is no Codex, is too old, or did not start."""
+        """Return why a handshake failed: the program is not Codex, is too old, or did not start."""
         from anyio import to_thread
 
         try:
@@ -179,10 +177,10 @@ class AppServer:
             check_version(await to_thread.run_sync(codex_version, path, abandon_on_cancel=True))
         except LaunchError as refused:
             return refused
-        said = str(error).partition("\n\nStack backtrace:")[0]
+        reason = str(error).partition("\n\nStack backtrace:")[0]
         return _Lost(
             f"{path!r} did not start as a Codex app-server; `codex-acp-sdk doctor` in a terminal "
-            f"looks for the reason: {said}"
+            f"looks for the reason: {reason}"
         )
 
     def _spawn(self) -> ChildProcess:
@@ -201,7 +199,7 @@ class AppServer:
 
     async def aclose(self) -> None:
         """End the process and all of its children; bounded."""
-        import anyio  # not before: a start does without
+        import anyio  # late: a start must not load anyio
 
         self._closing = True
         with anyio.CancelScope(shield=True):
@@ -219,7 +217,7 @@ class _End(NotificationSink):
         self.reason = "it ended by itself"
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """Do nothing: only the end counts."""
+        """Do nothing: only the end matters."""
 
     def on_closed(self, error: TransportError | None) -> None:
         self.reason = "it ended by itself" if error is None else str(error)

@@ -1,8 +1,8 @@
-"""Keeps the notifications that come before somebody can read them, in order, and hands them over.
+"""Holds notifications, in order, until their sink exists.
 
-That is until the modules that read it are loaded, which takes milliseconds, or until the history
-of a session has been replayed, before which nothing new may be shown. Owns nothing but the order.
-Nothing bounds what is kept: a thread that is opened seldom runs a turn, and reads nothing then.
+The sink's modules may have to be loaded first, which takes milliseconds, or the history of the
+session has to be replayed, before which nothing live may be shown. The number of held notifications
+has no bound: a thread that is being opened seldom runs a turn.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def hand_over(kept: Sequence[tuple[str, JsonValue]], sink: NotificationSink) -> None:
-    """Give ``sink`` what was kept."""
-    for method, params in kept:
+def deliver(held: Sequence[tuple[str, JsonValue]], sink: NotificationSink) -> None:
+    """Pass held notifications to ``sink``, as one batch."""
+    for method, params in held:
         try:
             sink.on_notification(method, params)
         except Exception:
             logger.exception("a sink failed at %s", method)
-    if kept:
+    if held:
         sink.on_batch_end()
 
 
 class HeldNotifications(NotificationSink):
-    """A sink in place of a later one: of a thread, or for None of all."""
+    """A sink in place of a later one, for one thread, or for all threads (None)."""
 
     def __init__(self, client: AppServerConnection, thread_id: str | None) -> None:
         self._client = client
         self._thread_id = thread_id
-        self._kept: list[tuple[str, JsonValue]] = []
+        self._held: list[tuple[str, JsonValue]] = []
         if thread_id is None:
             client.subscribe_all(self)
         else:
@@ -46,28 +46,28 @@ class HeldNotifications(NotificationSink):
 
     @property
     def methods(self) -> frozenset[str]:
-        """The methods of what was kept."""
-        return frozenset(method for method, _ in self._kept)
+        """The methods of the held notifications."""
+        return frozenset(method for method, _ in self._held)
 
-    def keep(self, earlier: Iterable[tuple[str, JsonValue]]) -> None:
-        """Put what came before this sink was there in front of what it has kept itself."""
-        self._kept[:0] = earlier
+    def put_first(self, earlier: Iterable[tuple[str, JsonValue]]) -> None:
+        """Put earlier notifications in front of the held ones."""
+        self._held[:0] = earlier
 
     def leave(self) -> None:
-        """Hear nothing more, and forget what was kept; again is fine."""
+        """Unsubscribe, and forget the held notifications. Idempotent."""
         if self._thread_id is None:
             self._client.unsubscribe_all(self)
         else:
             self._client.unsubscribe(self._thread_id, self)
-        self._kept = []
+        self._held = []
 
     def hand_over(self, sink: NotificationSink) -> None:
-        """Leave, and give ``sink`` all that was kept; what comes it hears once it subscribes."""
-        kept = self._kept
+        """Unsubscribe, and pass the held notifications to ``sink``, which has to subscribe."""
+        held = self._held
         self.leave()
-        hand_over(kept, sink)
+        deliver(held, sink)
 
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        self._kept.append((method, params))
+        self._held.append((method, params))

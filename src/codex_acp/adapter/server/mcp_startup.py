@@ -1,8 +1,8 @@
-"""Waiting for the MCP servers that a client gave a session, before its first turn.
+"""Wait for the MCP servers that a client gave a session, before the session's first turn.
 
-Codex starts them beside the turn: a model that is asked at once does not have their tools. Codex
-can be told to wait (``required``), but then a server that does not start ends the thread. So the
-wait is here, and bounded: what failed is said by the mapping, what is slow comes later.
+Codex starts the servers beside the turn, so a model that is called at once lacks their tools. With
+``required``, Codex waits, but then a server that does not start ends the thread. The adapter's own
+wait is bounded. The mapping reports servers that failed; the tools of slow servers come later.
 """
 
 from __future__ import annotations
@@ -21,69 +21,70 @@ if TYPE_CHECKING:
 STARTUP_STATUS: Final = "mcpServer/startupStatus/updated"
 
 LOGIN_WANTED: Final = "reauthenticationRequired"
-"""The ``failureReason`` of a server that a login would make start."""
+"""The ``failureReason`` of a server that needs a login to start."""
 
 START_SECONDS: Final = 10.0
-"""How long a first turn waits: a server that npm or uv has to download first takes longer."""
+"""Seconds that a first turn waits; a server that npm or uv has to download first takes longer."""
 
-UNHEARD_SECONDS: Final = 2.0
-"""How long it waits for a server of which Codex has said nothing: a policy may have dropped it."""
+UNREPORTED_SECONDS: Final = 2.0
+"""Seconds that a first turn waits for a server without a status: a policy may have dropped it."""
 
 MAX_THREADS: Final = 1_000
-"""Threads whose servers are remembered, sub-agents' too; a forgotten one's are not waited for."""
+"""Threads whose servers are remembered, sub-agents' too; the oldest are forgotten."""
 
 _STARTING: Final = "starting"
 
 
 class McpStartups:
-    """Notes what one connection to Codex says of its threads' MCP servers."""
+    """The statuses of the MCP servers of one connection's threads."""
 
     def __init__(self) -> None:
         self._statuses: dict[str, dict[str, str]] = {}
         """Thread → server → its last status."""
         self._logins: dict[str, dict[str, None]] = {}
-        """Thread → the servers that want a login."""
+        """Thread → the servers that need a login."""
         self._changed = asyncio.Event()
+        """Set with each status; each wait uses a new event."""
 
     def note(self, params: JsonValue) -> None:
-        """Take one ``mcpServer/startupStatus/updated``."""
+        """Note the status in a ``mcpServer/startupStatus/updated``."""
         thread_id, name, status = (text_at(params, key) for key in ("threadId", "name", "status"))
         if thread_id is not None and name is not None and status is not None:
             self._statuses.setdefault(thread_id, {})[name] = status
             if value_at(params, "failureReason") == LOGIN_WANTED:
                 self._logins.setdefault(thread_id, {})[name] = None
             if len(self._statuses) > MAX_THREADS:
-                self._logins.pop(oldest := next(iter(self._statuses)), None)
-                del self._statuses[oldest]
+                oldest = next(iter(self._statuses))
+                self.forget(oldest)
         self._changed.set()
         self._changed = asyncio.Event()
 
     def logins_wanted(self, thread_id: str) -> list[str]:
-        """The servers of a thread that did not start for want of a login."""
+        """Return the servers of a thread that need a login to start."""
         return list(self._logins.get(thread_id, ()))
 
     def forget(self, thread_id: str) -> None:
-        """The servers of a thread are about to be started anew."""
+        """Forget the servers of a thread, before they are started again."""
         self._statuses.pop(thread_id, None)
         self._logins.pop(thread_id, None)
 
     async def started(self, thread_id: str, servers: Collection[str]) -> list[str]:
-        """Wait until each of the servers has started or failed, and only so long.
+        """Wait, for a bounded time, until each of the servers has started or failed.
 
-        Gives those that have begun to start and have done neither.
+        Returns the servers that are still starting.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(UNHEARD_SECONDS):
-                while self._are(thread_id, servers, (None, _STARTING)):
+            async with asyncio.timeout(UNREPORTED_SECONDS):
+                while self._with_status(thread_id, servers, (None, _STARTING)):
                     await self._changed.wait()
                 return []
         with suppress(TimeoutError):
-            async with asyncio.timeout(START_SECONDS - UNHEARD_SECONDS):
-                while self._are(thread_id, servers, (_STARTING,)):
+            async with asyncio.timeout(START_SECONDS - UNREPORTED_SECONDS):
+                while self._with_status(thread_id, servers, (_STARTING,)):
                     await self._changed.wait()
-        return self._are(thread_id, servers, (_STARTING,))
+        return self._with_status(thread_id, servers, (_STARTING,))
 
-    def _are(
+    def _with_status(
         self, thread_id: str, servers: Collection[str], statuses: tuple[str | None, ...]
     ) -> list[str]:
         known = self._statuses.get(thread_id, {})

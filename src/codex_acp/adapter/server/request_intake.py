@@ -1,7 +1,7 @@
-"""Follows the items, turns and requests of one app-server connection, for the routing.
+"""Follows the items, turns and server requests of one app-server connection, for the routing.
 
-A sink of all threads, sub-agents' included. The runner of server requests is made when the first
-request comes: most turns ask nothing, and its models take their time to load.
+A sink of all threads, sub-agents' included. The runner of server requests is made at the first
+request: most turns have none, and its models take time to load.
 """
 
 from __future__ import annotations
@@ -38,59 +38,63 @@ _COMPLETED: Final = "completed"
 
 
 class RequestIntake(NotificationSink):
-    """Joins a client to the routing; ``make_runner`` is called at the first server request.
+    """Passes the requests of ``codex`` to the runner that ``make_runner`` makes at the first one.
 
-    ``interrupt`` begins to interrupt a turn of a thread.
+    ``interrupt`` is called with the thread and the turn to interrupt, and does not wait.
     """
 
     def __init__(
         self,
-        client: AppServerConnection,
+        codex: AppServerConnection,
         make_runner: Callable[[Items], ServerRequestRunner],
         interrupt: Callable[[str, str], None],
     ) -> None:
-        self.items: Items = Items(client.opened_threads)
+        self.items: Items = Items(codex.opened_threads)
         self.mcp: McpStartups = McpStartups()
-        self._openings: dict[str, asyncio.Event] = {}
-        self._client = client
+        self._being_opened: dict[str, asyncio.Event] = {}
+        """Id of a thread that is being opened → set when the thread is open."""
+        self._codex = codex
         self._make_runner = make_runner
         self._interrupt = interrupt
         self._runner: ServerRequestRunner | None = None
-        self._asks_aside: AsyncQuestionRunner | None = None
-        self._begun: set[tuple[type, RequestId]] = set()
+        self._async_questions: AsyncQuestionRunner | None = None
+        self._in_routing: set[tuple[type, RequestId]] = set()
+        """Requests that the runner handles, by the type of the id (1 is not "1") and the id."""
         self._settled_early: set[tuple[type, RequestId]] = set()
+        """Requests that Codex settled before `handle` got them."""
         self._reach = ForeignReach(self.items)
-        client.subscribe_all(self, FOLLOWED | {RESOLVED, STARTUP_STATUS})
-        client.handle_others(self.handle)
+        codex.subscribe_all(self, FOLLOWED | {RESOLVED, STARTUP_STATUS})
+        codex.handle_others(self.handle)
 
     def prompt_cancelled(self, session_id: str) -> None:
-        """The client cancelled the session's prompt."""
+        """Settle the open requests of a session whose prompt the client cancelled."""
         if self._runner is not None:
             self._runner.prompt_cancelled(session_id)
 
-    def turn_over(self, thread_id: str, turn_id: str) -> None:
-        """A turn is over, whether Codex has said so or not."""
+    def settle_turn(self, thread_id: str, turn_id: str) -> None:
+        """Settle the open requests of a turn that is over, even if Codex has not reported its
+        end."""
         if self._runner is not None:
             self._runner.turn_ended(thread_id, turn_id)
 
     def sub_agents_cancelled(self, threads: frozenset[str]) -> None:
-        """The client cancelled these sub-agents."""
+        """Settle the open requests of sub-agents that the client cancelled."""
         if self._runner is not None:
             self._runner.sub_agents_cancelled(threads)
 
     @contextmanager
     def opening(self, thread_id: str) -> Iterator[None]:
-        """While a thread is opened: what it asks again waits until the client can know of it."""
-        opened = self._openings[thread_id] = asyncio.Event()
+        """Let the requests of a thread wait while the thread is opened, in a ``with`` block."""
+        opened = self._being_opened[thread_id] = asyncio.Event()
         try:
             yield
         finally:
-            del self._openings[thread_id]
+            del self._being_opened[thread_id]
             opened.set()
 
-    def refused(self, refused: RefusedRequest) -> None:
-        """The client refused a request by itself; the runner says so."""
-        self._ready_runner().refused(refused)
+    def on_refused(self, request: RefusedRequest) -> None:
+        """Show that the connection refused a request unrouted."""
+        self._ready_runner().refused(request)
 
     async def handle(self, request: ServerRequest) -> WireModel:
         """Answer one request of the app-server."""
@@ -100,7 +104,7 @@ class RequestIntake(NotificationSink):
         thread_id, looks = asking_thread(request), None
         if thread_id is not None:
             session_id = self.items.root_of(thread_id)
-            opening = self._openings.get(session_id)
+            opening = self._being_opened.get(session_id)
             if opening is not None:
                 await opening.wait()
             looks = await self._ready_runner().look(request, session_id)
@@ -110,11 +114,11 @@ class RequestIntake(NotificationSink):
             if isinstance(reply, RpcError):
                 raise reply
             return reply
-        self._begun.add(key)
+        self._in_routing.add(key)
         try:
             return await self._ready_runner().handle(request, looks)
         finally:
-            self._begun.discard(key)
+            self._in_routing.discard(key)
 
     def _ready_runner(self) -> ServerRequestRunner:
         if self._runner is None:
@@ -129,35 +133,36 @@ class RequestIntake(NotificationSink):
         elif method == STARTUP_STATUS:
             self.mcp.note(params)
         elif method in FOLLOWED:
-            event = self._client.decode_notification(method, params)
+            event = self._codex.decode_notification(method, params)
             if isinstance(event, UnknownNotification):
                 return
             self.items.apply(event)
-            self._look_elsewhere(event)
+            self._check_reach(event)
             if event.method == "item/completed" and getattr(event.params.item, "questions", None):
-                if self._asks_aside is None:
+                if self._async_questions is None:
                     from codex_acp.adapter.server_requests import AsyncQuestionRunner
 
-                    self._asks_aside = AsyncQuestionRunner(self._client, self._ready_runner)
-                self._asks_aside.completed(event.params)
+                    self._async_questions = AsyncQuestionRunner(self._codex, self._ready_runner)
+                self._async_questions.completed(event.params)
             if self._runner is None:
                 return
             self._runner.reported(event)
             if event.method == "item/completed":
                 item = event.params.item
-                if not isinstance(item, UnknownVariant):  # none of those is ever asked about
-                    well = getattr(item, "status", _COMPLETED) == _COMPLETED
-                    self._runner.item_ended(event.params.thread_id, item.id, ended_well=well)
+                if not isinstance(item, UnknownVariant):  # no request is about an unknown item
+                    completed = getattr(item, "status", _COMPLETED) == _COMPLETED
+                    self._runner.item_ended(event.params.thread_id, item.id, ended_well=completed)
             elif event.method == "turn/completed":
-                self.turn_over(event.params.thread_id, event.params.turn.id)
+                self.settle_turn(event.params.thread_id, event.params.turn.id)
 
     def on_closed(self, error: TransportError | None) -> None:
         del error
         if self._runner is not None:
             self._runner.codex_lost()
 
-    def _look_elsewhere(self, event: ServerNotification) -> None:
-        """End what reaches another session, where Codex did not run the hook that refuses it."""
+    def _check_reach(self, event: ServerNotification) -> None:
+        """Interrupt a turn that reaches into another session: Codex did not run the hook that
+        would have refused the call."""
         reach = self._reach.apply(event)
         if reach is not None:
             self._interrupt(reach.thread_id, reach.turn_id)
@@ -169,9 +174,9 @@ class RequestIntake(NotificationSink):
         if not isinstance(request_id, str | int):
             return
         key = (type(request_id), request_id)
-        if key in self._begun and self._runner is not None:
+        if key in self._in_routing and self._runner is not None:
             self._runner.resolved(request_id)
-        elif any((type(r.id), r.id) == key for r in self._client.open_requests):
-            self._settled_early.add(key)  # it came in one read with its request
+        elif any((type(r.id), r.id) == key for r in self._codex.open_requests):
+            self._settled_early.add(key)  # in one read with the request, which `handle` gets next
         elif self._runner is not None:
-            self._runner.resolved(request_id)  # it has taken the answer
+            self._runner.resolved(request_id)  # Codex has taken the answer

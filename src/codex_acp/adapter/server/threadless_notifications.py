@@ -1,8 +1,9 @@
-"""The notifications that no open session's thread claims, and whom they are given to.
+"""Notifications that belong to no thread of an open session, and their way to a sink.
 
-Some have no thread: they are about the account, the configuration, the whole process. Each goes
-to every open session, or while one is being opened to that one alone. Some belong to a thread
-that is just being opened and has no sink yet. Must not know what any of them means.
+A notification without a thread (about the account, the configuration, the process) goes to every
+open session, or, while a thread is being opened, to that thread's session alone. A notification of
+a thread without a sink is kept: the thread may be about to be opened, or be a new sub-agent's. Must
+not know what a notification means.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
 MAX_KEPT: Final = 10_000
-"""Codex says a few dozen things while a thread is opened, and a sub-agent as much as it works; the
-oldest beyond this are dropped."""
+"""Notifications that are kept, then the oldest are dropped. Codex sends a few dozen while a thread
+is opened; a sub-agent can cause any number."""
 
 MAX_SECONDS: Final = 60.0
-"""Behind its first notification Codex names a sub-agent at once; whose it is not, is nobody's."""
+"""Age at which a notification is dropped: Codex names a sub-agent soon after the first one."""
 
 
 class _Kept(NamedTuple):
@@ -36,40 +37,40 @@ class _Kept(NamedTuple):
 
 
 class ThreadlessNotifications(NotificationSink):
-    """A sink of one connection; ``everyone`` gives the sinks of the sessions open on it.
+    """A sink of one connection; ``open_sinks`` returns the sinks of its open sessions.
 
-    ``awaits`` says whether anything runs that may start a sub-agent: what nobody claims may be of
-    one, which Codex lets begin before it names it.
+    ``may_start_sub_agents`` returns whether anything runs that may start a sub-agent: Codex sends
+    notifications of a sub-agent's thread before it names the thread.
     """
 
     def __init__(
         self,
-        client: AppServerConnection,
-        everyone: Callable[[], Iterable[NotificationSink]],
-        awaits: Callable[[], bool],
+        codex: AppServerConnection,
+        open_sinks: Callable[[], Iterable[NotificationSink]],
+        may_start_sub_agents: Callable[[], bool],
     ) -> None:
-        self._everyone = everyone
-        self._awaits = awaits
+        self._open_sinks = open_sinks
+        self._may_start_sub_agents = may_start_sub_agents
         self._kept: list[_Kept] = []
         self._openings = 0
-        client.subscribe(None, self)
+        codex.subscribe(None, self)
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """While a thread is opened: what nobody claims may be its, see `take`."""
+        """Keep all unclaimed notifications while a thread is opened, in a ``with`` block."""
         self._openings += 1
         try:
             yield
         finally:
             self._openings -= 1
-            if not self._openings and not self._awaits():
+            if not self._openings and not self._may_start_sub_agents():
                 self._kept = [kept for kept in self._kept if kept.thread_id is None]
 
-    def take(self, *of: str | None) -> list[tuple[str, JsonValue]]:
-        """Return what came for threads before anybody heard it, in order; None: for no thread."""
-        taken = [(kept.method, kept.params) for kept in self._kept if kept.thread_id in of]
+    def take(self, *threads: str | None) -> list[tuple[str, JsonValue]]:
+        """Return and forget the kept notifications of threads, in order; None: without a thread."""
+        taken = [(kept.method, kept.params) for kept in self._kept if kept.thread_id in threads]
         if taken:
-            self._kept = [kept for kept in self._kept if kept.thread_id not in of]
+            self._kept = [kept for kept in self._kept if kept.thread_id not in threads]
         return taken
 
     # NotificationSink
@@ -77,13 +78,13 @@ class ThreadlessNotifications(NotificationSink):
     def on_notification(self, method: str, params: JsonValue) -> None:
         thread_id = thread_of(params)
         if thread_id is None and not self._openings:
-            everyone = list(self._everyone())
-            for sink in everyone:
+            sinks = list(self._open_sinks())
+            for sink in sinks:
                 sink.on_notification(method, params)
-            if everyone:
+            if sinks:
                 return
-        elif not self._openings and not self._awaits():
-            return  # a sub-agent's, or one of a session that was closed
+        elif not self._openings and not self._may_start_sub_agents():
+            return  # of a sub-agent, or of a session that was closed
         now = monotonic()
         if not self._openings and self._kept and self._kept[0].at < now - MAX_SECONDS:
             fresh = [k for k in self._kept if k.thread_id is None or k.at >= now - MAX_SECONDS]
@@ -92,6 +93,6 @@ class ThreadlessNotifications(NotificationSink):
         del self._kept[:-MAX_KEPT]
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Do nothing: each session hears that itself."""
+        """Forget the kept notifications; each session has its own sink for the end."""
         del error
         self._kept = []

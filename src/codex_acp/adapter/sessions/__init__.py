@@ -1,1 +1,1 @@
-"""The sessions of one connection: opened, loaded, given their history, closed."""
+"""The sessions of one agent: opened, loaded, replayed, prompted and closed."""

@@ -1,4 +1,4 @@
-"""Does what follows the answer that has opened a session: the client knows it now."""
+"""The steps after the answer that opened a session, when the client knows the session."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.opener import OpeningResult
 
 LOAD_AFTER_SECONDS: Final = 0.002
-"""The answer is written first, then the modules of a prompt are loaded."""
+"""Seconds for the answer to be written before the modules of a prompt are loaded."""
 
 
 class AfterOpening:
-    """``is_open`` is called behind each answer that has opened a session, whatever is loaded by
-    then; ``answered`` with the session, which loads what a prompt needs, and ``when_loaded`` once,
-    behind the first of them. ``ahead`` goes before those two.
+    """Calls functions after each answer that opened a session.
+
+    ``is_open`` is called first, without waiting for modules. When ``ahead`` has loaded the modules
+    of a prompt, ``answered`` is called with the session, and the first time ``when_loaded``.
     """
 
     def __init__(
@@ -36,20 +37,20 @@ class AfterOpening:
         self._left = False
 
     def add(self, opened: OpeningResult) -> None:
-        """A session is open, and the answer that says so is about to be written."""
+        """Schedule the calls for a session whose answer is about to be written."""
         loop = asyncio.get_running_loop()
         loop.call_later(LOAD_AFTER_SECONDS, self._is_open)
-        tell_soon = tell = partial(self._tell, opened)
+        run_soon = run = partial(self._run, opened)
         if self._ahead is not None:
             self._ahead.start_within(LOAD_AFTER_SECONDS)
-            tell_soon = partial(self._ahead.then, tell)
-        loop.call_later(LOAD_AFTER_SECONDS, tell_soon)
+            run_soon = partial(self._ahead.then, run)
+        loop.call_later(LOAD_AFTER_SECONDS, run_soon)
 
     def leave(self) -> None:
-        """The client is gone: nothing is begun for it any more."""
+        """Stop the calls: the client is gone."""
         self._left = True
 
-    def _tell(self, opened: OpeningResult) -> None:
+    def _run(self, opened: OpeningResult) -> None:
         if self._left:
             return
         self._answered(opened)

@@ -1,7 +1,7 @@
-"""The archive of sessions, and whether one is open: methods of ACP's unstable schema.
+"""Archive and unarchive sessions, and return their status: methods of ACP's unstable schema.
 
-Owns the answers that Codex does not give: that what is wished is so already, that there is no such
-session. Source: definitions ``ArchiveSessionRequest`` and ``SessionStatusRequest`` of the schema.
+Adds the answers that Codex lacks: the session is already there, or does not exist. Source:
+definitions ``ArchiveSessionRequest`` and ``SessionStatusRequest`` of the schema.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from codex_acp.mapping.session import is_archived
 from codex_acp.mapping.session_setup import canonical_id
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.opener import SessionOpener
@@ -30,64 +30,66 @@ if TYPE_CHECKING:
 
 
 class SessionArchive:
-    """Of one agent. ``methods`` closes a session; ``ending`` is called when one is about to be."""
+    """The archive of one agent. ``methods`` closes a session; ``on_ending`` is called before."""
 
     def __init__(
         self,
         sessions: Sessions,
         opener: SessionOpener,
         methods: SessionMethods,
-        ending: Callable[[str], None],
+        on_ending: Callable[[str], None],
     ) -> None:
         self._sessions = sessions
         self._opener = opener
         self._methods = methods
-        self._ending = ending
+        self._on_ending = on_ending
 
     async def archive(self, session_id: str) -> None:
-        """``session/archive``: one that is open is closed first, and what runs in it cancelled.
+        """Archive a session (``session/archive``); an open session is cancelled and closed first.
 
         Raises RpcError: -32002, -32600 if another process has it open, -32603 with Codex's reason.
         """
         session_id = canonical_id(session_id)
-        self._sessions.not_below(session_id)
-        self._ending(session_id)
-        await self._methods.end(session_id, "archived by the client", self._closed(session_id))
+        self._sessions.refuse_sub_agent(session_id)
+        self._on_ending(session_id)
 
-    def _closed(self, session_id: str) -> Callable[[AppServerConnection | None], Awaitable[None]]:
-        async def closed(codex: AppServerConnection | None) -> None:
-            try:  # before Codex unloads it: what nobody has prompted yet would be gone
+        async def archive(codex: AppServerConnection | None) -> None:
+            try:  # while the thread is loaded: unloading loses a thread that was never prompted
                 await self._move(session_id, "thread/archive", archived=True)
             except RpcError:
                 if codex is not None:
-                    await self._opener.let_go(codex, session_id)
+                    await self._opener.unload(codex, session_id)
                 raise
 
-        return closed
+        await self._methods.end(session_id, "archived by the client", archive)
 
     async def unarchive(self, session_id: str) -> None:
-        """``session/unarchive``: it is not opened. Raises as `archive`."""
+        """Take a session out of the archive (``session/unarchive``), without opening it.
+
+        Raises what `archive` raises.
+        """
         session_id = canonical_id(session_id)
-        self._sessions.not_below(session_id)
+        self._sessions.refuse_sub_agent(session_id)
         lock = self._opener.lock(session_id)
         held = await acquired_soon(lock)
         try:
-            if session_id not in self._sessions:  # else it is in no archive
+            if session_id not in self._sessions:  # an open session is not in the archive
                 await self._move(session_id, "thread/unarchive", archived=False)
         finally:
             if held:
                 lock.release()
 
     async def status(self, session_id: str) -> StateChanged | None:
-        """Return the activity of an open session, None for one that is only stored; change nothing.
+        """Return the activity of an open session, None for a session that is only stored.
 
-        A sub-agent's session is open as long as the one above it. Raises RpcError: -32002, -32603.
+        A sub-agent's session is open as long as the session above it. Raises RpcError: -32002,
+        -32603.
         """
         known = canonical_id(session_id)
-        opened, above = self._sessions.open_session(known), self._sessions.above(known)
+        opened, above = self._sessions.open_session(known), self._sessions.session_above(known)
         if opened is not None and opened.session is not None:
             return opened.session.state
-        if opened is not None:  # the client has not named it: nothing is done in it
+        if opened is not None:  # not used yet, so nothing runs in it
             return StateChanged("idle", background=())
         if above is not None:
             return above.sub_agents.state(known)
@@ -96,7 +98,7 @@ class SessionArchive:
         return None
 
     async def _move(self, session_id: str, method: str, *, archived: bool) -> None:
-        """Have Codex move a thread. It refuses what is there already, with the same words."""
+        """Have Codex move a thread; ignore the error if the thread is already there."""
         codex = await self._opener.codex()
         try:
             await codex.call_raw(method, {"threadId": session_id})

@@ -1,7 +1,7 @@
-"""Whether the directories that a client gave a session are any, where Codex runs.
+"""Check that a session's directories exist where Codex runs.
 
-Here they are looked at first; what is none here may still be one there (``CODEX_PATH`` may name a
-program that starts Codex on another machine), so then Codex is asked.
+A path that is no directory on this machine is checked by Codex, which may run on another one
+(``CODEX_PATH`` may name a program that starts it there).
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 
 async def check_directories(codex: AppServerConnection, params: Mapping[str, JsonValue]) -> None:
-    """Raises RpcError -32602 for a directory in the params of a thread that surely is none."""
-    for where, path in _none_here(params):
-        if await _is_none(codex, path):
-            message = f"{where}: {path!r} is not a directory; create it, or name another one"
+    """Raise RpcError -32602 for a path in the params of a thread that surely is no directory."""
+    for field, path in _not_on_this_machine(params):
+        if await _is_no_directory(codex, path):
+            message = f"{field}: {path!r} is not a directory; create it, or name another one"
             raise RpcError(INVALID_PARAMS, message)
 
 
-def _none_here(params: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
-    """The field and the path of each that is no directory on this machine."""
+def _not_on_this_machine(params: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
+    """Return field and path of each path that is no directory on this machine."""
     more = list_at(params, "runtimeWorkspaceRoots")[1:]
     given = [("cwd", params.get("cwd")), *(("additionalDirectories", path) for path in more)]
-    return [(where, p) for where, p in given if isinstance(p, str) and not os.path.isdir(p)]  # noqa: PTH112 - no pathlib before a session is open
+    return [(field, p) for field, p in given if isinstance(p, str) and not os.path.isdir(p)]  # noqa: PTH112 - no pathlib before a session is open
 
 
-async def _is_none(codex: AppServerConnection, path: str) -> bool:
+async def _is_no_directory(codex: AppServerConnection, path: str) -> bool:
     try:
         found = await codex.call_raw("fs/getMetadata", {"path": path})
     except ErrorReply as error:
-        return error.code != METHOD_NOT_FOUND  # a Codex without the method does not know, either
+        return error.code != METHOD_NOT_FOUND  # without the method, nothing is known of the path
     except TransportError:
         return False
     return value_at(found, "isDirectory") is False

@@ -1,8 +1,8 @@
-"""Whether git may run what a directory's own configuration names: contract 7.1b.
+"""Consent to the programs that git would run by a directory's own configuration: contract 7.1b.
 
-Owns what was found for each directory and what a person has agreed to there, for as long as the
-adapter runs. Codex runs git with each turn, and when it forks or resumes a thread: whoever has it
-do that asks here first. What is found, and how, is `codex.threads.git_programs`'.
+Remembers, as long as the adapter runs, the programs that `codex.threads.git_programs` found for
+each directory, and those that a person agreed to. Codex runs git with each turn, and when it forks
+or resumes a thread; the adapter asks for consent before.
 """
 
 from __future__ import annotations
@@ -42,52 +42,54 @@ class GitConsent:
         self._agreed: set[tuple[str, GitProgram]] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def stands(self, directory: str) -> bool:
-        """Whether all is agreed to there, and nothing has changed since it was looked at."""
+    def is_given(self, directory: str) -> bool:
+        """Return whether all programs of a directory are agreed to, and no file of its git
+        configuration changed since they were looked up."""
         look = self._looks.get(directory)
-        return look is not None and look.holds and not self._open(directory, look.programs)
+        return look is not None and look.holds and not self._filter(directory, look.programs)
 
-    async def look(self, directory: str) -> Sequence[GitProgram]:
-        """Return what nobody has agreed to in a directory."""
+    async def not_agreed(self, directory: str) -> Sequence[GitProgram]:
+        """Return the programs of a directory that nobody agreed to."""
         look = self._looks.get(directory)
         if look is None or not look.holds:
             from codex_acp.codex.threads.git_programs import look_within
 
             look = self._looks[directory] = await look_within(directory, in_thread)
-        return self._open(directory, look.programs)
+        return self._filter(directory, look.programs)
 
     async def ensure(
         self,
         codex: AppServerConnection,
         directory: str,
         session_id: str,
-        audience: SessionClient | None,
+        client: SessionClient | None,
         asking: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Return when git may run all that it would run there.
+        """Ask the person for consent to the directory's programs; return once all are agreed to.
 
-        Asks ``audience``, while ``asking``, in a session that it knows, unless the user trusts the
-        directory; None: there is nobody who could be asked. Raises RpcError -32600 without an
-        agreement.
+        Nothing is asked if the user trusts the directory. The question goes to the session of
+        ``client``, within ``asking``, which counts it as open; ``client`` None: nobody can be
+        asked. Raises RpcError -32600 without consent.
         """
-        if not await self.look(directory):
+        if not await self.not_agreed(directory):
             return
         async with self._locks.setdefault(directory, asyncio.Lock()):
-            programs = await self.look(directory)  # another session may have asked meanwhile
+            programs = await self.not_agreed(directory)  # another session may have asked meanwhile
             if not programs:
                 return
             if not await _is_trusted(codex, directory):
-                if audience is None:
+                if client is None:
                     raise _refused(directory, programs)
                 with asking():
-                    agreed = await self._ask(directory, programs, session_id, audience)
+                    agreed = await self._ask(directory, programs, session_id, client)
                 if not agreed:
                     raise _refused(directory, programs)
             self._agreed.update((directory, each) for each in programs)
-            if changed := await self.look(directory):  # behind the question
+            changed = await self.not_agreed(directory)  # the configuration, during the question
+            if changed:
                 raise _refused(directory, changed)
 
-    def _open(self, directory: str, programs: Sequence[GitProgram]) -> Sequence[GitProgram]:
+    def _filter(self, directory: str, programs: Sequence[GitProgram]) -> Sequence[GitProgram]:
         return [each for each in programs if (directory, each) not in self._agreed]
 
     async def _ask(
@@ -95,30 +97,30 @@ class GitConsent:
         directory: str,
         programs: Sequence[GitProgram],
         session_id: str,
-        audience: SessionClient,
+        client: SessionClient,
     ) -> bool:
-        """Ask; False for anything but the choice to let them run."""
+        """Ask the person; return True only for the choice to let the programs run."""
         from codex_acp.mapping.events import question_ended
         from codex_acp.mapping.trust import RUN, programs_question
         from codex_acp.routing.ledger import Selected
 
-        call_id = f"git-programs:{os.urandom(16).hex()}"  # no model can choose it
+        call_id = f"git-programs:{os.urandom(16).hex()}"  # random: no model can guess it
         asked = programs_question(session_id, call_id, directory, programs)
         if asked is None:
             return False
         call, question = asked
         agreed: bool | None = None
         by: ApprovalSettler = "turn_cancelled"
-        audience.outflow.send(session_id, call)
-        audience.outflow.flush()
+        client.outflow.send(session_id, call)
+        client.outflow.flush()
         try:
-            answer = await audience.asks.request_permission(question, lambda _: None)
+            answer = await client.asks.request_permission(question, lambda _: None)
             agreed, by = isinstance(answer, Selected) and answer.option_id == RUN, "client"
-        except CodexAcpError:  # nobody is there who could agree
+        except CodexAcpError:  # the client cannot answer
             agreed, by = False, "disconnected"
         finally:
-            audience.outflow.send(session_id, question_ended(call_id, agreed))
-            audience.outflow.flush()
+            client.outflow.send(session_id, question_ended(call_id, agreed))
+            client.outflow.flush()
             named = [f"{each.key or 'any key'} in {each.file}: {each.value}" for each in programs]
             self._transcript.agreed(session_id, "git_programs", named, agreed=agreed, by=by)
         return agreed
@@ -129,7 +131,7 @@ async def _is_trusted(codex: AppServerConnection, directory: str) -> bool:
 
     try:
         return is_trusted(directory, await configuration(codex, directory))
-    except CodexAcpError:  # it has just ended
+    except CodexAcpError:  # Codex has just ended
         return False
 
 

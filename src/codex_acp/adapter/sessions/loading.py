@@ -1,8 +1,8 @@
-"""The history of a thread, read from Codex page by page, and shown as it is read.
+"""Read the history of a thread from Codex page by page, and show it.
 
-A page is sent to the client and dropped before the next one is asked for, so that a long history
-costs no more memory than a short one. Knows how to read; what an item looks like is the mapping's
-matter. Source: schema definitions ThreadItemsListParams, ThreadTurnsListParams, ThreadReadParams.
+Each page is sent to the client and dropped before the next page is read, so that a long history
+costs no more memory than a short one. The mapping decides how an item looks. Source: schema
+definitions ThreadItemsListParams, ThreadTurnsListParams, ThreadReadParams.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 
-    Source: TypeAlias = "Callable[[AppServerConnection, str, str | None], Awaitable[_Page]]"
+    ReadPage: TypeAlias = "Callable[[AppServerConnection, str, str | None], Awaitable[_Page]]"
 
 logger = logging.getLogger(__name__)
 
 ITEMS_PER_PAGE: Final = 50
-"""An item can hold a megabyte of output, so a page stays below what one message may have."""
+"""Items of one page: an item can have a megabyte of output, and a message has a size limit."""
 
 TURNS_PER_PAGE: Final = 5
-"""A turn can have hundreds of items."""
+"""Turns of one page: a turn can have hundreds of items."""
 
 MAX_REASON: Final = 500
-"""Characters of Codex's own words about what went wrong."""
+"""Characters of Codex's error message that are shown."""
 
 
 class _Entry(NamedTuple):
-    """One item as it came, with its turn."""
+    """One item as raw JSON, with the id of its turn."""
 
     turn_id: str
     item: JsonValue
 
 
 class _Page(NamedTuple):
-    """Items in the order in which they happened, and where the next page begins."""
+    """Items in the order in which they happened, and the cursor of the next page."""
 
     entries: list[_Entry]
     cursor: str | None
@@ -52,11 +52,11 @@ class _Page(NamedTuple):
 
 @record
 class HistoryReader:
-    """Reads a thread's items and gives each to ``show`` with the id of its turn.
+    """Reads a thread's items; calls ``show`` with each item and the id of its turn.
 
-    ``page_shown`` is awaited behind each page: it returns when the client has taken it.
-    ``newest`` is ``itemsBackwardsCursor`` of the
-    answer of ``thread/resume``: it names the last item before what is reported live.
+    ``page_shown`` returns when the client has received the page. ``newest`` is
+    ``itemsBackwardsCursor`` of the result of ``thread/resume``: the cursor of the last item that
+    Codex will not report as a notification.
     """
 
     codex: AppServerConnection
@@ -67,26 +67,26 @@ class HistoryReader:
     _unreadable: int = 0
 
     async def read(self) -> str | None:
-        """Show the whole history; what a person has to know of what is missing, if anything is.
+        """Show the history; return a text for the person about missing parts, or None.
 
-        Raises TransportError; an error of Codex is part of what is returned.
+        Raises TransportError; an error reply of Codex becomes part of the text.
         """
         why = "Codex gave no reason"
-        for source in (_items, _turns, _whole):
+        for read_page in (_items, _turns, _whole):
             try:
-                first = await source(self.codex, self.thread_id, None)
+                first = await read_page(self.codex, self.thread_id, None)
             except PeerError as error:
                 why = _reason(error)
-                logger.info("%s of thread %s: %s", source.__name__, self.thread_id, why)
+                logger.info("%s of thread %s: %s", read_page.__name__, self.thread_id, why)
                 continue
-            return await self._all(source, first)
+            return await self._read_pages(read_page, first)
         return f"The history of this session could not be read and is not shown: {why}"
 
-    async def _all(self, source: Source, page: _Page) -> str | None:
-        last = await self._last() if source is _items else None
+    async def _read_pages(self, read_page: ReadPage, page: _Page) -> str | None:
+        last = await self._newest_item() if read_page is _items else None
         seen: set[str] = set()
         while True:
-            ended = self._show(page, last)
+            ended = self._show_page(page, last)
             await self.page_shown()
             if ended or page.cursor is None:
                 break
@@ -94,15 +94,15 @@ class HistoryReader:
                 return "The rest of this session's history is not shown: Codex repeats a page"
             seen.add(page.cursor)
             try:
-                page = await source(self.codex, self.thread_id, page.cursor)
+                page = await read_page(self.codex, self.thread_id, page.cursor)
             except PeerError as error:
                 return f"The rest of this session's history is not shown: {_reason(error)}"
         if self._unreadable:
             return f"{self._unreadable} entries of this session's history could not be read"
         return None
 
-    def _show(self, page: _Page, last: tuple[str, str | None] | None) -> bool:
-        """Whether the last item was among those that were shown."""
+    def _show_page(self, page: _Page, last: tuple[str, str | None] | None) -> bool:
+        """Show the items of a page up to ``last``; return whether ``last`` was among them."""
         for turn_id, raw in page.entries:
             try:
                 item: ThreadItem = MODELS.decode("ThreadItem", raw, "an item of the history")
@@ -115,8 +115,8 @@ class HistoryReader:
                 return True
         return False
 
-    async def _last(self) -> tuple[str, str | None] | None:
-        """Turn and id of the newest item when the thread was opened; None: read to the end."""
+    async def _newest_item(self) -> tuple[str, str | None] | None:
+        """Return turn and id of the newest item when the thread was opened; None: unknown."""
         if self.newest is None:
             return None
         try:
@@ -128,7 +128,7 @@ class HistoryReader:
 
 
 async def running_turn(codex: AppServerConnection, thread_id: str) -> JsonValue:
-    """The turn that runs in a thread, with what Codex has stored of it, or None.
+    """Return the turn that runs in a thread, with its stored items, or None.
 
     Raises ErrorReply, TransportError.
     """
@@ -141,7 +141,7 @@ async def running_turn(codex: AppServerConnection, thread_id: str) -> JsonValue:
     return None
 
 
-# Where a page comes from.
+# Calls that read a page.
 
 
 async def _items(
@@ -151,7 +151,7 @@ async def _items(
     direction: str = "asc",
     limit: int = ITEMS_PER_PAGE,
 ) -> _Page:
-    """Of a thread whose history is stored in pages."""
+    """Read a page with ``thread/items/list``."""
     params: dict[str, JsonValue] = {
         "threadId": thread_id, "limit": limit, "sortDirection": direction,
     }  # fmt: skip
@@ -167,7 +167,7 @@ async def _items(
 
 
 async def _turns(codex: AppServerConnection, thread_id: str, cursor: str | None) -> _Page:
-    """Of a thread of an older Codex, which has no items of its own."""
+    """Read a page with ``thread/turns/list``, for a thread of an older Codex."""
     params: dict[str, JsonValue] = {
         "threadId": thread_id, "limit": TURNS_PER_PAGE, "sortDirection": "asc", "itemsView": "full",
     }  # fmt: skip
@@ -178,7 +178,7 @@ async def _turns(codex: AppServerConnection, thread_id: str, cursor: str | None)
 
 
 async def _whole(codex: AppServerConnection, thread_id: str, cursor: str | None) -> _Page:
-    """By a Codex that has no pages at all."""
+    """Read the whole history with ``thread/read``, from a Codex without pages."""
     del cursor
     result = await codex.call_raw("thread/read", {"threadId": thread_id, "includeTurns": True})
     return _Page(_entries_of(_list(value_at(result, "thread"), "turns")), None)
@@ -194,7 +194,7 @@ def _entries_of(turns: list[JsonValue]) -> list[_Entry]:
 
 
 def _list(result: JsonValue, key: str) -> list[JsonValue]:
-    """The list in a result. Raises InvalidPayload if there is none."""
+    """Return the list at ``key`` of a result. Raises InvalidPayload if there is none."""
     found = value_at(result, key)
     if not isinstance(found, list):
         raise InvalidPayload("a page of the history", (f"{key}: is not a list",))

@@ -1,7 +1,7 @@
-"""The methods of ACP that open, list, close, delete, copy and name sessions.
+"""The methods of ACP that open, list, close, delete, fork and name sessions.
 
-Each is here as a coroutine; which are offered, and how they are answered, each version's table
-says. Loaded with the first of them: ``session/new`` without MCP servers needs none.
+`AgentInV1` and `AgentInV2` decide which methods they offer, and make the answers. Loaded with the
+first such request, except ``session/new`` without MCP servers.
 """
 
 from __future__ import annotations
@@ -54,17 +54,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 12.0
-"""How long a prompt may take to end when its session is closed; a cancel has its own bound."""
+"""Seconds for the prompts of a session to end when it is closed; longer than `Timings.cancel`."""
 
 MAX_BELOW: Final = 256
-"""Sub-agents that are looked after when a session is closed."""
+"""Sub-agents whose commands are ended when a session is closed."""
 
-CLEAN_SECONDS: Final = 5.0
-"""How long Codex may take to end the commands that a closed session has left running."""
+CLEAN_UP_SECONDS: Final = 5.0
+"""Seconds for Codex to end the background commands of a closed session."""
 
 
 class SessionMethods:
-    """The methods of one agent. ``closed`` is called when a session is open no more, with why."""
+    """The methods of one agent. ``on_closed`` is called with the id of a session that was closed,
+    and the reason."""
 
     def __init__(
         self,
@@ -72,72 +73,76 @@ class SessionMethods:
         opener: SessionOpener,
         config: Config,
         spawn: Spawn,
-        closed: Callable[[str, str], None],
+        on_closed: Callable[[str, str], None],
     ) -> None:
         self._spawn = spawn
-        self._closed = closed
+        self._on_closed = on_closed
         self._config = config
         self._sessions = sessions
         self._opener = opener
 
     # Opening.
 
-    async def setup(self, request: NewSession, audience: SessionClient | None = None) -> Setup:
+    async def setup(self, request: NewSession, client: SessionClient | None = None) -> Setup:
         """Return the setup of a new session. Raises RpcError -32602."""
-        return await self._setup(request, audience, stored=False)
+        return await self._setup(request, client, stored=False)
 
     async def load(
-        self, request: ResumeSession, audience: SessionClient | None = None
+        self, request: ResumeSession, client: SessionClient | None = None
     ) -> OpeningResult:
-        """``session/load``: all of the history is sent before this returns.
+        """Open a stored session and send its whole history (``session/load``).
 
         Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
         """
-        self._sessions.not_below(request.session_id)
-        setup = await self._setup(request, audience, stored=True)
+        self._sessions.refuse_sub_agent(request.session_id)
+        setup = await self._setup(request, client, stored=True)
         return await self._opener.resume(request.session_id, setup, "load")
 
     async def resume(
-        self, request: ResumeSession, audience: SessionClient | None = None
+        self, request: ResumeSession, client: SessionClient | None = None
     ) -> OpeningResult:
-        """``session/resume``: as `load`, but nothing of the history is sent."""
-        self._sessions.not_below(request.session_id)
-        setup = await self._setup(request, audience, stored=True)
+        """Open a stored session without its history (``session/resume``). Raises what `load`
+        raises."""
+        self._sessions.refuse_sub_agent(request.session_id)
+        setup = await self._setup(request, client, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
     async def fork(
-        self, request: ForkSession, audience: SessionClient | None = None
+        self, request: ForkSession, client: SessionClient | None = None
     ) -> OpeningResult:
-        """``session/fork`` (unstable): a new session that knows what the old one knows."""
-        self._sessions.not_below(request.session_id)
-        setup = await self._setup(request, audience, stored=True)
+        """Open a new session with a copy of a stored thread (``session/fork``, unstable)."""
+        self._sessions.refuse_sub_agent(request.session_id)
+        setup = await self._setup(request, client, stored=True)
         return await self._opener.fork(request.session_id, setup)
 
     async def _setup(
-        self, request: WithServers, audience: SessionClient | None, *, stored: bool
+        self, request: WithServers, client: SessionClient | None, *, stored: bool
     ) -> Setup:
         cwd, directories = request.cwd, request.additional_directories
-        thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
-        told = instructions(plain(request.system_prompt))
+        thread_params(cwd, directories, {}, stored=stored)  # raises before any call of Codex
+        system_prompt = instructions(plain(request.system_prompt))
         servers = server_config(cast("list[dict[str, Any]]", plain(request.mcp_servers)))
         kept: Mapping[str, Mapping[str, object]] = servers
-        said: list[str] = []
+        notices: list[str] = []
         if servers:
             from codex_acp.transcript.given_values import secrets_in
             from codex_acp.transcript.secrets import remember_secrets
 
             remember_secrets(secrets_in(servers))
             codex = await self._opener.codex()
-            configured = await _configured(codex, cwd) | given_servers(self._opener.given({}))
-            kept, said = without_clashes(servers, configured)
+            configured = await _configured(codex, cwd) | given_servers(
+                self._opener.with_defaults({})
+            )
+            kept, notices = without_clashes(servers, configured)
         params = thread_params(cwd, directories, kept, stored=stored)
         cancels = value_at(plain(request.meta), META_KEY, "cancelElsewhere") is True
-        return Setup({**params, **told}, frozenset(kept), tuple(said), audience, cancels)
+        params = {**params, **system_prompt}
+        return Setup(params, frozenset(kept), tuple(notices), client, cancels)
 
-    # The others.
+    # Other methods.
 
     async def list(self, request: ListSessions) -> dict[str, JsonValue]:
-        """``session/list``; of the archive where the unstable ``archived`` asks for it.
+        """List sessions (``session/list``), archived ones by the unstable ``archived``.
 
         Raises RpcError -32602 for a cursor that Codex does not know, and for an unknown filter.
         """
@@ -151,7 +156,7 @@ class SessionMethods:
         try:
             result = await codex.call_raw("thread/list", list_params(request.cwd, page))
         except ErrorReply as error:
-            if request.cursor is not None:  # all else that is asked is our own
+            if request.cursor is not None:  # the only param that Codex can find fault with
                 raise RpcError(INVALID_PARAMS, f"cursor: {error.message}") from error
             raise refused_call("Codex could not list the sessions", error) from error
         found = [_listed(thread, archived=page.archived) for thread in list_at(result, "data")]
@@ -160,23 +165,23 @@ class SessionMethods:
         return {"sessions": sessions} | ({} if cursor is None else {"nextCursor": cursor})
 
     async def close(self, session_id: str) -> None:
-        """``session/close``: what runs is cancelled and has ended when this returns, and so has the
-        opening of a session that was not open yet.
+        """Cancel what runs in a session, or its opening, wait for the end, and close the session
+        (``session/close``).
 
-        Raises RpcError -32002 for a session that is neither.
+        Raises RpcError -32002 for a session that is neither open nor being opened.
         """
-        self._sessions.not_below(session_id)
+        self._sessions.refuse_sub_agent(session_id)
         if session_id not in self._sessions and not self._opener.is_opening(session_id):
             raise not_open(session_id)
         await self.end(session_id, "closed by the client")
 
     async def delete(self, session_id: str) -> None:
-        """``session/delete``: for good; one that is open is closed first.
+        """Delete a session for good (``session/delete``); an open session is closed first.
 
-        One that is not there is as deleted as it can be. Raises RpcError: -32600 for one that
+        No effect for a session that does not exist. Raises RpcError: -32600 for a session that
         another process has open, -32603.
         """
-        self._sessions.not_below(session_id)
+        self._sessions.refuse_sub_agent(session_id)
         if session_id in self._sessions or self._opener.lock(session_id).locked():
             await self.end(session_id, "deleted by the client")
         codex = await self._opener.codex()
@@ -189,11 +194,11 @@ class SessionMethods:
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
 
     async def set_title(self, session_id: str, title: str) -> dict[str, JsonValue]:
-        """``session/set_title`` (unstable): also of a session that is not open.
+        """Name a session, open or not (``session/set_title``, unstable).
 
         Raises RpcError: -32602 for an empty title, -32002, -32603.
         """
-        self._sessions.not_below(session_id)
+        self._sessions.refuse_sub_agent(session_id)
         title = " ".join(title.split())
         if not title:
             raise RpcError(INVALID_PARAMS, "title: is empty")
@@ -212,16 +217,16 @@ class SessionMethods:
         why: str,
         then: Callable[[AppServerConnection | None], Awaitable[None]] | None = None,
     ) -> None:
-        """Stop what runs in an open session, and let go of it; then it may be opened again.
+        """Stop what runs in a session, close it, and unload its thread.
 
-        ``then`` is done instead of letting go, with the connection where Codex still has its thread
-        loaded, None if there is none.
+        ``then`` is called instead of the unloading, with the connection that has the thread loaded,
+        or None.
         """
         self._opener.give_up(session_id)
         lock = self._opener.lock(session_id)
         held = await acquired_soon(lock)
         try:
-            codex, below = await self._stopped(session_id, why)
+            codex, below = await self._stop(session_id, why)
         except BaseException:
             if held:
                 lock.release()
@@ -230,11 +235,11 @@ class SessionMethods:
         async def leave() -> None:
             try:
                 if codex is not None:
-                    await self._clean(codex, session_id, below)
+                    await self._clean_up(codex, session_id, below)
                 if then is not None:
                     await then(codex)
                 elif codex is not None:
-                    await self._opener.let_go(codex, session_id)
+                    await self._opener.unload(codex, session_id)
             finally:
                 if held:
                     lock.release()
@@ -243,40 +248,41 @@ class SessionMethods:
         try:
             await shielded(leaving)
         except asyncio.CancelledError:
-            # It is closed already: Codex would keep its thread, and what that has left running.
+            # The session is closed already: still end its commands and unload its thread.
             self._spawn(lambda: _done(leaving))
             raise
 
-    async def _stopped(
+    async def _stop(
         self, session_id: str, why: str
     ) -> tuple[AppServerConnection | None, Sequence[str]]:
-        """Stop what runs in an open session, which is none any more for the client.
+        """Stop what runs in an open session, and close it for the client.
 
-        Gives the connection where Codex still has its thread loaded, and the threads below it.
+        Returns the connection that has the thread loaded, or None, and the threads of its
+        sub-agents.
         """
         opened = self._sessions.open_session(session_id)
-        session = self._sessions.known(session_id)
+        session = self._sessions.find(session_id)
         if opened is None or session is None:
             return None, ()
         codex = opened.codex
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await session.stop()
-        await self._opener.keep(session_id)
+        await self._opener.store_unprompted(session_id)
         shown = session.sub_agents.threads
-        known = opened.connection.events.items.below(session_id)
-        # No more than so many are shown; a model can name any number that there are not.
+        known = opened.connection.intake.items.below(session_id)
+        # Bounded, because a model can name any number of threads that do not exist.
         below = list(dict.fromkeys((*shown, *known)))[:MAX_BELOW]
         self._sessions.close(session_id)
         self._config.closed(session_id)
-        self._closed(session_id, why)
+        self._on_closed(session_id, why)
         return (None if codex.closed else codex), below
 
-    async def _clean(
+    async def _clean_up(
         self, codex: AppServerConnection, session_id: str, below: Sequence[str]
     ) -> None:
-        await asyncio.gather(*(_clean(codex, thread) for thread in (session_id, *below)))
-        await asyncio.gather(*(self._opener.let_go(codex, thread) for thread in below))
+        await asyncio.gather(*(_clean_up(codex, thread) for thread in (session_id, *below)))
+        await asyncio.gather(*(self._opener.unload(codex, thread) for thread in below))
 
 
 async def _done(task: Task[None]) -> None:
@@ -287,15 +293,15 @@ async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
     """Names of the MCP servers in the user's configuration, as seen from ``cwd``."""
     try:
         return configured_servers(await codex.call_raw("config/read", {"cwd": cwd}))
-    except ErrorReply as error:  # a broken configuration is told by what needs it
+    except ErrorReply as error:  # whatever needs the configuration reports that it is broken
         logger.warning("the configured MCP servers are not known: %s", error)
         return frozenset()
 
 
-async def _clean(codex: AppServerConnection, session_id: str) -> None:
-    """End the commands that an interrupted turn has left running; never fails."""
+async def _clean_up(codex: AppServerConnection, session_id: str) -> None:
+    """End the background commands of a thread; never fails."""
     with suppress(CodexAcpError, TimeoutError):
-        async with asyncio.timeout(CLEAN_SECONDS):
+        async with asyncio.timeout(CLEAN_UP_SECONDS):
             await codex.call_raw("thread/backgroundTerminals/clean", {"threadId": session_id})
 
 

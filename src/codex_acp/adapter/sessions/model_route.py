@@ -1,4 +1,4 @@
-"""Where the model of a thread is asked: as Codex is configured, or by the client's own gateway."""
+"""The route of a thread's model calls: Codex's configured provider, or the client's gateway."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ logger = logging.getLogger(__name__)
 
 
 class ModelRoute:
-    """Where one agent has the model asked. A change counts for threads that are opened after it."""
+    """The route of one agent's model calls. A change affects threads that are opened later."""
 
     def __init__(self) -> None:
         self.gateway: Gateway | None = None
-        """Where the client wants the model to be asked; None: as Codex is configured."""
+        """The gateway that the client set with ``providers/set`` or a login; None: none."""
         self.had_gateway: bool = False
-        """Whether there was one, here or in an earlier process: threads may be stored with it."""
+        """Whether a gateway was set before, in this process or an earlier one: stored threads may
+        name it as their provider."""
 
     async def open(
         self,
@@ -33,10 +34,10 @@ class ModelRoute:
         params: dict[str, JsonValue],
         stored: str | None,
     ) -> JsonValue:
-        """Call a method that opens a thread; ``stored`` is one that Codex has.
+        """Call a method that opens a thread; ``stored`` is the id of a stored thread.
 
-        One that went by a gateway which is not there any more, goes as configured. Raises as
-        every call; RpcError -32603 where this Codex cannot have a stored one go by a gateway.
+        A stored thread whose gateway is not set any more gets the configured provider. Raises
+        CodexAcpError; RpcError -32603 if this Codex cannot route a stored thread to a gateway.
         """
         if self.gateway is not None:
             from codex_acp.mapping.session_setup import GATEWAY_PROVIDER, through
@@ -47,9 +48,9 @@ class ModelRoute:
                 provider = None if stored is None else await _provider_of(codex, stored)
                 if provider in (None, GATEWAY_PROVIDER):
                     raise
-                # Codex since 0.169 lets a thread have no other provider than it began with.
+                # Since 0.169, Codex keeps the provider with which a thread began.
                 message = (
-                    "this Codex would not have the model of a session that is there asked by the "
+                    "this Codex cannot route the model calls of an existing session to the "
                     f"client's gateway: {error.message}; start a new session, or disable the "
                     "gateway"
                 )
@@ -58,16 +59,16 @@ class ModelRoute:
             from codex_acp.mapping.session_setup import GATEWAY_PROVIDER, as_configured
 
             provider = await _provider_of(codex, stored)
-            if provider == GATEWAY_PROVIDER:  # it stays, and means the configured one
+            if provider == GATEWAY_PROVIDER:  # keep the name; it now means the configured provider
                 read = await configuration(codex, str(params["cwd"]))
                 return await codex.call_raw(method, as_configured(params, read))
-            if provider is not None:  # Codex 0.147 may still have it loaded with the gateway
+            if provider is not None:  # Codex 0.147 may have the thread loaded with the gateway
                 params = {**params, "modelProvider": provider}
         return await codex.call_raw(method, params)
 
     def helps(self, thread: dict[str, JsonValue] | None) -> bool:
-        """Whether a stored thread that could not be opened can be now: once, of one that went by
-        the gateway of an earlier process.
+        """Return whether to open a stored thread again after a failure: if it was routed to the
+        gateway of an earlier process, which `had_gateway` then notes.
         """
         provider = None if thread is None else thread.get("modelProvider")
         if self.gateway is not None or self.had_gateway or not isinstance(provider, str):
@@ -79,16 +80,16 @@ class ModelRoute:
 
 
 async def configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
-    """Return Codex's configuration in a directory; None if it does not tell."""
+    """Return Codex's configuration in a directory; None if Codex refuses."""
     try:
         return await codex.call_raw("config/read", read_params(cwd))
-    except ErrorReply as error:  # a broken one is told by what needs it
+    except ErrorReply as error:  # whatever needs the configuration reports that it is broken
         logger.warning("the configuration is not known: %s", error)
         return None
 
 
 async def _provider_of(codex: AppServerConnection, session_id: str) -> str | None:
-    """Which a stored thread has; None if there is no such thread."""
+    """Return the model provider of a stored thread; None if there is no such thread."""
     from codex_acp.adapter.sessions.stored_threads import stored_thread
 
     return text_at(await stored_thread(codex, session_id), "modelProvider")

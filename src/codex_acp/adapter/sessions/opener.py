@@ -1,7 +1,7 @@
-"""How a session comes to be open: by a new thread, a stored one, or a copy of one.
+"""Open a session by starting a new thread, resuming a stored one, or forking one.
 
-Owns the calls of Codex for that and what is done when they fail. What the client asked for
-arrives as params of a thread; what it is answered with besides the session is the caller's.
+Owns these calls of Codex and the handling of their failures. The client's request arrives as params
+of a thread; the caller makes the answer of the ACP method.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LEAVE_SECONDS: Final = 5.0
-"""How long Codex may take to let go of a thread; what comes next does not depend on it."""
+UNLOAD_SECONDS: Final = 5.0
+"""Seconds for Codex to unload a thread; no later step depends on the unloading."""
 
-KEEP_SECONDS: Final = 0.25
-"""How long Codex may take to store a thread that nobody has prompted."""
+STORE_SECONDS: Final = 0.25
+"""Seconds for Codex to store a thread that was never prompted."""
 
 
 class Setup(NamedTuple):
@@ -61,44 +61,44 @@ class Setup(NamedTuple):
 
     params: dict[str, JsonValue]
     servers: frozenset[str] = frozenset()
-    """Names of its MCP servers that were passed on."""
-    said: tuple[str, ...] = ()
-    """Lines for the person, to be said when the session is open."""
-    audience: SessionClient | None = None
-    """SessionClient of the session, if it has one of its own."""
+    """Names of the client's MCP servers that are passed on to Codex."""
+    notices: tuple[str, ...] = ()
+    """Texts for the person, to send when the session is open."""
+    client: SessionClient | None = None
+    """The session's own client, if it has one (over the network)."""
     cancels: bool = False
-    """Whether what runs in it in another process shall be cancelled, to have it here."""
+    """Whether to cancel what runs in the session in another process, to take the session over."""
 
     @property
     def cwd(self) -> str:
-        """The working directory."""
         return str(self.params["cwd"])
 
 
 class TakesOver(Protocol):
-    """Takes sessions over, as `HandOver` does."""
+    """Takes sessions over from other processes: `HandOver`."""
 
     async def take(
         self,
         codex: AppServerConnection,
         session_id: str,
         cancels: bool,
-        audience: SessionClient | None,
+        client: SessionClient | None,
         again: Callable[[], Awaitable[JsonValue]],
         refused: ErrorReply,
     ) -> JsonValue:
-        """Have a session handed over to ``audience``; give what ``again`` gives, which opens it."""
+        """Have a session handed over to ``client``; return the result of ``again``, which resumes
+        its thread."""
 
 
 class OpeningResult(NamedTuple):
-    """A session that is open."""
+    """A session that was opened, and the answer to the client."""
 
     session_id: str
     how: How
     answer: dict[str, JsonValue]
     """``modes`` and ``configOptions`` of the answer, as plain JSON."""
-    said: tuple[str, ...]
-    """Lines for the person, to be said when the client knows the session."""
+    notices: tuple[str, ...]
+    """Texts for the person, to send when the client knows the session."""
 
 
 class SessionOpener:
@@ -109,54 +109,56 @@ class SessionOpener:
         self._sessions = sessions
         self._config = config
         self.login: LoginCheck = LoginCheck()
-        """Whether somebody has to log in first."""
+        """Checks whether a login is needed first."""
         self.route: ModelRoute = ModelRoute()
-        """Where the model is asked."""
+        """The route of model calls: Codex's configuration, or the client's gateway."""
         self.hand_over: Callable[[], TakesOver] | None = None
-        """Gives what asks other processes for a session."""
+        """Returns the part that asks other processes for a session; set by `CodexAgent`."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._openings: dict[str, list[CancelScope]] = {}
-        """Around each opening of a stored session, also while it waits for another."""
+        """Id of a stored session → scopes of its openings, also of those that wait for the lock."""
 
     async def codex(self) -> AppServerConnection:
-        """A Codex that can open sessions. Raises RpcError: -32603 if there is none."""
+        """Return the newest connection to Codex, started if needed. Raises RpcError -32603."""
         return await self._app_server.client()
 
-    async def _ready_for(self, setup: Setup) -> tuple[AppServerConnection, Setup, JsonValue]:
-        """As `codex`, with the configuration in the session's directory, None if untold.
+    async def _prepare(self, setup: Setup) -> tuple[AppServerConnection, Setup, JsonValue]:
+        """Return a connection, the setup to use, and Codex's configuration of the directory (None
+        if Codex does not return it).
 
-        Raises RpcError: -32602 for what is no directory, -32000 if its model provider needs a
-        login first, -32603.
+        Raises RpcError: -32602 for a path that is no directory, -32000 if the model provider needs
+        a login first, -32603.
         """
         codex = await self.codex()
         await check_directories(codex, setup.params)
         reading, consent = configuration(codex, setup.cwd), self._sessions.git_consent
-        try:  # all at once; what is found of git is for the first prompt
-            if self.route.gateway is not None:  # which has a login of its own, if any
-                read, _ = await asyncio.gather(reading, consent.look(setup.cwd))
+        try:  # all at once; git's programs are looked up for the first prompt
+            if self.route.gateway is not None:  # a gateway needs no login of Codex
+                read, _ = await asyncio.gather(reading, consent.not_agreed(setup.cwd))
             else:
-                checking, looking = self.login.check(codex), consent.look(setup.cwd)
-                _, read, _ = await asyncio.gather(checking, reading, looking)
+                checking, finding = self.login.check(codex), consent.not_agreed(setup.cwd)
+                _, read, _ = await asyncio.gather(checking, reading, finding)
         except (ErrorReply, NotAnswered, TransportError) as error:
             raise opening_errors.session_error(error) from error
         if codex.believes_worktrees:
             setup = setup._replace(params=without_false_worktree(setup.params, setup.cwd, read))
-        if "developerInstructions" in setup.params:  # the configured ones stand before those
+        if "developerInstructions" in setup.params:  # the configured instructions come first
             from codex_acp.mapping.session_setup import behind_configured
 
             setup = setup._replace(params=behind_configured(setup.params, read))
         return codex, setup, read
 
     async def start(self, setup: Setup) -> OpeningResult:
-        """A new thread. Raises RpcError: -32000, or -32603 when Codex cannot."""
-        codex, setup, read = await self._ready_for(setup)
+        """Open a session with a new thread. Raises RpcError: -32000, -32602, -32603."""
+        codex, setup, read = await self._prepare(setup)
         return await self._begin(codex, "new", "thread/start", setup, read)
 
     async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
-        """A copy of a stored thread. Raises RpcError: -32002, -32000, -32603."""
-        codex, setup, read = await self._ready_for(setup)
+        """Open a session with a copy of a stored thread. Raises RpcError: -32002, -32000, -32602,
+        -32603."""
+        codex, setup, read = await self._prepare(setup)
         await self._git_consent(codex, session_id, setup, opens=False)
-        await self._keep(codex, session_id)
+        await self._store(codex, session_id)
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
@@ -175,7 +177,7 @@ class SessionOpener:
         read: JsonValue,
         source: str | None = None,
     ) -> OpeningResult:
-        params, restore = self.given(setup.params), None
+        params, restore = self.with_defaults(setup.params), None
         if source is None:
             params, restore = opening(params, read)
         else:
@@ -185,13 +187,13 @@ class SessionOpener:
             try:
                 result = await self.route.open(codex, method, params, source)
                 thread_id = started_thread(result)
-                if thread_id is None:  # what is wrong with it, the model says
+                if thread_id is None:  # decoding raises an error that names the fault
                     what = f"the result of {method}"
                     CODEX_MODELS.decode("ThreadStartResponse", result, what)
                     raise InvalidPayload(what, ("thread.id: is missing",))
-                state = None if source is None else self._titled(result, setup.audience)
+                state = None if source is None else self._titled(result, setup.client)
                 self._sessions.open(
-                    thread_id, setup.params, setup.servers, state=state, audience=setup.audience
+                    thread_id, setup.params, setup.servers, state=state, client=setup.client
                 )
             except CodexAcpError as error:
                 raise opening_errors.session_error(error) from error
@@ -199,19 +201,20 @@ class SessionOpener:
             return await self._result(
                 thread_id, codex, result, how, setup, place, source=source, restore=restore
             )
-        except BaseException:  # the client gave it up, so it will never know the session
+        except BaseException:  # the request failed or was cancelled: no client knows the session
             await self.drop(thread_id)
             raise
 
     async def resume(
         self, session_id: str, setup: Setup, how: Literal["load", "resume"]
     ) -> OpeningResult:
-        """A stored thread, for a load its history first.
+        """Open a session with a stored thread; a load shows the history first.
 
-        One that is open here is opened anew, unless a prompt runs in it. Raises RpcError: -32002,
-        -32600 while a prompt runs, another opens it or the client closes it, -32000, -32603.
+        A session that is already open here is opened again, unless a prompt runs in it. Raises
+        RpcError: -32002, -32600 while a prompt runs, another request opens the session or the
+        client closes it, -32000, -32602, -32603.
         """
-        if canonical_id(session_id) != session_id:  # what Codex says of it would find no session
+        if canonical_id(session_id) != session_id:  # notifications would name another id
             raise opening_errors.unknown_session(session_id)
         scope = CancelScope()
         self._openings.setdefault(session_id, []).append(scope)
@@ -225,11 +228,11 @@ class SessionOpener:
         raise opening_errors.closed_meanwhile(session_id)
 
     def is_opening(self, session_id: str) -> bool:
-        """Whether a stored session is being opened, or waits for that."""
+        """Return whether a stored session is being opened, or waits for the lock."""
         return session_id in self._openings
 
     def give_up(self, session_id: str) -> None:
-        """End what opens a stored session: the client closes it."""
+        """Cancel the openings of a stored session that the client closes."""
         for scope in self._openings.get(session_id, ()):
             scope.cancel()
 
@@ -239,38 +242,43 @@ class SessionOpener:
         from codex_acp.adapter.sessions.session_locks import alone
 
         async with alone(self.lock(session_id), session_id):
-            codex, setup, read = await self._ready_for(setup)
-            self._must_rest(session_id)
+            codex, setup, read = await self._prepare(setup)
+            self._check_no_prompt(session_id)
             await self._git_consent(codex, session_id, setup)
             place = self._config.opening(codex, setup.cwd, how, read)
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
                 # A thread that Codex has loaded for us keeps its directories and MCP servers.
-                await self._keep(codex, session_id)
-                self._must_rest(session_id)  # a prompt may have come; it is detached at once
+                await self._store(codex, session_id)
+                self._check_no_prompt(session_id)  # a prompt may have come during the call
                 was_open.unloaded = True
                 as_before = {**was_open.params, "runtimeWorkspaceRoots": [*was_open.roots]}
-                works_on = was_open.session.state.background and setup.params == as_before
+                unchanged = setup.params == as_before
                 was_open.session.detach()
-                if not works_on:  # else its commands would end, for nothing
-                    await self.let_go(codex, session_id)
+                # Unloading ends background commands: avoid that if the params are unchanged.
+                if not (was_open.session.state.background and unchanged):
+                    await self.unload(codex, session_id)
             with self._sessions.reopening(session_id) as held:
                 result = await self._resume(codex, session_id, setup)
                 try:
-                    state = await self._past(codex, session_id, result, held, how, setup.audience)
+                    state = await self._restore_state(
+                        codex, session_id, result, held, how, setup.client
+                    )
                     if was_open is not None:
-                        state = await self._left_running(codex, session_id, state, how, setup)
-                        await self._must_be(was_open, codex, session_id)
+                        state = await self._add_background_commands(
+                            codex, session_id, state, how, setup
+                        )
+                        await self._check_still_open(was_open, codex, session_id)
                     if "thread/deleted" in held.methods:
                         raise opening_errors.deleted_meanwhile(session_id)
                 except BaseException:
-                    await self.let_go(codex, session_id)
+                    await self.unload(codex, session_id)
                     raise
                 self._sessions.open(
                     session_id, setup.params, setup.servers,
-                    held=held, state=state, audience=setup.audience,
+                    held=held, state=state, client=setup.client,
                 )  # fmt: skip
-                self._sessions.known(session_id)  # the client knows it: what was kept follows now
+                self._sessions.find(session_id)  # makes the `Session`: show the held notifications
             try:
                 return await self._result(session_id, codex, result, how, setup, place)
             except BaseException:
@@ -279,13 +287,13 @@ class SessionOpener:
                 raise
 
     async def move(self, session_id: str) -> None:
-        """Resume the thread of an open session whose Codex was lost, if it is not yet.
+        """Resume the thread of an open session on the newest Codex, unless the thread is loaded.
 
         Raises RpcError: -32002 if Codex does not have the thread any more, -32603.
         """
         async with self.lock(session_id):
             opened = self._sessions.open_session(session_id)
-            session = self._sessions.known(session_id)
+            session = self._sessions.find(session_id)
             if opened is None or session is None:
                 raise opening_errors.unknown_session(session_id)
             if self._sessions.is_live(session_id):
@@ -293,64 +301,65 @@ class SessionOpener:
             codex = await self.codex()
             await self._git_consent(codex, session_id, Setup(opened.params))
             logger.info("resuming the thread of session %s", session_id)
-            if opened.codex is codex:  # it is loaded: otherwise what it is given counts for nothing
-                await self._keep(codex, session_id)
-                await self.let_go(codex, session_id)
+            if opened.codex is codex:  # Codex ignores new params for a thread that is loaded
+                await self._store(codex, session_id)
+                await self.unload(codex, session_id)
             with self._sessions.reopening(session_id) as held:
                 try:
-                    setup = Setup(opened.params, audience=opened.audience)
+                    setup = Setup(opened.params, client=opened.client)
                     result = await self._resume(codex, session_id, setup)
                 except RpcError as error:
                     if error.code == RESOURCE_NOT_FOUND:
                         raise opening_errors.never_stored(session_id, error) from error
                     raise
-                await self._learn(codex, session_id, result, held)
-                await self._must_be(opened, codex, session_id)
+                await self._learn_running_turn(codex, session_id, result, held)
+                await self._check_still_open(opened, codex, session_id)
                 self._sessions.move(session_id, held)
             try:
                 await self._config.moved(session_id, codex, result)
             except RpcError:
-                opened.unloaded = True  # it may do more than was chosen: nothing runs in it
+                opened.unloaded = True  # run no turn with more rights than the person chose
                 raise
             except CodexAcpError as error:
                 logger.warning("session %s: its settings are not known: %s", session_id, error)
 
-    async def keep(self, session_id: str) -> None:
-        """Have what is open and was never prompted outlive its Codex; bounded, and never fails.
+    async def store_unprompted(self, session_id: str) -> None:
+        """Have Codex store an open session that was never prompted; bounded, never fails.
 
-        Not where git may not run: storing a thread makes Codex look at the directory.
+        No effect without the consent to git's programs: Codex looks at the directory to store a
+        thread.
         """
         opened = self._sessions.open_session(session_id)
         if opened is None or opened.prompted or opened.codex.closed:
             return
-        if not self._sessions.git_consent.stands(str(opened.params["cwd"])):
+        if not self._sessions.git_consent.is_given(str(opened.params["cwd"])):
             return
         with suppress(CodexAcpError, TimeoutError):
-            async with asyncio.timeout(KEEP_SECONDS):
-                await self._keep(opened.codex, session_id)
+            async with asyncio.timeout(STORE_SECONDS):
+                await self._store(opened.codex, session_id)
 
-    async def let_go(self, codex: AppServerConnection, session_id: str) -> None:
+    async def unload(self, codex: AppServerConnection, session_id: str) -> None:
         """Have Codex unload the thread, so that any process may open it; bounded, never fails."""
         with suppress(CodexAcpError, TimeoutError):
-            async with asyncio.timeout(LEAVE_SECONDS):
+            async with asyncio.timeout(UNLOAD_SECONDS):
                 await let_go(codex, session_id)
 
     async def drop(self, session_id: str) -> None:
-        """Close a session that was opened for somebody who has given it up; as `let_go`."""
+        """Close a session whose opening failed or was cancelled, and unload its thread."""
         opened = self._sessions.open_session(session_id)
         self._sessions.close(session_id)
         self._config.closed(session_id)
         if opened is not None:
-            await self.let_go(opened.codex, session_id)
+            await self.unload(opened.codex, session_id)
 
     def lock(self, session_id: str) -> asyncio.Lock:
-        """Held while a stored session is opened, and while it is moved to the archive or back."""
+        """Return the lock that a request holds while it opens, closes or archives a session."""
         return self._locks.setdefault(session_id, asyncio.Lock())
 
-    # The steps.
+    # Steps.
 
-    async def _keep(self, codex: AppServerConnection, session_id: str) -> None:
-        """Have Codex store the thread of an open session, which it needs to open it once more."""
+    async def _store(self, codex: AppServerConnection, session_id: str) -> None:
+        """Have Codex store the thread of an open session, so that it can be resumed."""
         opened = self._sessions.open_session(session_id)
         if opened is not None and opened.codex is codex:
             from codex_acp.adapter.sessions.stored_threads import ensure_stored
@@ -369,58 +378,59 @@ class SessionOpener:
                 session_id, codex, result, how=how, place=place, source=source, restore=restore,
                 begin=begin,
             )  # fmt: skip
-        except CodexAcpError as error:  # Codex has just ended: the first prompt finds out
+        except CodexAcpError as error:  # Codex has just ended: the first prompt reports the loss
             logger.warning("session %s: its settings are not known: %s", session_id, error)
             answer = {}
         unrestored = self._config.unrestored(session_id)
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
-        told = () if defaults is None else (*defaults.said, *self._config.began(session_id))
-        said = (*told, *setup.said, *_said_of(place, unrestored, linked_instructions(result)))
-        return OpeningResult(session_id, how, answer, said)
+        of_defaults = () if defaults is None else (*defaults.said, *self._config.began(session_id))
+        of_trust = _notices(place, unrestored, linked_instructions(result))
+        notices = (*of_defaults, *setup.notices, *of_trust)
+        return OpeningResult(session_id, how, answer, notices)
 
     async def _git_consent(
         self, codex: AppServerConnection, session_id: str, setup: Setup, *, opens: bool = True
     ) -> None:
-        """Ask before a thread is loaded or copied, with which Codex runs git. Raises RpcError."""
+        """Ask for consent to git's programs, before Codex loads a thread. Raises RpcError."""
         await self._sessions.ensure_git_consent(
-            codex, setup.cwd, session_id, setup.audience, opens=opens
+            codex, setup.cwd, session_id, setup.client, opens=opens
         )
 
-    def given(self, client: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """The params of a thread: the client's, and what each session is given here."""
-        params, defaults = dict(client), self._app_server.defaults
+    def with_defaults(self, from_client: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return the params of a thread: the client's, and the defaults of this agent."""
+        params, defaults = dict(from_client), self._app_server.defaults
         return params if defaults is None else defaults.params(params)
 
-    async def _must_be(
+    async def _check_still_open(
         self, opened: OpenSession, codex: AppServerConnection, session_id: str
     ) -> None:
-        """Raise RpcError -32002 if it was closed while it is opened again, which can take long."""
+        """Raise RpcError -32002 if the session was closed while it was opened again."""
         if self._sessions.open_session(session_id) is not opened:
-            await self.let_go(codex, session_id)
+            await self.unload(codex, session_id)
             raise opening_errors.unknown_session(session_id)
 
-    def _must_rest(self, session_id: str) -> None:
+    def _check_no_prompt(self, session_id: str) -> None:
         """Raise RpcError -32600 if a prompt runs in a session."""
         if self._is_busy(session_id):
             message = "a prompt runs in this session; wait for its end, or cancel it, to open it"
             raise RpcError(INVALID_REQUEST, message)
 
     def _is_busy(self, session_id: str) -> bool:
-        session = self._sessions.known(session_id)
+        session = self._sessions.find(session_id)
         return session is not None and session.busy
 
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
-        params = self.given(setup.params) | {"threadId": session_id, "excludeTurns": True}
+        params = self.with_defaults(setup.params) | {"threadId": session_id, "excludeTurns": True}
         try:
-            return await self._resumed(codex, session_id, params, setup)
+            return await self._resume_or_take_over(codex, session_id, params, setup)
         except asyncio.CancelledError:
-            await self.let_go(codex, session_id)  # which Codex opens all the same
+            await self.unload(codex, session_id)  # Codex still loads the thread
             raise
         except CodexAcpError as error:
             failure = opening_errors.session_error(error)
             if isinstance(error, NotAnswered):
-                await self.let_go(codex, session_id)  # which Codex may still open
+                await self.unload(codex, session_id)  # Codex may still load the thread
             if isinstance(error, ErrorReply):
                 from codex_acp.adapter.sessions import stored_threads
 
@@ -431,14 +441,14 @@ class SessionOpener:
                     return await self._resume(codex, session_id, setup)
             raise failure from error
 
-    async def _resumed(
+    async def _resume_or_take_over(
         self,
         codex: AppServerConnection,
         session_id: str,
         params: dict[str, JsonValue],
         setup: Setup,
     ) -> JsonValue:
-        """The answer of Codex, once another process of ours has handed the thread over."""
+        """Resume a thread; if another process has it open, ask that process to hand it over."""
         again = partial(self.route.open, codex, "thread/resume", params, session_id)
         try:
             return await again()
@@ -446,19 +456,19 @@ class SessionOpener:
             if self.hand_over is None or not is_open_elsewhere(error):
                 raise
             return await self.hand_over().take(
-                codex, session_id, setup.cancels, setup.audience, again, error
+                codex, session_id, setup.cancels, setup.client, again, error
             )
 
-    async def _learn(
+    async def _learn_running_turn(
         self,
         codex: AppServerConnection,
         session_id: str,
         result: JsonValue,
         held: HeldNotifications,
     ) -> str | None:
-        """The turn that runs in a resumed thread, if one does.
+        """Return the id of the turn that runs in a resumed thread, or None.
 
-        The session and the routing learn of it: what it asks again is to be believed.
+        Reports the turn to the session and the routing, which expect its requests again.
         """
         thread = object_at(result, "thread")
         turns: list[JsonValue] = []
@@ -468,65 +478,67 @@ class SessionOpener:
             with suppress(CodexAcpError):
                 turns += [turn for turn in [await running_turn(codex, session_id)] if turn]
         if not turns and thread.get("parentThreadId") is None:
-            return None  # there is nothing to learn
+            return None  # no turn runs, and the thread is no sub-agent's
         try:
             known: Thread = CODEX_MODELS.decode("Thread", {**thread, "turns": turns}, "a thread")
         except CodexAcpError as error:
             logger.warning("thread %s: %s", session_id, error)
             return None
-        self._sessions.events.items.learn_thread(known)
-        held.keep(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
+        self._sessions.intake.items.learn_thread(known)
+        held.put_first(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
         return known.turns[0].id if known.turns else None
 
-    async def _left_running(
+    async def _add_background_commands(
         self, codex: AppServerConnection, session_id: str, state: SessionState | None,
         how: How, setup: Setup,
     ) -> SessionState | None:  # fmt: skip
-        """The same memory, with what runs on in the background; v1 hears of it in a history."""
-        from codex_acp.adapter.sessions.replay import left_running
+        """Return the mapping's memory with the commands that run in the background.
 
-        audience = setup.audience or self._sessions.audience(None)
-        told = how == "load" or audience.features.agent_terminals
-        return await left_running(codex, session_id, state, audience, told=told)
+        A client without terminals of the agent sees them only in a history.
+        """
+        from codex_acp.adapter.sessions.replay import add_background_commands
 
-    def _titled(self, result: JsonValue, audience: SessionClient | None) -> SessionState | None:
-        """Return the mapping's memory of a thread that has a title; None for one without."""
+        client = setup.client or self._sessions.client_of(None)
+        shown = how == "load" or client.features.agent_terminals
+        return await add_background_commands(codex, session_id, state, client, shown=shown)
+
+    def _titled(self, result: JsonValue, client: SessionClient | None) -> SessionState | None:
+        """Return the mapping's memory of a thread that has a title; None for no title."""
         from codex_acp.mapping.session import title_of
         from codex_acp.mapping.state import SessionState
 
         if title_of(value_at(result, "thread")) is None:
             return None
-        features = (audience or self._sessions.audience(None)).features
+        features = (client or self._sessions.client_of(None)).features
         return SessionState(features, titled=True)
 
-    async def _past(
+    async def _restore_state(
         self, codex: AppServerConnection, session_id: str, result: JsonValue,
-        held: HeldNotifications, how: How, audience: SessionClient | None,
+        held: HeldNotifications, how: How, client: SessionClient | None,
     ) -> SessionState | None:  # fmt: skip
-        """Learn what runs, and for a load show the history: what the mapping remembers of it."""
-        running = await self._learn(codex, session_id, result, held)
+        """Note the turn that runs, and for a load show the history; return the mapping's memory."""
+        running = await self._learn_running_turn(codex, session_id, result, held)
         if how != "load":
-            return self._titled(result, audience)
+            return self._titled(result, client)
         from codex_acp.adapter.sessions.replay import Replay
 
-        history = Replay(audience or self._sessions.audience(None), session_id, result)
+        history = Replay(client or self._sessions.client_of(None), session_id, result)
         await history.run(codex, running)
-        from codex_acp.adapter.sessions.stored_threads import surely_exists
+        from codex_acp.adapter.sessions.stored_threads import may_exist
 
-        if history.missing and not await surely_exists(codex, session_id):
+        if history.missing and not await may_exist(codex, session_id):
             raise opening_errors.deleted_meanwhile(session_id)
         return history.end(running)
 
 
-def _said_of(place: Place, unrestored: str | None, linked: Sequence[tuple[str, str]]) -> list[str]:
-    """Say what a session is without, which nobody trusts or Codex refused, and what it has from
-    elsewhere: the targets of its ``linked`` instructions.
-    """
+def _notices(place: Place, unrestored: str | None, linked: Sequence[tuple[str, str]]) -> list[str]:
+    """Return texts about configuration that was left out because nobody trusts the directory,
+    settings that Codex refused (``unrestored``), and instructions ``linked`` from elsewhere."""
     found = [] if place.untrusted is None else left_out_here(place.read)
     if not found and not linked and unrestored is None:
         return []
     from codex_acp.mapping.trust import left_out_line, linked_line, unrestored_line
 
-    said = [left_out_line(found, str(place.untrusted))] if found else []
-    said += [linked_line(linked)] if linked else []
-    return said if unrestored is None else [*said, unrestored_line(unrestored)]
+    notices = [left_out_line(found, str(place.untrusted))] if found else []
+    notices += [linked_line(linked)] if linked else []
+    return notices if unrestored is None else [*notices, unrestored_line(unrestored)]

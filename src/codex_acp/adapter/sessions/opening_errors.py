@@ -1,4 +1,4 @@
-"""Makes the answers to requests that Codex refused, or for which a session cannot be opened."""
+"""Errors for requests that Codex refused, or whose session cannot be opened."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def unknown_session(session_id: str, data: object = None) -> RpcError:
-    """The answer to a request for a session that Codex does not have (ACP: -32002)."""
+    """Return the error for a session that Codex does not have (ACP: -32002)."""
     message = f"there is no session {session_id!r}; session/list names those that there are"
     details: dict[str, object] = {"sessionId": session_id}
     if data is not None:
@@ -34,32 +34,35 @@ def unknown_session(session_id: str, data: object = None) -> RpcError:
 
 
 def not_open(session_id: str) -> RpcError:
-    """Return the answer to a request for a session that the client has not opened, or has closed
-    (ACP: -32002)."""
+    """Return the error for a session that the client has not opened, or has closed (ACP:
+    -32002)."""
     message = f"the session {session_id!r} is not open; session/list names those that can be opened"
     return RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
 
 
 def deleted_meanwhile(session_id: str) -> RpcError:
-    """The answer to a load or resume of a session that somebody deletes before it is open."""
+    """Return the error for a session that is deleted while it is loaded or resumed."""
     message = f"the session {session_id!r} was deleted while it was loaded"
     return RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
 
 
 def closed_meanwhile(session_id: str) -> RpcError:
-    """Return the answer to a load or resume of a session that the client closes before its end."""
+    """Return the error for a session that the client closes while it is loaded or resumed."""
     message = f"the session {session_id!r} was closed while it was opened"
     return RpcError(INVALID_REQUEST, message, {"sessionId": session_id})
 
 
 def archived_session(session_id: str, error: RpcError) -> RpcError:
-    """The answer to a request that would open a session which is in the archive."""
+    """Return the error for a session in the archive, which cannot be opened."""
     message = f"the session {session_id!r} is archived; session/unarchive makes it usable again"
     return RpcError(INVALID_REQUEST, message, {"sessionId": session_id, "codex": error.data})
 
 
 def never_stored(session_id: str, error: RpcError) -> RpcError:
-    """Codex stores a thread with its first turn, and deletes it when it is told to."""
+    """Return the error for an open session whose Codex ended, and that the next Codex lacks.
+
+    Codex stores a thread with its first turn.
+    """
     message = (
         f"Codex has ended, and has nothing of the session {session_id!r}: it had no first prompt, "
         "or was deleted; start a new session"
@@ -68,10 +71,10 @@ def never_stored(session_id: str, error: RpcError) -> RpcError:
 
 
 def open_elsewhere(session_id: str, writer: Writer | None) -> RpcError:
-    """Answer a request for a session that a program has open which does not hand it over."""
-    whose = "another program" if writer is None else str(writer)
+    """Return the error for a session that another program has open and does not hand over."""
+    holder = "another program" if writer is None else str(writer)
     message = (
-        f"the session {session_id!r} is open in {whose}, and Codex lets one process write it; "
+        f"the session {session_id!r} is open in {holder}, and Codex lets one process write it; "
         "close it there and try again, or go on with a copy (session/fork)"
     )
     data: dict[str, object] = {"sessionId": session_id, "reason": THREAD_ACTIVE_WRITER}
@@ -81,7 +84,7 @@ def open_elsewhere(session_id: str, writer: Writer | None) -> RpcError:
 
 
 def busy_elsewhere(session_id: str, pid: JsonValue, client: str) -> RpcError:
-    """Answer a request for a session in which another process of this package works."""
+    """Return the error for a session in which something runs in another process of this package."""
     message = (
         f"something runs in the session {session_id!r} in {client} (process {pid}); wait for its "
         "end, cancel it there, or go on with a copy (session/fork)"
@@ -92,11 +95,11 @@ def busy_elsewhere(session_id: str, pid: JsonValue, client: str) -> RpcError:
 
 
 def session_error(error: CodexAcpError) -> RpcError:
-    """Why Codex would not open a session, as the answer to the request that wanted one."""
+    """Return the error for a session that Codex did not open."""
     if isinstance(error, RpcError):
         return error
     if isinstance(error, ErrorReply):
-        # Codex marks an error that a login would cure in its data, not only in its text.
+        # The data, not only the text, shows an error that a login would cure.
         login = value_at(error.data, "codexErrorInfo") == "unauthorized"
         code = AUTHENTICATION_REQUIRED if login else INTERNAL_ERROR
         return refused_call("Codex could not start the session", error, code)
@@ -106,14 +109,14 @@ def session_error(error: CodexAcpError) -> RpcError:
 
 
 def sub_agent_session(session_id: str) -> RpcError:
-    """The session is a sub-agent's: what it works at is the agent's to say."""
+    """Return the error for a request to a sub-agent's session, which only the agent directs."""
     message = f"{session_id!r} is the session of a sub-agent, which can only be cancelled"
     return RpcError(INVALID_PARAMS, message, {"sessionId": session_id})
 
 
-def refused_call(what: str, error: ErrorReply, code: int = INTERNAL_ERROR) -> RpcError:
-    """``what`` failed, and what Codex said of it; that may quote what an MCP server was given."""
-    said = prose(scrub(error.message))
+def refused_call(failure: str, error: ErrorReply, code: int = INTERNAL_ERROR) -> RpcError:
+    """Return the error for a call that Codex refused: ``failure``, and Codex's reason, redacted."""
+    reason = prose(scrub(error.message))
     details = scrub_json(cast("JsonValue", error.data))
-    data = {"message": said, "code": error.code, "data": details}
-    return RpcError(code, f"{what}: {said}", data)
+    data = {"message": reason, "code": error.code, "data": details}
+    return RpcError(code, f"{failure}: {reason}", data)

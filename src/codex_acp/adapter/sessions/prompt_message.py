@@ -1,4 +1,4 @@
-"""The content of a prompt as a message for Codex: what it names on this machine is read."""
+"""The content of a prompt as a message for Codex; reads the images that the prompt names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def prompt_message(
     codex: AppServerConnection, session_id: str, prompt: Sequence[Block]
 ) -> list[models.UserInput]:
-    """The message. Raises RpcError -32602 for content that cannot be sent."""
+    """Return the message for a prompt. Raises RpcError -32602 for content that cannot be sent."""
     files = await read_files(wanted_images(prompt), MAX_MEDIA_BYTES)
     no_audio = None
     if has_audio(prompt):
@@ -34,9 +34,9 @@ async def prompt_message(
 
 
 async def why_no_audio(codex: AppServerConnection, thread_id: str) -> str | None:
-    """Why audio cannot be sent in this thread; None: it can. Raises as every call.
+    """Return why audio cannot be sent in this thread; None: it can. Raises CodexAcpError.
 
-    Codex itself would leave the audio out, and tell only the model.
+    Codex would leave the audio out, and report that only to the model.
     """
     name = (await codex.thread_read(models.ThreadReadParams(thread_id=thread_id))).thread.model
     listed = await all_pages(codex.model_list, models.ModelListParams(include_hidden=True))

@@ -1,7 +1,7 @@
-"""Waits for what a prompt needs before it goes to its session, and bounds the wait.
+"""Wait, for a bounded time, until a session is ready for a prompt.
 
-Codex has the session's thread loaded (again, if it was lost), and the MCP servers that the client
-gave the session have started. A ``session/cancel`` ends the waiting, as it would end the turn.
+A session is ready when Codex has its thread loaded (again, after a loss), and the MCP servers that
+the client gave the session have started. A ``session/cancel`` ends the wait.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_TRIES: Final = 2
-"""A Codex that was idle may have died unseen; one that was just started should not have."""
+"""Runs of one prompt: an idle Codex may have died unnoticed, a Codex just started hardly."""
 
 
 class PromptPreconditions:
-    """Makes a session ready for a prompt, for all sessions of one agent."""
+    """Makes the sessions of one agent ready for prompts."""
 
     def __init__(self, sessions: Sessions, opener: SessionOpener) -> None:
         self._sessions = sessions
         self._opener = opener
         self._waiting: dict[str, list[CancelScope]] = {}
+        """Id of a session → scopes of the prompts that wait."""
 
     async def ensure_live(self, session_id: str) -> None:
-        """Codex has the thread loaded when this returns.
+        """Have the newest Codex load the session's thread, unless it has.
 
-        Raises RpcError -32603 if there is no Codex, -32002 if it does not have the thread.
+        Raises RpcError -32603 if there is no Codex, -32002 if Codex does not have the thread.
         """
         if not self._sessions.is_live(session_id):
             await self._opener.move(session_id)
@@ -43,9 +44,10 @@ class PromptPreconditions:
     async def run(
         self, session_id: str, prompt: Callable[[], Awaitable[PromptResult]], *, begun: bool = False
     ) -> PromptResult:
-        """Run a prompt as soon as that can be, see `wait_ready`; at once if it has ``begun``.
+        """Call ``prompt`` when the session is ready; at once if the prompt has ``begun``.
 
-        One of which a Codex that has just ended had read nothing is run once more, on the next.
+        If Codex ended before it read anything of the prompt, run the prompt again on the next
+        Codex.
         """
         from codex_acp.adapter.session.driver import NotTaken, PromptResult
         from codex_acp.adapter.session.machine import CANCELLED
@@ -63,7 +65,8 @@ class PromptPreconditions:
         return PromptResult(CANCELLED)
 
     async def wait_ready(self, session_id: str) -> bool:
-        """Wait until a prompt can be run; False if it was cancelled. Raises as `live`."""
+        """Wait until the session is ready; return False if the prompt was cancelled. Raises what
+        `ensure_live` raises."""
         opened = self._sessions.open_session(session_id)
         if opened is None or (self._sessions.is_live(session_id) and not opened.servers):
             return True
@@ -71,39 +74,39 @@ class PromptPreconditions:
         try:
             with scope:
                 await self.ensure_live(session_id)
-                await self._servers(session_id)
+                await self._wait_for_servers(session_id)
         finally:
             self.stop_waiting(session_id, scope)
         return not scope.cancel_called
 
     def start_waiting(self, session_id: str) -> CancelScope:
-        """For a prompt that has no place among those of its session yet: `cancel` cancels it."""
+        """Return a scope that `cancel` cancels, for a prompt that is not in the session's queue."""
         scope = CancelScope()
         self._waiting.setdefault(session_id, []).append(scope)
         return scope
 
     def is_waiting(self, session_id: str) -> bool:
-        """Return whether a prompt of the session waits for something."""
+        """Return whether a prompt waits for the session to be ready."""
         return session_id in self._waiting
 
     def stop_waiting(self, session_id: str, scope: CancelScope) -> None:
-        """It waits no more."""
+        """Forget the scope of a prompt that waits no more."""
         self._waiting[session_id].remove(scope)
         if not self._waiting[session_id]:
             del self._waiting[session_id]
 
     def cancel(self, session_id: str) -> None:
-        """The client cancelled the session's prompts, or closes it."""
+        """Cancel the prompts that wait: the client cancelled them, or closes the session."""
         for scope in self._waiting.get(session_id, ()):
             scope.cancel()
 
-    async def _servers(self, session_id: str) -> None:
+    async def _wait_for_servers(self, session_id: str) -> None:
         opened = self._sessions.open_session(session_id)
         if opened is None or not opened.servers:
             return
-        slow = await self._sessions.events.mcp.started(session_id, opened.servers)
+        slow = await self._sessions.intake.mcp.started(session_id, opened.servers)
         waited, opened.servers = opened.servers, frozenset()
-        session = self._sessions.known(session_id)
+        session = self._sessions.find(session_id)
         if waited and slow and session is not None:
             names = ", ".join(f'"{name}"' for name in slow)
             session.say(f"Still starting, so their tools come later: the MCP servers {names}")

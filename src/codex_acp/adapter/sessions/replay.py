@@ -1,7 +1,7 @@
-"""``session/load``: the history of a thread, shown to its client before anything live, and what
-still runs of it.
+"""Replay of a thread's history for ``session/load``, before any live event, and of its background
+commands.
 
-Joins the reading (`loading`) with the mapping of each item and with the way to the client.
+`loading` reads the items, the mapping makes events of them.
 """
 
 from __future__ import annotations
@@ -33,36 +33,36 @@ logger = logging.getLogger(__name__)
 
 
 class Replay:
-    """The history of one session on its way to ``audience``; ``result`` is of ``thread/resume``.
+    """Replay of one session's history to ``client``; ``result`` is that of ``thread/resume``.
 
-    What the mapping remembers lasts for one turn, as it does live.
+    The mapping gets a new `SessionState` for each turn, as it forgets a turn that ends live.
     """
 
-    def __init__(self, audience: SessionClient, session_id: str, result: JsonValue) -> None:
-        self._outflow = audience.outflow
-        self._client = audience.features
+    def __init__(self, client: SessionClient, session_id: str, result: JsonValue) -> None:
+        self._outflow = client.outflow
+        self._client = client.features
         self._session_id = session_id
         self._answer = result if isinstance(result, dict) else {}
         self._turn_id: str | None = None
-        self._kept: Callable[[str], bool] = lambda _: False
+        self._has_turn: Callable[[str], bool] = lambda _: False
         self._state = SessionState(self._client)
-        self._below = SubAgentHistories(audience, session_id)
+        self._below = SubAgentHistories(client, session_id)
         self.missing: str | None = None
-        """Line about what could not be shown."""
+        """Text about the parts that could not be shown."""
 
     async def run(
         self,
         codex: AppServerConnection,
         running: str | None,
         *,
-        kept: Callable[[str], bool] = lambda _: False,
+        has_turn: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Show all items of the thread, whose turn ``running`` goes on.
+        """Show all items of the thread; ``running`` is the id of the turn that runs.
 
-        Of turns that are ``kept`` elsewhere only what the person has said. Raises TransportError
-        if Codex or the client is gone.
+        Of a turn for which ``has_turn`` is true, only the person's messages are shown: the journal
+        has the rest. Raises TransportError if Codex or the client is gone.
         """
-        self._kept = kept
+        self._has_turn = has_turn
         newest = self._answer.get("itemsBackwardsCursor")
         reader = HistoryReader(
             codex,
@@ -75,15 +75,16 @@ class Replay:
         await self._below.show(codex)
 
     def end(self, running: str | None) -> SessionState:
-        """Say what is missing, and the title; what the turn that runs goes on from."""
+        """Send the text about missing parts, and the title; return the mapping's memory for the
+        turn that runs."""
         if self.missing is not None:
             self._send(notice_of(self.missing))
         title = title_of(self._answer.get("thread"))
         if title is not None:
             self._send(TitleChanged(title))
         self._outflow.flush()
-        goes_on = running is not None and running == self._turn_id
-        state = self._state if goes_on else SessionState(self._client)
+        turn_runs = running is not None and running == self._turn_id
+        state = self._state if turn_runs else SessionState(self._client)
         state.sub_agents = self._below.agents
         state.titled = title is not None
         return state
@@ -93,7 +94,7 @@ class Replay:
             self._turn_id, self._state = turn_id, SessionState(self._client)
         self._below.learn(self._session_id, item)
         for event in whole_item(self._state, item, turn_running=running):
-            if isinstance(event, UserMessage) or not self._kept(turn_id):
+            if isinstance(event, UserMessage) or not self._has_turn(turn_id):
                 self._send(event)
 
     def _send(self, event: SessionEvent) -> None:
@@ -101,18 +102,18 @@ class Replay:
         self._below.told(event)
 
 
-async def left_running(
+async def add_background_commands(
     codex: AppServerConnection,
     session_id: str,
     state: SessionState | None,
-    audience: SessionClient,
+    client: SessionClient,
     *,
-    told: bool,
+    shown: bool,
 ) -> SessionState | None:
-    """Return the mapping's state with the commands that run on while their session is opened anew.
+    """Return the mapping's state with the commands that run while the session is opened again.
 
-    Codex lists them, and keeps nothing of them in the history as long as they run. ``told``: the
-    client hears of them now.
+    The history has no commands that run, so Codex is asked for a list. ``shown``: send them to the
+    client now.
     """
     try:
         terminals = await TurnCalls(codex, session_id).background_terminals()
@@ -120,7 +121,7 @@ async def left_running(
         logger.warning("session %s: what runs in the background is unknown: %s", session_id, error)
         return state
     for terminal in terminals:
-        state = state or SessionState(audience.features)
+        state = state or SessionState(client.features)
         item = CommandExecutionThreadItem(
             id=terminal.item_id,
             command=terminal.command,
@@ -131,6 +132,6 @@ async def left_running(
             source="unifiedExecStartup",
         )
         events = still_runs(state, item)
-        for event in events if told else ():
-            audience.outflow.send(session_id, event)
+        for event in events if shown else ():
+            client.outflow.send(session_id, event)
     return state

@@ -1,6 +1,6 @@
 """One ACP session: a Codex thread, its prompts, and the updates that its notifications cause.
 
-Owns the mapping's memory of the session. How prompts run and end is `SessionDriver`'.
+Owns the mapping's memory of the session. `SessionDriver` runs and ends the prompts.
 """
 
 from __future__ import annotations
@@ -58,20 +58,19 @@ if TYPE_CHECKING:
     from codex_acp.adapter.slash_commands import SessionCommands
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.mapping import events
     from codex_acp.mapping.content import Block
-    from codex_acp.mapping.events import Activity
+    from codex_acp.mapping.events import Activity, SessionEvents, ToolCallAnnounced
     from codex_acp.routing.changes import Looks
 
 
 class Session:
-    """A thread on one app-server, whose notifications it hears once it is told to `follow`.
+    """An open session on one app-server; `follow` subscribes it to its thread.
 
-    ``spawn`` starts a task that may outlive a request. ``settle`` withdraws what is asked of the
-    person for a turn, or for all of them with what sub-agents do. ``roots`` are its directories,
-    ``may_be_below`` and ``earlier`` are for its `SubAgents`.
-    ``state`` is what the mapping remembers of a replay, which goes on here. All methods run on the
-    event loop's thread.
+    ``spawn`` starts a task that may outlive a request. ``settle`` withdraws the person's questions
+    of a turn; called with None, all questions of the session, and interrupts its sub-agents.
+    ``state`` is the mapping's memory of a replay. ``roots`` are the session's directories.
+    ``may_be_below`` and ``earlier`` are for `SubAgents`. All methods run on the event loop's
+    thread.
     """
 
     def __init__(
@@ -90,13 +89,14 @@ class Session:
     ) -> None:
         self.id = session_id
         self.commands: SessionCommands | None = None
-        """Commands that a prompt may be instead of a message; None: every prompt is a message."""
+        """The slash commands, set by `SessionServices.add`; None: every prompt is a message."""
         self.ensure_git_consent: Callable[[], Awaitable[None]] | None = None
-        """Asks before a turn whether git may run what the directory names. Raises RpcError."""
+        """Asks before a turn whether git may run the directory's programs; set by `Sessions`.
+        Raises RpcError."""
         self.lost: str | None = None
-        """Why nothing can be asked of Codex any more; None: it can."""
+        """How the session lost its Codex; None while it has one."""
         self.on_unloaded: Callable[[], None] = lambda: None
-        """Called when Codex says that it has the thread loaded no more."""
+        """Called when Codex reports that it unloaded the thread; set by `Sessions`."""
         self._stopping = False
         self._codex = codex
         self._settle = settle
@@ -104,27 +104,28 @@ class Session:
         self._state = state or SessionState(features or ClientFeatures())
         self._state.roots = tuple(roots)
         self.thread: ShownThread = ShownThread(codex, session_id, self._state, self)
-        """Shows its notifications."""
+        """Makes events of the thread's notifications."""
         self.sub_agents: SubAgents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say,
             may_note=lambda: self.prompts.running,
             may_be_below=may_be_below, earlier=earlier,
         )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
+        """Token usage of the thread before the running turn."""
         self._calls = TurnCalls(codex, session_id)
         self.prompts: SessionDriver = SessionDriver(self._calls, self, spawn)
         self.plan_mode: PlanMode | None = None
-        """Known when the client knows the session."""
+        """Set by `SessionServices.add`."""
         self._plan: PlanQuestion | None = None
-        """Asked last."""
+        """The last question about a plan."""
         self._stale, self._answered = self.prompts.stale, self.prompts.answered_turns
         self.after_read: Callable[[], None] = self.prompts.note_activity
-        """Called after each read that had something for this thread."""
+        """Called after each read that had notifications of this thread."""
 
-    # What the client asks for.
+    # Requests of the client.
 
     def begin(self, early: EarlyTurn) -> None:
-        """The turn of its first prompt was asked for before; `prompt` waits for its end."""
+        """Queue the first prompt, whose turn was asked for early; `prompt` waits for its end."""
         self.prompts.begin(early, lambda message_id: self._show(message_id, early.message))
 
     async def prompt(
@@ -135,17 +136,17 @@ class Session:
         joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptResult:
-        """Run one prompt and return how it ended; all of its updates are sent before.
+        """Run one prompt; return its end after all of its updates were sent.
 
-        ``on_accepted`` is called with the message's id when Codex has taken it. ``early`` is what
-        has begun it.
+        ``on_accepted`` is called with the message's id when Codex has taken the message. ``early``:
+        the turn of this prompt that was asked for before.
 
-        While another one runs it is steered into that one's turn, where Codex allows it, and ends
-        with it; else it waits, unless it ``joins`` (NothingRuns).
+        While another prompt runs, this one is steered into that prompt's turn if Codex allows it,
+        and ends with the turn. Else it waits, or fails with NothingRuns if it only ``joins``.
 
         Raises RpcError: -32602 for content that cannot be sent, -32002 while the session is being
-        closed, -32600 when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if
-        that was so before it had read anything of the prompt.
+        closed, -32600 when too many prompts wait, -32603 when the turn failed or Codex is gone
+        (NotTaken if Codex had read nothing of the prompt).
         """
         begun = self.prompts.has_begun(early)
         if self._stopping and not begun:
@@ -165,11 +166,11 @@ class Session:
         return PromptResult(end, usage)
 
     def cancel(self, *, closing: bool = False) -> None:
-        """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
+        """Cancel all prompts of the session, and interrupt the turn."""
         self.prompts.handle(ev.Cancelled(closing))
 
     async def stop_command(self, call_id: str) -> bool:
-        """Stop a command that runs in the background."""
+        """Stop the command of a tool call; return whether it could be stopped."""
         return await stop_command(self._state, self._calls, call_id)
 
     @property
@@ -179,7 +180,7 @@ class Session:
 
     @property
     def turn(self) -> object | None:
-        """Return what runs, as `SessionDriver.turn` does."""
+        """Return the value of `SessionDriver.turn`."""
         return self.prompts.turn
 
     @property
@@ -187,15 +188,15 @@ class Session:
         """Return Codex's remarks about the machine."""
         return tuple(self._state.remarks)
 
-    def shown_to(self, features: ClientFeatures) -> None:
-        """From now on it is shown to a client that can do this."""
+    def change_client(self, features: ClientFeatures) -> None:
+        """Show the session from now on to a client with these capabilities."""
         self._state.client = features
         self.sub_agents.shown_to_another()
 
     async def stop(self) -> None:
-        """As `cancel`, and wait until every prompt is answered, and no sub-agent works.
+        """Cancel everything; wait until every prompt is answered and no sub-agent works.
 
-        It takes no prompt any more, unless this is given up.
+        The session then refuses prompts, unless this call is cancelled.
         """
         self._stopping = True
         try:
@@ -208,21 +209,18 @@ class Session:
             raise
 
     def detach(self) -> None:
-        """Hear and send nothing more of the thread."""
+        """Unsubscribe from the threads of the session and its sub-agents, and send nothing more."""
         self.thread.drop()
         self.sub_agents.detach()
 
     def follow(self, held: HeldNotifications | None) -> None:
-        """Hear what was held of the thread, then what comes from now on, and the end of all."""
+        """Handle the held notifications, then subscribe to the thread."""
         self.thread.follow(held)
 
     def move(
         self, codex: AppServerConnection, settle: Callable[[str | None], None] | None = None
     ) -> None:
-        """Go on with the same thread on another app-server, on which it has been resumed.
-
-        It hears nothing of it until it is told to `follow`.
-        """
+        """Move to another app-server, on which the thread was resumed; `follow` subscribes."""
         self.thread.leave()
         self._codex = self._calls.codex = self.thread.codex = codex
         self.sub_agents.move(codex)
@@ -231,7 +229,7 @@ class Session:
         self.prompts.handle(ev.Moved())
 
     async def _work(self, prompt: Sequence[Block]) -> TurnWork | LocalReply:
-        """Return the work that a prompt asks for. Raises RpcError; nothing has happened then."""
+        """Return the work that a prompt asks for. Raises RpcError if the prompt cannot run."""
         command = None if self.commands is None else await self.commands.find(prompt)
         message: list[UserInput] | None
         match command:
@@ -245,8 +243,8 @@ class Session:
                 if command.first is not None:
                     await command.first()
                 if command.params is not None:
-                    own = command.params
-                    return TurnWork(command.method, lambda _: own, None)
+                    params = command.params
+                    return TurnWork(command.method, lambda _: params, None)
                 assert message is not None, "a command without params is a message"
             case None:
                 await self._git_consent()
@@ -254,7 +252,8 @@ class Session:
             case _:
                 assert_never(command)
         content = message
-        return TurnWork("turn/start", lambda mid: self._calls.start_params(content, mid), content)
+        params_of = lambda message_id: self._calls.start_params(content, message_id)  # noqa: E731
+        return TurnWork("turn/start", params_of, content)
 
     async def _git_consent(self) -> None:
         if self.ensure_git_consent is not None:
@@ -272,54 +271,54 @@ class Session:
         if text:
             self._outflow.send(self.id, TextChunk(uuid4().hex, text))
 
-    # What its prompts need: see `PromptHost`.
+    # PromptHost
 
     @property
     def client_gone(self) -> bool:
         return self._outflow.client_gone
 
     def note_message_id(self, message_id: str) -> None:
-        """Note a message that the client knows: Codex's echo of it is not shown."""
+        """Note the id of a prompt's message, so that Codex's echo of the message is not shown."""
         self._state.own_messages[message_id] = None
 
     def settle_questions(self, turn_id: str | None) -> None:
-        """Withdraw the person's questions of a turn; None: all, and those of sub-agents."""
+        """Withdraw the person's questions of a turn; None: all, those of sub-agents too."""
         if self._settle is not None:
             self._settle(turn_id)
 
     def prepare_turn(self) -> None:
-        """Note that Codex is about to be asked for a turn."""
+        """Note the token usage before the next turn, and forget the last plan."""
         self._used_before = self._state.total_usage
         self._state.proposed_plan = None
 
     @property
     def has_plan(self) -> bool:
-        """Whether the turn that ends now proposed a plan that the person should confirm."""
+        """Return whether the ending turn proposed a plan, and plan mode is on."""
         mode = self.plan_mode
         return self._state.proposed_plan is not None and mode is not None and mode.is_on()
 
     def show_plan_question(self) -> None:
         mode, plan = self.plan_mode, self._state.proposed_plan
-        assert mode is not None, "a plan was proposed in it"
-        assert plan is not None, "it was proposed"
+        assert mode is not None, "`has_plan` was true"
+        assert plan is not None, "`has_plan` was true"
         self._plan = PlanQuestion(self.id, plan, mode)
-        self.tell([self._plan.announced])
+        self.send_events([self._plan.announced])
 
     async def ask_about_plan(self) -> bool:
-        assert self._plan is not None, "it was shown"
+        assert self._plan is not None, "the question was shown"
         return await self._plan.approved()
 
     def end_plan_question(self, approved: bool | None) -> None:
         """Show how the question about the plan ended; None: withdraw the question."""
-        assert self._plan is not None, "it was asked about"
-        self.tell([self._plan.ended(approved)])
+        assert self._plan is not None, "the question was shown"
+        self.send_events([self._plan.ended(approved)])
 
     async def leave_plan_mode(self) -> TurnWork:
         """Leave plan mode; return the turn that carries the plan out. Raises CodexAcpError."""
-        assert self.plan_mode is not None, "a plan was proposed in it"
+        assert self.plan_mode is not None, "`has_plan` was true"
         await self.plan_mode.leave()
         work = await self._work([TextBlock(MESSAGE)])
-        assert isinstance(work, TurnWork), "it is no command"
+        assert isinstance(work, TurnWork), "the message is no command"
         return work
 
     def show_plan_prompt(self, message_id: str) -> None:
@@ -327,24 +326,24 @@ class Session:
 
     @property
     def state(self) -> StateChanged:
-        """Return its activity."""
+        """Return an event with the session's activity and background commands."""
         return StateChanged(self.prompts.machine.activity, background=list(self._state.background))
 
-    def tell_state(self) -> None:
-        """Say what it is doing, whatever was said before."""
+    def send_state(self) -> None:
+        """Send `state`, even if nothing changed."""
         self._outflow.send(self.id, self.state)
 
     def show_activity(
         self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
     ) -> None:
-        """Send the activity of the session; ``end``: why nothing runs any more."""
+        """Send the activity of the session; ``end``: how the work ended, if it is idle."""
         background = list(self._state.background)
         self._outflow.send(self.id, StateChanged(now, end, usage=usage, background=background))
         if now == "idle":
             self._outflow.flush()
 
     def end_turn(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None:
-        """Leave nothing open, tell the person why it has ended, and return the tokens it used."""
+        """End the turn's tool calls, send the message of its end, and return the tokens it used."""
         end = turn.end
         self.thread.close_open()
         if isinstance(end, PromptStop) and end.message:
@@ -353,7 +352,7 @@ class Session:
         self._outflow.flush()
         return usage
 
-    # What the routing of server requests asks and shows: see `SessionProtocol`.
+    # SessionProtocol, for `ServerRequestRunner`
 
     def may_ask(self, thread_id: str, turn_id: str | None) -> bool:
         return turn_id is None or self.prompts.machine.may_ask(turn_id, below=thread_id != self.id)
@@ -368,19 +367,26 @@ class Session:
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
         return await self.thread.look(wanted)
 
-    def announce_tool_call(self, call: events.ToolCallAnnounced) -> None:
-        """The tool call comes before the question that refers to it."""
+    def announce_tool_call(self, call: ToolCallAnnounced) -> None:
+        """Send a tool call now, before the question that refers to it."""
         self._state.now = monotonic()
-        self.tell(announce(self._state, call))
+        self.send_events(announce(self._state, call))
         self._outflow.flush()
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
-        how = {"accepted": accepted, "cancelled": self.prompts.machine.cancelled}
-        self.thread.put(lambda: self.tell(approval_settled(self._state, tool_call_id, **how)))
+        cancelled = self.prompts.machine.cancelled
+
+        def settle() -> None:
+            call = approval_settled(
+                self._state, tool_call_id, accepted=accepted, cancelled=cancelled
+            )
+            self.send_events(call)
+
+        self.thread.put(settle)
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         self.thread.put(
-            lambda: self.tell(call_ended(self._state, tool_call_id, ended_well=ended_well))
+            lambda: self.send_events(call_ended(self._state, tool_call_id, ended_well=ended_well))
         )
 
     @contextmanager
@@ -391,10 +397,10 @@ class Session:
     def say(self, text: str) -> None:
         self.thread.put(lambda: self._outflow.send(self.id, notice_of(text)))
 
-    # What Codex reports: see `ThreadOwner`.
+    # ThreadOwner
 
     def on_arrival(self, method: str, params: JsonValue) -> None:
-        """Follow a sub-agent at once."""
+        """Follow the sub-agents that a notification names."""
         self.sub_agents.hear(self.id, method, params)
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
@@ -404,17 +410,17 @@ class Session:
         if is_unloaded(method, params):
             self.on_unloaded()
 
-    def tell(self, told: events.SessionEvents) -> None:
-        for event in told:
+    def send_events(self, events: SessionEvents) -> None:
+        for event in events:
             self._outflow.send(self.id, event)
             if self.sub_agents.outlets:
                 self.sub_agents.told(event)
 
     def may_show(self, method: str, params: JsonValue) -> bool:
-        """Nothing of a turn whose prompt is answered or given up."""
+        """Return False for the notifications of a turn that was answered or given up."""
         turn_id = turn_of(params)
         if turn_id in self._stale:
-            if method == "turn/completed" and turn_id is not None:  # its end is noted
+            if method == "turn/completed" and turn_id is not None:
                 self._state.turn_errors.pop(turn_id, None)
                 self.prompts.turn_ended(turn_id, PromptStop("cancelled"))
             return False
@@ -423,7 +429,7 @@ class Session:
         item_id = item_of(params) if method == "item/completed" else None
         if item_id is None or tool_call_id(item_id) not in self._state.background:
             return False
-        asyncio.get_running_loop().call_soon(self.tell_state)  # behind what is being shown now
+        asyncio.get_running_loop().call_soon(self.send_state)  # after this notification is shown
         return True
 
     def may_show_pieces(self, turn_id: str) -> bool:
@@ -441,7 +447,7 @@ class Session:
         self.prompts.turn_ended(turn.id, end_of_turn(turn, last_error))
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
-        """It is still an end, so the prompt must return."""
+        """Fail the turn, because its prompt must return."""
         turn_id = turn_of(params)
         if turn_id is not None:
             message = f"Codex ended the turn in a way that could not be read: {problem}"

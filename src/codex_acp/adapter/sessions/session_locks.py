@@ -1,4 +1,4 @@
-"""Locks of sessions, and how long anybody waits for one: who has it may wait for a hung Codex."""
+"""Locks of sessions, with bounded waits, because the holder may wait for a hung Codex."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 END_SECONDS: Final = 12.0
-"""How long whoever has to end a session waits for another who opens it, before it ends it all the
-same."""
+"""Seconds that a request which ends a session waits for the lock; then it ends the session without
+the lock."""
 
 OPEN_SECONDS: Final = 30.0
-"""How long who wants to open or close a session waits for another who does: a long history takes
-seconds."""
+"""Seconds that a request which opens a session waits for the lock: a long history takes seconds to
+show."""
 
 
 async def acquired_soon(lock: asyncio.Lock, seconds: float = END_SECONDS) -> bool:
-    """Take the lock, but wait no longer than ``seconds`` for whoever has it."""
+    """Acquire the lock within ``seconds``; return whether that succeeded."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             return await lock.acquire()
@@ -31,7 +31,8 @@ async def acquired_soon(lock: asyncio.Lock, seconds: float = END_SECONDS) -> boo
 
 @asynccontextmanager
 async def alone(lock: asyncio.Lock, session_id: str) -> AsyncIterator[None]:
-    """Hold the lock of a session. Raises RpcError -32600 if somebody else does for too long."""
+    """Hold the lock of a session in an ``async with`` block. Raises RpcError -32600 after
+    `OPEN_SECONDS`."""
     if not await acquired_soon(lock, OPEN_SECONDS):
         doing = f"the session {session_id!r} is being opened or closed by another request"
         message = f"{doing}, which Codex has not answered in {OPEN_SECONDS:g} s; try again later"

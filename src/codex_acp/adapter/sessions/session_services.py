@@ -1,6 +1,6 @@
-"""Keeps what a session has besides its thread: slash commands, and logins of MCP servers.
+"""Adds slash commands, plan mode and logins of MCP servers to each session.
 
-Owns which session has which. Loaded with the sessions, never before.
+Loaded with the first `Session`, never before.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ if TYPE_CHECKING:
 SKILLS_CHANGED: Final = "skills/changed"
 
 SETTLE_SECONDS: Final = 0.3
-"""Skills change file by file; the list is read once they have been quiet for so long."""
+"""Skills change file by file; the list is read after this time without a change."""
 
-TELL_SECONDS: Final = 1.0
-"""How much longer a load may take for the list of commands."""
+SEND_SECONDS: Final = 1.0
+"""Seconds that the answer to ``session/load`` may wait for the list of commands."""
 
 
 class SessionServices(NotificationSink):
-    """Of all sessions of one agent. ``spawn`` starts a task that may outlive its request; ``live``
-    has Codex load a session's thread, if it has not; ``log_out`` is what ``/logout`` does.
+    """Services of all sessions of one agent.
+
+    ``spawn`` starts a task that may outlive its request; ``ensure_live`` has Codex load a session's
+    thread; ``/logout`` calls ``log_out``.
     """
 
     def __init__(
@@ -50,73 +52,74 @@ class SessionServices(NotificationSink):
         sessions: Sessions,
         config: Config,
         spawn: Spawn,
-        live: Callable[[str], Awaitable[None]],
+        ensure_live: Callable[[str], Awaitable[None]],
         log_out: Callable[[], Awaitable[None]],
     ) -> None:
         self._sessions = sessions
         self._config = config
         self._spawn = spawn
-        self._live = live
+        self._ensure_live = ensure_live
         self._log_out = log_out
         self._commands: dict[str, SessionCommands] = {}
-        self._of_session: dict[str, OpenSession] = {}
-        self._answering: set[str] = set()
-        """Sessions whose commands are to be in an answer."""
+        self._command_owner: dict[str, OpenSession] = {}
+        """Id of a session → the entry for which its `SessionCommands` were made."""
+        self._in_answer: set[str] = set()
+        """Sessions whose commands will be part of an answer that is being made."""
         self._answered: set[str] = set()
-        """Sessions whose opening the client has been answered."""
-        self._of: AppServerConnection | None = None
+        """Sessions whose opening was answered, so that the client knows them."""
+        self._codex: AppServerConnection | None = None
         self._logins: McpLogins | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def known(self, session: Session, opened: OpenSession) -> None:
-        """A session's object was made: give it its commands."""
+    def add(self, session: Session, opened: OpenSession) -> None:
+        """Set the commands and the plan mode of a new `Session`."""
         session_id = session.id
 
         async def leave_plan_mode() -> None:
-            await self._live(session_id)  # the question may have outlived its Codex
+            await self._ensure_live(session_id)  # Codex may have been lost since the question
             await self._config.plan_mode(session_id, wanted=False)
 
         session.commands = self._commands_of(session_id, opened)
         session.plan_mode = PlanMode(
             partial(self._config.plans, session_id),
             leave_plan_mode,
-            lambda: self._sessions.audience(session_id).asks,
+            lambda: self._sessions.client_of(session_id).asks,
             lambda plan, approved, by: self._sessions.transcript.agreed(
                 session_id, "plan", [plan], agreed=approved, by=by
             ),
         )
         self._follow(opened.codex, session_id)
 
-    async def told_commands(self, session_id: str) -> Sequence[Command]:
-        """The commands of an open session, which the client is told by an answer.
+    async def load_commands(self, session_id: str) -> Sequence[Command]:
+        """Return the commands of an open session for an answer.
 
-        They follow as an update if this is given up.
+        If this is cancelled, the commands follow as an update.
         """
         opened = self._sessions.open_session(session_id)
         if opened is None:
             return ()
         commands = self._commands_of(session_id, opened)
-        self._answering.add(session_id)
+        self._in_answer.add(session_id)
         try:
             update = await commands.load()
             commands.news(update)
             return update.commands
         finally:
-            self._answering.discard(session_id)
+            self._in_answer.discard(session_id)
             self._spawn(lambda: self._announce(session_id))
 
-    async def tell_commands(self, session_id: str) -> None:
-        """Send the commands of an open session, if they come in time; else they follow."""
+    async def send_commands(self, session_id: str) -> None:
+        """Send the commands of an open session within `SEND_SECONDS`; else they follow later."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(TELL_SECONDS):
-                commands = await self.told_commands(session_id)
+            async with asyncio.timeout(SEND_SECONDS):
+                commands = await self.load_commands(session_id)
                 if commands:
                     self._sessions.send(session_id, CommandsChanged(commands))
 
     def _commands_of(self, session_id: str, opened: OpenSession) -> SessionCommands:
-        if self._of_session.get(session_id) is not opened:
+        if self._command_owner.get(session_id) is not opened:
             cwd = opened.params.get("cwd")
-            self._of_session[session_id] = opened
+            self._command_owner[session_id] = opened
             self._commands[session_id] = SessionCommands(
                 session_id,
                 cwd if isinstance(cwd, str) else "/",
@@ -124,25 +127,25 @@ class SessionServices(NotificationSink):
                 SessionAccess(
                     lambda: self._settings(session_id),
                     lambda wanted: self._config.plan_mode(session_id, wanted),
-                    partial(self._mcp_started, session_id),
+                    partial(self._restart_mcp, session_id),
                     self._log_out,
-                    opened.audience is not None,
+                    opened.client is not None,
                 ),
             )
         return self._commands[session_id]
 
-    def answered(self, session_id: str) -> None:
-        """The client knows the session now."""
+    def after_answer(self, session_id: str) -> None:
+        """Send the session's commands, and ask for logins: the client knows the session now."""
         self._answered.add(session_id)
         self._spawn(lambda: self._announce(session_id))
         if self._logins is not None:
-            wanted = self._sessions.events.mcp.logins_wanted(session_id)
+            wanted = self._sessions.intake.mcp.logins_wanted(session_id)
             self._logins.session_answered(session_id, wanted)
 
     def closed(self, session_id: str) -> None:
-        """The session is not open any more."""
+        """Forget a session that is open no more."""
         self._commands.pop(session_id, None)
-        self._of_session.pop(session_id, None)
+        self._command_owner.pop(session_id, None)
         self._answered.discard(session_id)
 
     # NotificationSink of the newest connection.
@@ -152,27 +155,27 @@ class SessionServices(NotificationSink):
         if method == SKILLS_CHANGED:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._outdated)
+            self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._reload_skills)
 
     def on_closed(self, error: TransportError | None) -> None:
         del error
         if self._timer is not None:
             self._timer.cancel()
 
-    # The steps.
+    # Steps.
 
     def _follow(self, codex: AppServerConnection, session_id: str) -> None:
-        if self._of is not codex:
-            self._of, self._logins = codex, None
+        if self._codex is not codex:
+            self._codex, self._logins = codex, None
             codex.subscribe_all(self, frozenset({SKILLS_CHANGED}))
-        if self._logins is None and self._sessions.audience(session_id).features.elicitation_url:
+        if self._logins is None and self._sessions.client_of(session_id).features.elicitation_url:
             from codex_acp.adapter.mcp_logins import McpLogins
 
             self._logins = McpLogins(
-                codex, self._sessions.audience, self._spawn, self._answered.__contains__, self._say
+                codex, self._sessions.client_of, self._spawn, self._answered.__contains__, self._say
             )
 
-    def _outdated(self) -> None:
+    def _reload_skills(self) -> None:
         self._timer = None
         for commands in self._commands.values():
             commands.outdated()
@@ -184,26 +187,26 @@ class SessionServices(NotificationSink):
         self._spawn(announce_all)
 
     async def _announce(self, session_id: str) -> None:
-        """Send the list of commands, if it is not the one that the client has."""
+        """Send the list of commands if the client does not have it."""
         commands = self._commands.get(session_id)
         if commands is None:
             return
         update = await commands.load()
-        if session_id not in self._answered or session_id in self._answering:
+        if session_id not in self._answered or session_id in self._in_answer:
             return
         if commands.news(update):
             self._sessions.send(session_id, update)
 
-    async def _mcp_started(
+    async def _restart_mcp(
         self, session_id: str, start: Callable[[], Awaitable[None]], servers: Sequence[str]
     ) -> Sequence[str]:
-        mcp = self._sessions.events.mcp
+        mcp = self._sessions.intake.mcp
         mcp.forget(session_id)
         await start()
         return await mcp.started(session_id, servers)
 
     def _say(self, session_id: str, text: str) -> None:
-        session = self._sessions.known(session_id)
+        session = self._sessions.find(session_id)
         if session is not None:
             session.say(text)
 
@@ -212,6 +215,6 @@ class SessionServices(NotificationSink):
         from codex_acp.routing.display import inline
 
         facts = setting_facts(self._config.options(session_id))
-        session = self._sessions.known(session_id)
+        session = self._sessions.find(session_id)
         remarks = () if session is None else session.remarks
         return [*facts, *(Fact("Codex remarks", inline(remark)) for remark in remarks)]

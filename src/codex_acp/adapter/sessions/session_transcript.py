@@ -1,4 +1,4 @@
-"""Tells the transcript of sessions and prompts: when they began, and how they ended."""
+"""Records in the transcript when sessions and prompts begin, and how they end."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ if TYPE_CHECKING:
 
 
 class SessionTranscript:
-    """``generation`` tells which connection to Codex it is now. Loads the events when needed."""
+    """Records the events of all sessions; ``generation`` returns the number of the connection to
+    Codex."""
 
     def __init__(self, transcript: Transcript, generation: Callable[[], int]) -> None:
         self._transcript = transcript
         self._generation = generation
 
     def opened(self, session_id: str, how: Literal["new", "load", "resume", "fork"]) -> None:
-        """A session was joined with its thread."""
+        """Record that a session was opened."""
         if self._transcript.active:
             ref = self._ref(session_id)
             self._transcript.record(events.SessionOpened(ref=ref, how=how))
 
     def closed(self, session_id: str, reason: str) -> None:
-        """A session is not open any more."""
+        """Record that a session was closed."""
         if self._transcript.active:
             ref = self._ref(session_id)
             self._transcript.record(events.SessionClosed(ref=ref, reason=reason))
@@ -38,7 +39,8 @@ class SessionTranscript:
         self, session_id: str, about: AgreementKind, subject: Sequence[str], *,
         agreed: bool | None, by: ApprovalSettler,
     ) -> None:  # fmt: skip
-        """A permission that no request of Codex asked for was settled; None: nobody has decided."""
+        """Record the decision about a question of the adapter; ``agreed`` None: the question was
+        withdrawn."""
         if self._transcript.active:
             outcome: ApprovalOutcome = (
                 "cancelled" if agreed is None else "accepted" if agreed else "rejected"
@@ -51,7 +53,7 @@ class SessionTranscript:
             )  # fmt: skip
 
     async def prompt(self, session_id: str, running: Awaitable[PromptResult]) -> PromptResult:
-        """Wait for a prompt's answer, or error, and note both ends."""
+        """Record the start of a prompt; await its result, and record its end."""
         if not self._transcript.active:
             return await running
         ref = self._ref(session_id)

@@ -1,9 +1,9 @@
 """The sessions of one agent, and the connections to Codex that they are on.
 
-A session is *opening* until Codex has answered, then *open*: a name under which notifications are
-held. It is *known* as soon as the client names it or has heard of it; then it has its `Session`,
-whose modules are loaded no sooner. At the end it is *closed*. A session outlives the connection
-that it was opened on, see `Sessions.move`. Must not know ACP's methods.
+A session is *opening* until Codex has answered, then *open*, in the end *closed*. An open session
+holds its notifications and has no `Session` until it is first used, so that the answer which opened
+it waits for no modules. A session outlives the connection that it was opened on (`Sessions.move`).
+Must not know ACP's methods.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CLOSED_BY_CODEX: Final = (
 
 
 class _Connection:
-    """One connection to Codex, whose events are read from when something needs them."""
+    """One connection to Codex; its `RequestIntake` is made when something needs it."""
 
     def __init__(
         self,
@@ -61,51 +61,51 @@ class _Connection:
         self.codex = codex
         self._make_runner = make_runner
         self._interrupt = interrupt
-        self._events: RequestIntake | None = None
+        self._intake: RequestIntake | None = None
         self._held = HeldNotifications(codex, None)
         self.threadless: ThreadlessNotifications = ThreadlessNotifications(
             codex,
             lambda: [sink for each in sessions(self) for sink in each.sinks()],
-            lambda: any(each.works() for each in sessions(self)),
+            lambda: any(each.may_start_sub_agents() for each in sessions(self)),
         )
         codex.handle_others(self._handle)
 
     @property
-    def events(self) -> RequestIntake:
-        """Return what follows items, turns and requests, from now on."""
-        if self._events is None:
+    def intake(self) -> RequestIntake:
+        """Return the sink that follows the connection's items, turns and requests."""
+        if self._intake is None:
             from codex_acp.adapter.server.request_intake import RequestIntake
 
-            self._events = RequestIntake(self.codex, self._make_runner, self._interrupt)
-            self._held.hand_over(self._events)
-        return self._events
+            self._intake = RequestIntake(self.codex, self._make_runner, self._interrupt)
+            self._held.hand_over(self._intake)
+        return self._intake
 
     async def _handle(self, request: ServerRequest) -> WireModel:
-        """The first request may come before anything is loaded."""
-        return await self.events.handle(request)
+        """Answer a request that arrives before the intake is made."""
+        return await self.intake.handle(request)
 
 
 @record(eq=False)
 class OpenSession:
-    """A session that is open, and what is needed to open it again on another connection."""
+    """A session that is open, with all that is needed to open it again on another connection."""
 
     connection: _Connection
     params: dict[str, JsonValue]
-    """The client's arguments as the params of a thread, made by `mapping.session_setup`."""
+    """The client's arguments as params of a thread, made by `mapping.session_setup`."""
     servers: frozenset[str] = frozenset()
     """Names of the client's MCP servers that the first turn still has to wait for."""
     held: HeldNotifications | None = None
-    """Notifications of it until it is known."""
+    """The thread's notifications; None once the session has its `Session`."""
     state: SessionState | None = None
-    """The same: what the mapping remembers."""
+    """The mapping's memory of a replay; None once the session has its `Session`."""
     session: Session | None = None
-    """None until it is known."""
+    """None until the session is first used."""
     unloaded: bool = False
-    """Whether its thread has to be resumed although its connection lives."""
-    audience: SessionClient | None = None
-    """Its audience, if it has one of its own."""
+    """Whether the thread has to be resumed before its next turn, though its connection is open."""
+    client: SessionClient | None = None
+    """The session's own client, if it has one (over the network)."""
     early: EarlyTurn | None = None
-    """The early turn of its first prompt, until the client knows the session."""
+    """The early turn of the first prompt; None once the session has its `Session`."""
 
     @property
     def codex(self) -> AppServerConnection:
@@ -114,104 +114,108 @@ class OpenSession:
 
     @property
     def roots(self) -> list[str]:
-        """The directories that it was opened with: the working directory, and those beside it."""
+        """The working directory and the additional directories of the session."""
         given = [self.params.get("cwd"), *list_at(self.params, "runtimeWorkspaceRoots")]
         return [*dict.fromkeys(path for path in given if isinstance(path, str))]
 
-    def said_of(self, thread_id: str) -> list[tuple[str, JsonValue]]:
-        """Return the notifications of a thread that nobody followed; once."""
+    def take_unclaimed(self, thread_id: str) -> list[tuple[str, JsonValue]]:
+        """Return the notifications of a thread that had no sink, and forget them."""
         return self.connection.threadless.take(thread_id)
 
     @property
     def prompted(self) -> bool:
-        """Whether a turn was asked for since it was opened."""
-        s = self.session
-        return self.early is not None or (s is not None and s.prompts.machine.calls > 0)
+        """Whether Codex was asked for a turn since the session was opened."""
+        session = self.session
+        return self.early is not None or (session is not None and session.prompts.machine.calls > 0)
 
-    def works(self) -> bool:
-        """Whether something runs in it that may start a sub-agent."""
-        s = self.session
-        return self.early is not None or (s is not None and (s.prompts.busy or s.sub_agents.work))
+    def may_start_sub_agents(self) -> bool:
+        """Return whether a prompt or a sub-agent runs, which may start another sub-agent."""
+        if self.session is None:
+            return self.early is not None
+        return self.session.prompts.busy or self.session.sub_agents.work
 
     def sinks(self) -> list[NotificationSink]:
-        """Return the sinks of notifications without a thread."""
-        hears = self.held if self.session is None else self.session.thread
-        return [] if hears is None else [hears]
+        """Return the session's sink for notifications without a thread, in a list."""
+        sink = self.held if self.session is None else self.session.thread
+        return [] if sink is None else [sink]
 
 
 class Sessions:
-    """``spawn`` starts a task that may outlive its request; ``audience`` is that of the sessions
-    that have none of their own."""
+    """The sessions of one agent. ``spawn`` starts a task that may outlive its request; ``client``
+    is the client of the sessions that have none of their own."""
 
-    def __init__(self, spawn: Spawn, audience: SessionClient, transcript: Transcript) -> None:
+    def __init__(self, spawn: Spawn, client: SessionClient, transcript: Transcript) -> None:
         self._spawn = spawn
-        self._audience = audience
+        self._client = client
         self._transcript = transcript
         self.transcript: SessionTranscript = SessionTranscript(transcript, lambda: self.generation)
         self.git_consent: GitConsent = GitConsent(self.transcript)
-        """Which programs git may run for a session's directory."""
+        """Consents of the person to programs that git may run for a session's directory."""
         self.generation: int = 0
-        """Which connection to Codex this is, counted from 1."""
+        """Number of the newest connection to Codex, from 1."""
         self._connection: _Connection | None = None
         self._open: dict[str, OpenSession] = {}
-        self._on_known: Callable[[Session, OpenSession], None] | None = None
+        self._on_session_made: Callable[[Session, OpenSession], None] | None = None
 
-    def when_known(self, callback: Callable[[Session, OpenSession], None]) -> None:
-        """``callback`` gets each session that becomes known, before that is told anything."""
-        self._on_known = callback
+    def on_session_made(self, callback: Callable[[Session, OpenSession], None]) -> None:
+        """Call ``callback`` with each `Session` that is made, before its first notification."""
+        self._on_session_made = callback
 
     # The connections to Codex.
 
-    def codex_started(self, codex: AppServerConnection) -> None:
-        """A new connection to Codex: its requests and items are told from an earlier one's."""
+    def add_connection(self, codex: AppServerConnection) -> None:
+        """Make a new connection to Codex the newest one."""
         number = self.generation = self.generation + 1
         self._connection = _Connection(
             codex,
-            lambda items: self._runner(codex, number, items),
-            lambda newest: [each for each in self._open.values() if each.connection is newest],
+            lambda items: self._runner_for(codex, number, items),
+            lambda connection: [s for s in self._open.values() if s.connection is connection],
             lambda thread_id, turn_id: self._interrupt(codex, thread_id, turn_id),
         )
 
-    def refused(self, refused: RefusedRequest) -> None:
-        """The client to Codex refused a request by itself."""
+    def on_refused(self, request: RefusedRequest) -> None:
+        """Show that the connection refused a request of Codex without routing it."""
         if self._connection is not None:
-            self._connection.events.refused(refused)
+            self._connection.intake.on_refused(request)
 
     @property
-    def events(self) -> RequestIntake:
-        """Those of the newest connection."""
-        return self._newest().events
+    def intake(self) -> RequestIntake:
+        """Return the intake of the newest connection."""
+        return self._newest().intake
 
-    def audience(self, session_id: str | None) -> SessionClient:
-        """Return the audience of a session; of one that is not open, that of everything else."""
+    def client_of(self, session_id: str | None) -> SessionClient:
+        """Return the client of a session; the agent's client for a session that is not open."""
         opened = None if session_id is None else self._open.get(session_id)
-        return self._audience if opened is None or opened.audience is None else opened.audience
+        return self._client if opened is None or opened.client is None else opened.client
 
     def features(self, session_id: str) -> ClientFeatures:
         """Return the capabilities of a session's client."""
-        return self.audience(session_id).features
+        return self.client_of(session_id).features
 
     def send(self, session_id: str, event: SessionEvent) -> None:
-        """Send an event of a session behind all that was sent before."""
-        self.audience(session_id).outflow.send(session_id, event)
+        """Queue an event of a session for its client."""
+        self.client_of(session_id).outflow.send(session_id, event)
 
     # Opening and closing.
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """While Codex makes a thread, whose id nobody knows: nothing that it says is lost."""
+        """Hold notifications of all unknown threads while Codex makes a thread, in a ``with``
+        block."""
         with self._newest().threadless.opening():
             yield
 
     @contextmanager
     def reopening(self, session_id: str) -> Iterator[HeldNotifications]:
-        """While Codex opens a thread that it has: what is said of it is held, what it asks waits.
+        """Hold a stored thread's notifications and requests while Codex opens it, in a ``with``
+        block.
 
-        Give what this gives to `open` or to a session; if neither comes to pass it is dropped.
+        Pass the result to `open` or `move` in the block; if neither takes it, the held
+        notifications are dropped.
         """
         connection = self._newest()
         held = HeldNotifications(connection.codex, session_id)
-        with connection.threadless.opening(), connection.events.opening(session_id):
+        with connection.threadless.opening(), connection.intake.opening(session_id):
             try:
                 yield held
             finally:
@@ -227,26 +231,26 @@ class Sessions:
         *,
         held: HeldNotifications | None = None,
         state: SessionState | None = None,
-        audience: SessionClient | None = None,
+        client: SessionClient | None = None,
     ) -> None:
-        """It is open, on the newest connection to Codex; its notifications count from now on.
+        """Note that a session is open on the newest connection to Codex.
 
-        ``held`` is that of `reopening`, ``state`` what the mapping remembers of a replay,
-        ``audience`` its own if it has one.
+        ``held`` comes from `reopening`, ``state`` is the mapping's memory of a replay, ``client``
+        the session's own client, if it has one.
         """
         connection = self._newest()
         self.close(session_id)
-        if held is not None:  # a thread that there was, so that a model can have named it
+        if held is not None:  # a stored thread, which a model may have named as a sub-agent's
             for each in self._open.values():
                 if each.session is not None:
                     each.session.sub_agents.forget(session_id)
         held = held or HeldNotifications(connection.codex, session_id)
-        held.keep(connection.threadless.take(None, session_id))
-        opened = OpenSession(connection, params, servers, held, state, audience=audience)
+        held.put_first(connection.threadless.take(None, session_id))
+        opened = OpenSession(connection, params, servers, held, state, client=client)
         self._open[session_id] = opened
 
     def close(self, session_id: str) -> None:
-        """Forget a session, and take no more of its notifications. Idempotent."""
+        """Forget a session and unsubscribe from its thread. Idempotent."""
         opened = self._open.pop(session_id, None)
         if opened is not None:
             if opened.held is not None:
@@ -254,7 +258,7 @@ class Sessions:
             if opened.session is not None:
                 opened.session.detach()
 
-    # Those that are open.
+    # Open sessions.
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._open)
@@ -263,18 +267,18 @@ class Sessions:
         return session_id in self._open
 
     def open_session(self, session_id: str) -> OpenSession | None:
-        """A session that is open, whether it is known or not."""
+        """Return the entry of an open session."""
         return self._open.get(session_id)
 
-    def begun(self) -> list[Session]:
-        """All that are known, and those with a first prompt that makes them so."""
-        begun = [key for key, each in self._open.items() if each.session or each.early]
-        return [session for session in map(self.known, begun) if session is not None]
+    def used_sessions(self) -> list[Session]:
+        """Return all sessions that were used; makes the `Session` of an early first prompt."""
+        used = [key for key, each in self._open.items() if each.session or each.early]
+        return [session for session in map(self.find, used) if session is not None]
 
-    def known(self, session_id: str) -> Session | None:
-        """The same as the client knows it: from now on it says what it is told."""
+    def find(self, session_id: str) -> Session | None:
+        """Return the `Session` of an open session, made on first use; None if it is not open."""
         opened = self._open.get(session_id)
-        return None if opened is None else opened.session or self._make_known(session_id, opened)
+        return None if opened is None else opened.session or self._make_session(session_id, opened)
 
     def ask_early(
         self,
@@ -282,13 +286,14 @@ class Sessions:
         message: Sequence[TextBlock],
         on_accepted: Callable[[str], None] | None,
     ) -> EarlyTurn | None:
-        """Have Codex begin the first prompt's turn; None where that has to wait for something."""
+        """Send ``turn/start`` for a session's first prompt; None if it is not the first, or has to
+        wait."""
         opened = self._open.get(session_id)
         if opened is None or opened.session is not None or opened.early is not None:
             return None
         if opened.servers or not self.is_live(session_id):
             return None
-        if not self.git_consent.stands(str(opened.params["cwd"])):
+        if not self.git_consent.is_given(str(opened.params["cwd"])):
             return None
         from codex_acp.adapter.prompts.early_turn import EarlyTurn
 
@@ -300,139 +305,147 @@ class Sessions:
         codex: AppServerConnection,
         directory: str,
         session_id: str,
-        audience: SessionClient | None = None,
+        client: SessionClient | None = None,
         *,
         opens: bool = False,
     ) -> None:
-        """Ask whether git may run what the directory names, before Codex runs git there.
+        """Ask the person whether git may run the programs that the directory's configuration names.
 
-        The session is open, or ``opens`` now for ``audience``: else its client does not know it,
-        and is not asked. Raises RpcError -32600 without an agreement.
+        Called before Codex runs git there. The person is asked if the session is open, or
+        ``opens`` now for ``client``; else the client does not know the session. Raises RpcError
+        -32600 without an agreement.
         """
         from codex_acp.adapter.sessions.activity import SessionActivity
 
-        hears, opened = audience or self.audience(session_id), self._open.get(session_id)
+        asked, opened = client or self.client_of(session_id), self._open.get(session_id)
         if opened is None or opened.session is None:
-            activity = SessionActivity(lambda now: hears.outflow.send(session_id, now))
+            activity = SessionActivity(lambda now: asked.outflow.send(session_id, now))
             asking = activity.asking_first
         else:
             asking = opened.session.prompts.asking
-        asked = hears if opens or opened is not None else None
-        await self.git_consent.ensure(codex, directory, session_id, asked, asking)
+        knows_session = opens or opened is not None
+        await self.git_consent.ensure(
+            codex, directory, session_id, asked if knows_session else None, asking
+        )
 
     def is_live(self, session_id: str) -> bool:
-        """Whether Codex has the session's thread loaded, and reports to us what happens in it."""
+        """Return whether the newest connection has the session's thread loaded."""
         opened = self._open[session_id]
         prompts = None if opened.session is None else opened.session.prompts
         busy = prompts is not None and prompts.busy and prompts.reviewing is None
         return (
-            (not opened.unloaded or busy)  # what runs goes on as it is
+            (not opened.unloaded or busy)  # a prompt that runs needs no resume
             and opened.connection is self._connection
             and not opened.connection.codex.closed
         )
 
-    def reopen_all(self) -> None:
-        """Have each thread resumed before its next turn: the params of opening have changed."""
+    def mark_all_unloaded(self) -> None:
+        """Have each thread resumed before its next turn, because the params of opening changed."""
         for opened in self._open.values():
             opened.unloaded = True
 
     def move(self, session_id: str, held: HeldNotifications) -> None:
-        """The session's thread was resumed on the newest connection; ``held`` is of `reopening`."""
+        """Move a session to the newest connection, on which its thread was resumed; ``held`` comes
+        from `reopening`."""
         opened = self._open[session_id]
         opened.connection, opened.unloaded = self._newest(), False
-        opened.servers = given_servers(opened.params)  # they start anew
+        opened.servers = given_servers(opened.params)  # this Codex starts them again
         session = opened.session
         assert session is not None
-        self._pace(session_id, opened.connection.codex)
-        session.move(opened.connection.codex, self._settle(session_id, opened.connection))
+        self._apply_back_pressure(session_id, opened.connection.codex)
+        session.move(opened.connection.codex, self._settle_function(session_id, opened.connection))
         session.follow(held)
 
-    def _make_known(self, session_id: str, opened: OpenSession) -> Session:
+    def _make_session(self, session_id: str, opened: OpenSession) -> Session:
         from codex_acp.adapter.sessions.session import Session
 
-        _ = opened.connection.events  # which hears of items before the session does
-        self._pace(session_id, opened.codex)
-        audience = self.audience(session_id)
+        _ = opened.connection.intake  # make it now: it must see items before the session does
+        self._apply_back_pressure(session_id, opened.codex)
+        client = self.client_of(session_id)
         session = opened.session = Session(
             session_id,
             opened.codex,
-            audience.outflow,
+            client.outflow,
             self._spawn,
-            audience.features,
-            self._settle(session_id, opened.connection),
+            client.features,
+            self._settle_function(session_id, opened.connection),
             state=opened.state,
             roots=opened.roots,
             may_be_below=lambda thread_id: self._may_be_below(session_id, thread_id),
-            earlier=opened.said_of,
+            earlier=opened.take_unclaimed,
         )
         session.ensure_git_consent = lambda: self.ensure_git_consent(
             opened.codex, str(opened.params["cwd"]), session_id
         )
         session.on_unloaded = lambda: self._unloaded(opened)
-        if self._on_known is not None:
-            self._on_known(session, opened)
-        if opened.early is not None:  # before it hears of the turn
+        if self._on_session_made is not None:
+            self._on_session_made(session, opened)
+        if opened.early is not None:  # before the notifications of that turn
             session.begin(opened.early)
         held, opened.held, opened.state, opened.early = opened.held, None, None, None
         session.follow(held)
         return session
 
     def _unloaded(self, opened: OpenSession) -> None:
-        """Have a session's thread resumed before it is used; this side has not let go of it."""
+        """Note that Codex unloaded a session's thread, which the adapter did not ask for."""
         if not opened.unloaded and opened.session is not None:
             opened.unloaded = True
             opened.session.say(CLOSED_BY_CODEX)
 
-    def _settle(self, session_id: str, connection: _Connection) -> Callable[[str | None], None]:
+    def _settle_function(
+        self, session_id: str, connection: _Connection
+    ) -> Callable[[str | None], None]:
         def settle(turn_id: str | None) -> None:
-            events = connection.events
+            intake = connection.intake
             if turn_id is not None:
-                events.turn_over(session_id, turn_id)
+                intake.settle_turn(session_id, turn_id)
                 return
             # Codex leaves a sub-agent running when the turn above it is interrupted.
-            for thread_id, turn_id in events.items.running_below(session_id):
+            for thread_id, turn_id in intake.items.running_below(session_id):
                 self._interrupt(connection.codex, thread_id, turn_id)
-            events.prompt_cancelled(session_id)
+            intake.prompt_cancelled(session_id)
 
         return settle
 
-    def not_below(self, session_id: str) -> None:
-        """Raises RpcError -32602 for a sub-agent's session: its work is the agent's to give.
+    def refuse_sub_agent(self, session_id: str) -> None:
+        """Raise RpcError -32602 for a sub-agent's session: only the agent gives it work.
 
-        A thread that a model has only named may be opened: that takes it out of where it was named.
+        A thread that a model has only named may be opened; it then belongs to no other session.
         """
-        if self.above(canonical_id(session_id)) is not None:
+        if self.session_above(canonical_id(session_id)) is not None:
             raise sub_agent_session(session_id)
 
-    def above(self, thread_id: str) -> Session | None:
-        """The open session in which Codex has started a thread as a sub-agent's; None: in none."""
+    def session_above(self, thread_id: str) -> Session | None:
+        """Return the open session in which Codex started a thread as a sub-agent's, or None."""
         root = self._root_of(thread_id)
         return root if root is not None and root.sub_agents.has_started(thread_id) else None
 
     def _may_be_below(self, session_id: str, thread_id: str) -> bool:
-        """Whether a thread may be below a session: no client has opened it, and no other has it."""
+        """Return whether a thread may be a sub-agent of a session: no client has opened the thread,
+        and it is below no other open session."""
         connection = self._open[session_id].connection
         if thread_id in connection.codex.opened_threads:
             return False
-        above = connection.events.items.ancestors_of(thread_id)
+        above = connection.intake.items.ancestors_of(thread_id)
         return next((each for each in above if each in self._open), session_id) == session_id
 
     def _root_of(self, thread_id: str) -> Session | None:
-        """The open session below which a sub-agent's thread is; None if it is none's."""
+        """Return the open session that has a sub-agent of this thread, or None."""
         sessions = [each.session for each in self._open.values() if each.session is not None]
         return next((each for each in sessions if thread_id in each.sub_agents), None)
 
     def cancel_sub_agent(self, thread_id: str) -> bool:
-        """Interrupt a sub-agent and those below it, and settle what they ask; whether it is one."""
+        """Interrupt a sub-agent and those below it, and settle their questions; return whether the
+        thread is a sub-agent's."""
         root = self._root_of(thread_id)
         if root is None:
             return False
         connection = self._open[root.id].connection
-        items = connection.events.items
+        items = connection.intake.items
         below, turn_id = items.running_below(thread_id), items.running_turn(thread_id)
         for each in below if turn_id is None else [(thread_id, turn_id), *below]:
             self._interrupt(connection.codex, *each)
-        connection.events.sub_agents_cancelled(frozenset([thread_id, *(t for t, _ in below)]))
+        connection.intake.sub_agents_cancelled(frozenset([thread_id, *(t for t, _ in below)]))
         return True
 
     def _interrupt(self, codex: AppServerConnection, thread_id: str, turn_id: str) -> None:
@@ -440,37 +453,37 @@ class Sessions:
 
         self._spawn(lambda: TurnCalls(codex, thread_id).interrupt(turn_id))
 
-    def _pace(self, session_id: str, codex: AppServerConnection) -> None:
-        """While the client is too slow, nothing is read from this Codex."""
-        outflow = self.audience(session_id).outflow
+    def _apply_back_pressure(self, session_id: str, codex: AppServerConnection) -> None:
+        """Pause reading from Codex while too much waits to be written to the session's client."""
+        outflow = self.client_of(session_id).outflow
         outflow.when_full(
             lambda full: codex.pause_reading(outflow) if full else codex.resume_reading(outflow)
         )
 
     def _newest(self) -> _Connection:
-        assert self._connection is not None, "Codex was asked before a session is opened"
+        assert self._connection is not None, "no session opens before Codex is connected"
         return self._connection
 
-    def _runner(
+    def _runner_for(
         self, codex: AppServerConnection, generation: int, items: Items
     ) -> ServerRequestRunner:
         from codex_acp.adapter.server_requests import ServerRequestRunner
         from codex_acp.routing.route import RoutingContext
 
         def interrupt(thread_id: str, turn_id: str) -> None:
-            running = items.running_turn(thread_id) or turn_id  # a review runs within another turn
+            running = items.running_turn(thread_id) or turn_id  # a review runs in an inner turn
             self._interrupt(codex, thread_id, running)
 
         def context(thread_id: str | None) -> RoutingContext:
             root = None if thread_id is None else items.root_of(thread_id)
-            return RoutingContext(items, self.audience(root).features, self)
+            return RoutingContext(items, self.client_of(root).features, self)
 
         return ServerRequestRunner(
-            lambda session_id: self.audience(session_id).asks,
+            lambda session_id: self.client_of(session_id).asks,
             generation,
             items,
             context,
-            self.known,
+            self.find,
             self._transcript,
             interrupt,
         )

@@ -1,9 +1,8 @@
-"""Turns the notifications of one thread into events, in the order in which they came.
+"""Turns the notifications of one thread into session events, in the order of arrival.
 
-A session's own thread and those of its sub-agents are shown alike. Owns the mapping's memory of a
-thread and what has to wait: pieces of text, the files of an edit, output that comes too fast.
-Pieces of one text that came in one read are joined. The owner decides where the events go, and
-what a turn means.
+The thread is a session's root thread or a sub-agent's. Owns the mapping's memory of the thread, and
+what waits: pieces of text, file reads for an edit, output that comes too fast. Joins the pieces of
+one text that came in one read. The owner decides where the events go, and what a turn means.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ ROWS: Final = {
     for method, row in NOTIFICATION_HANDLERS.items()
     if not isinstance(row, Ignored)
 }
-"""The rows of the notification table that show something."""
+"""The rows of the notification table that make events."""
 
 SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
-"""Notifications that may show the files of an edit whole."""
+"""Notifications whose events may contain the full texts of edited files."""
 
 
 class ThreadOwner(Protocol):
@@ -65,7 +64,7 @@ class ThreadOwner(Protocol):
     def may_show_pieces(self, turn_id: str) -> bool:
         """Return whether pieces of a text of this turn may be shown now."""
 
-    def tell(self, told: SessionEvents) -> None:
+    def send_events(self, events: SessionEvents) -> None:
         """Send events to the client."""
 
     def turn_ended(self, turn: Turn) -> None:
@@ -75,10 +74,10 @@ class ThreadOwner(Protocol):
         """Note that a turn ended, with a ``turn/completed`` that does not fit the schema."""
 
     def after_read(self) -> None:
-        """Called after each read that had a notification of this thread."""
+        """Note that a read with notifications of this thread was handled."""
 
     def thread_gone(self, error: TransportError | None) -> None:
-        """Note that the app-server is gone; ``error`` None: it ended cleanly."""
+        """Note that the connection to Codex ended; ``error`` None: it was closed on purpose."""
 
 
 class ShownThread:
@@ -91,18 +90,18 @@ class ShownThread:
         self, codex: AppServerConnection, thread_id: str, state: SessionState, owner: ThreadOwner
     ) -> None:
         self.codex = codex
-        """The connection that the thread is on now."""
+        """The thread's connection; `Session.move` replaces it after a loss."""
         self.state = state
         self._id = thread_id
         self._owner = owner
         self._steps = OrderedSteps(state.roots)
-        self._pieces = JoinedPieces(self._hear, self._take_pieces)
-        self.on_notification: Callable[[str, JsonValue], None] = self._pieces.hear
-        """Takes each notification in order, though the files of an edit may have to be read."""
+        self._pieces = JoinedPieces(self._arrived, self._show_pieces)
+        self.on_notification: Callable[[str, JsonValue], None] = self._pieces.on_notification
+        """Called with each notification of the thread: the first step of `NotificationSink`."""
         self._timer = DueTimer(lambda: due(state), self._flush_due)
 
     def follow(self, held: HeldNotifications | None = None) -> None:
-        """Take the notifications that were held, then subscribe to those that follow."""
+        """Handle the held notifications, then subscribe to the thread."""
         if held is not None:
             held.hand_over(self)
         self.codex.subscribe(self._id, self)
@@ -112,7 +111,7 @@ class ShownThread:
         self.codex.unsubscribe(self._id, self)
 
     def on_batch_end(self) -> None:
-        """Show the pieces of this read, and set the timer for output that has to wait."""
+        """Show the pieces of this read, and start the timer for output that has to wait."""
         self._pieces.flush()
         if self.state.open_calls:
             self._timer.set()
@@ -150,20 +149,20 @@ class ShownThread:
         self._timer.stop()
 
     def close_open(self) -> None:
-        """End open tool calls and compactions: their turn is over, also if Codex is silent."""
-        self._owner.tell(close_compactions(self.state))
-        self._owner.tell(close_open_calls(self.state))
+        """End open tool calls and compactions, because their turn is over."""
+        self._owner.send_events(close_compactions(self.state))
+        self._owner.send_events(close_open_calls(self.state))
         self._steps.forget_files()
         self.state.looks = {}
 
-    def _hear(self, method: str, params: JsonValue) -> None:
+    def _arrived(self, method: str, params: JsonValue) -> None:
         self._owner.on_arrival(method, params)
-        self._steps.put(self._take, method, params)
+        self._steps.put(self._handle, method, params)
 
-    def _take(self, method: str, params: JsonValue) -> None:
-        """Show a notification by its row, and tell the owner what it means for turns.
+    def _handle(self, method: str, params: JsonValue) -> None:
+        """Show a notification, and report turn events to the owner.
 
-        The end of an item is told after it was shown, because a turn may wait for that.
+        The end of an item is shown first, because the end of a turn may wait for that report.
         """
         if method == "item/completed":
             try:
@@ -193,30 +192,30 @@ class ShownThread:
             self.state.looks = {}
         try:
             self.state.now = monotonic()
-            self._owner.tell(row(self.state, event.params))
-        finally:  # the prompt must return, whatever cannot be shown
+            self._owner.send_events(row(self.state, event.params))
+        finally:  # the prompt must return even if its end cannot be shown
             if isinstance(event, TurnCompletedEvent):
                 self._owner.turn_ended(event.params.turn)
 
-    def _take_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
+    def _show_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
         """Show joined pieces of one text, after everything that has arrived."""
         if self._steps.busy:
-            self._steps.put(self._take_pieces, method, turn_id, item_id, text)
+            self._steps.put(self._show_pieces, method, turn_id, item_id, text)
         elif self._owner.may_show_pieces(turn_id):
             self.state.now = monotonic()
-            self._owner.tell(PIECES[method](self.state, item_id, text))
+            self._owner.send_events(PIECES[method](self.state, item_id, text))
 
     def _show_edit(self, event: ServerNotification, params: JsonValue, looks: Looks) -> None:
-        """Show an event whose files were looked at, unless its turn is over by now."""
+        """Show an event after its files were read, unless its turn is over by now."""
         if not self._owner.may_show(event.method, params):
             return
         self.state.now, self.state.looks = monotonic(), looks
-        self._owner.tell(ROWS[event.method](self.state, event.params))
+        self._owner.send_events(ROWS[event.method](self.state, event.params))
         self._timer.set()
 
     def _flush_due(self) -> None:
         self.state.now = monotonic()
-        self._owner.tell(flush_due(self.state))
+        self._owner.send_events(flush_due(self.state))
 
 
 class DueTimer:
@@ -232,7 +231,7 @@ class DueTimer:
         at = None if self._timer is not None else self._due()
         if at is not None:
             delay = max(0.0, at - monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay, self._now)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._ran_out)
 
     def stop(self) -> None:
         """Stop the timer."""
@@ -240,20 +239,21 @@ class DueTimer:
             self._timer.cancel()
             self._timer = None
 
-    def _now(self) -> None:
+    def _ran_out(self) -> None:
         self._timer = None
         self._flush()
         self.set()
 
 
 MEMBERS: Final = frozenset({"threadId", "turnId", "itemId", "delta"})
-"""Members of a piece; one with more is taken by itself, so that nothing new is lost."""
+"""Members of a piece. A piece with more members is not joined, so that none of them is lost."""
 
 
 class JoinedPieces:
-    """Gives what one thread reports to ``take``, in order; the pieces that came last it keeps.
+    """Joins adjacent pieces of one text among the notifications of a thread.
 
-    Those it gives to ``take_pieces``: their method, their turn, their item, and the text.
+    Calls ``take`` with each other notification, and ``take_pieces`` with the method, turn id, item
+    id and text of joined pieces, in the order of arrival.
     """
 
     __slots__ = ("_item_id", "_method", "_take", "_take_pieces", "_texts", "_turn_id")
@@ -266,17 +266,15 @@ class JoinedPieces:
         self._take = take
         self._take_pieces = take_pieces
         self._texts: list[str] = []
-        """Empty: nothing is kept, and the rest means nothing."""
+        """The pieces that wait; the three attributes below are theirs."""
         self._method = self._turn_id = self._item_id = ""
 
-    def hear(self, method: str, params: JsonValue) -> None:
-        """A notification came."""
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """Keep a piece of text, or pass the notification on."""
         if method in PIECES and type(params) is dict and params.keys() == MEMBERS:
             turn_id, item_id, text = params["turnId"], params["itemId"], params["delta"]
             if type(text) is str and type(item_id) is str and type(turn_id) is str:
-                if not (
-                    item_id == self._item_id and turn_id == self._turn_id and method == self._method
-                ):
+                if item_id != self._item_id or turn_id != self._turn_id or method != self._method:
                     self.flush()
                     self._method, self._turn_id, self._item_id = method, turn_id, item_id
                 self._texts.append(text)
@@ -286,7 +284,7 @@ class JoinedPieces:
         self._take(method, params)
 
     def flush(self) -> None:
-        """Give what is kept, before all else that happens."""
+        """Pass the joined pieces on."""
         texts = self._texts
         if texts:
             self._texts = []

@@ -1,4 +1,4 @@
-"""Asks Codex whether it has stored a thread, and whether that is in the archive."""
+"""Ask Codex whether a thread is stored or archived, and have it store one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def stored_thread(codex: AppServerConnection, session_id: str) -> dict[str, JsonValue] | None:
-    """The thread as Codex has stored it; None: it has not. Raises TransportError."""
+    """Return a thread that Codex has stored, without turns, or None. Raises TransportError."""
     try:
         result = await codex.call_raw("thread/read", {"threadId": session_id})
     except ErrorReply:
@@ -29,12 +29,12 @@ async def stored_thread(codex: AppServerConnection, session_id: str) -> dict[str
 
 
 async def exists(codex: AppServerConnection, session_id: str) -> bool:
-    """Whether Codex has stored the thread. Raises TransportError."""
+    """Return whether Codex has stored the thread. Raises TransportError."""
     return await stored_thread(codex, session_id) is not None
 
 
-async def surely_exists(codex: AppServerConnection, session_id: str) -> bool:
-    """The same; yes while nothing can be known."""
+async def may_exist(codex: AppServerConnection, session_id: str) -> bool:
+    """Return whether Codex has stored the thread; True if Codex does not answer."""
     try:
         return await exists(codex, session_id)
     except (TransportError, NotAnswered):
@@ -44,17 +44,17 @@ async def surely_exists(codex: AppServerConnection, session_id: str) -> bool:
 async def must_be_usable(
     codex: AppServerConnection, session_id: str, error: RpcError
 ) -> dict[str, JsonValue] | None:
-    """Codex has one code for all that goes wrong with a thread: so ask it what it has.
+    """Find the reason for ``error``, with which Codex refused a thread: its code tells nothing.
 
-    ``error`` is the answer where it has the thread; raises RpcError -32002 where it has none,
-    -32600 where that is in the archive.
+    Raises RpcError -32002 if Codex has no such thread, -32600 if the thread is in the archive;
+    else returns the thread, or None if Codex does not answer.
     """
     from codex_acp.mapping.session import is_archived  # loads a model; rarely needed
 
     try:
         thread = await stored_thread(codex, session_id)
     except (TransportError, NotAnswered):
-        return None  # nothing is known; the first error is the better answer
+        return None
     if thread is None:
         raise unknown_session(session_id, error.data) from error
     if is_archived(thread):
@@ -65,7 +65,7 @@ async def must_be_usable(
 async def raise_if_open_elsewhere(
     codex: AppServerConnection, session_id: str, error: CodexAcpError
 ) -> None:
-    """Raise RpcError -32600 that names who has the thread open, if Codex refused it for that."""
+    """Raise RpcError -32600 with the process that has the thread open, if ``error`` means that."""
     if not is_open_elsewhere(error):
         return
     from codex_acp.adapter.side_tasks import in_thread
@@ -76,11 +76,11 @@ async def raise_if_open_elsewhere(
 
 
 async def ensure_stored(codex: AppServerConnection, session_id: str) -> None:
-    """Have Codex store a loaded thread, which it does by itself with the first turn.
+    """Have Codex store a loaded thread before its first turn.
 
-    The item is none that Codex keeps: it gets no history, no name, and the model never sees it.
-    Raises TransportError.
+    The injected item has a type that Codex drops: it adds no history and no name, and the model
+    never sees it. Raises TransportError.
     """
     params: dict[str, JsonValue] = {"threadId": session_id, "items": [{"type": "other"}]}
-    with suppress(ErrorReply, NotAnswered):  # then resuming it says what is wrong
+    with suppress(ErrorReply, NotAnswered):  # a later resume reports what is wrong
         await codex.call_raw("thread/inject_items", params)
