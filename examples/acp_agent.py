@@ -1,4 +1,4 @@
-"""An agent of one's own: it echoes what it is told, and deletes a file when it may.
+"""A small agent: it echoes each prompt, and deletes a file if the person allows it.
 
 Name `python examples/acp_agent.py` as the command of an agent in any ACP client, or:
 codex-acp-sdk run --command "python examples/acp_agent.py" "delete notes.txt"

@@ -1,4 +1,4 @@
-"""A client of one's own, on the protocol itself: start an agent, prompt it, print what it says.
+"""A small client on the plain protocol: start an agent, send a prompt, print the answer.
 
 python examples/acp_client.py "Hello" python examples/acp_agent.py
 """

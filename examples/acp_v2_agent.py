@@ -1,4 +1,4 @@
-"""An agent of ACP version 2, a draft: it echoes what it is told, whoever prompts and whenever.
+"""An agent of ACP version 2 (a draft): it echoes each prompt.
 
 Name `python examples/acp_v2_agent.py` as the command of an agent in a client of version 2, or:
 codex-acp-sdk run --command "python examples/acp_v2_agent.py" "Hello"
@@ -31,7 +31,7 @@ async def close_session(_request: v2.CloseSessionRequest) -> v2.CloseSessionResp
 
 
 async def prompt(request: v2.PromptRequest) -> v2.PromptResponse:
-    """The answer says that the prompt was taken; the work goes on behind it."""
+    """Accept the prompt with the answer; the work follows."""
     inserted = f"message-{next(ids)}"
     asyncio.get_running_loop().call_soon(work, request, inserted)
     return v2.PromptResponse(message_id=inserted)

@@ -1,4 +1,4 @@
-"""A client of ACP version 2, a draft: start an agent, prompt it, print what it says.
+"""A client of ACP version 2 (a draft): start an agent, send a prompt, print the answer.
 
 python examples/acp_v2_client.py "Hello" python examples/acp_v2_agent.py
 """
@@ -32,7 +32,7 @@ class Screen:
 
 
 async def refuse(request: v2.RequestPermissionRequest) -> v2.RequestPermissionResponse:
-    """Nothing is allowed here; an option that is not known would never be consent."""
+    """Reject every permission. An unknown option would not be consent either."""
     for option in request.options:
         if option.kind == "reject_once":
             chosen = v2.SelectedRequestPermissionOutcome(option_id=option.option_id)

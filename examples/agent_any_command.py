@@ -12,7 +12,7 @@ from codex_acp.runtime import AgentRuntime, AgentSpec, FileAccess
 
 
 async def main(command: str, question: str) -> None:
-    # What is given here is what the agent is told that it may ask for, and nothing else.
+    # The runtime advertises to the agent only the features that are given here.
     async with (
         AgentRuntime(files=FileAccess(read=True, write=False)) as runtime,
         runtime.open(AgentSpec.parse(command), cwd=".") as session,

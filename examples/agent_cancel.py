@@ -1,4 +1,4 @@
-"""Give an agent a limited time, and see what it had done by then.
+"""Give an agent a limited time, and show its work until then.
 
 python examples/agent_cancel.py 5 "count to a million"
 """
@@ -17,7 +17,7 @@ async def main(seconds: float, text: str) -> None:
         runtime.open("codex", cwd=".") as session,
         session.prompt(text) as prompt,
     ):
-        # The agent still says how far it got, and the prompt ends in good order.
+        # After a cancel the agent still sends its last updates, and the prompt ends normally.
         asyncio.get_running_loop().call_later(seconds, prompt.cancel)
         result = await prompt.result()
     print(f"{result.text}\n({result.stop_reason})")

@@ -1,4 +1,4 @@
-"""Let an agent read and search as it likes, and decide about everything else.
+"""Let an agent read and search without a question, and decide about everything else.
 
 python examples/agent_permissions.py "create a file named hello"
 """
@@ -13,9 +13,9 @@ from codex_acp.runtime import AgentRuntime, Permission, allow_kinds
 
 
 async def decide(permission: Permission) -> str | None:
-    """None rejects, and so does an exception; nothing is permitted by default."""
+    """Return the chosen option; None rejects, and so does an exception."""
     call = permission.tool_call
-    # As JSON in ASCII: what the agent writes can neither steer the terminal nor hide in it.
+    # JSON in ASCII: the agent's text can neither control the terminal nor hide characters.
     print(f"It wants to: {json.dumps(call.title)} ({permission.kind})")
     print(f"with: {json.dumps(call.raw_input)}")
     print("Allow it once? [y/N] ", end="", flush=True)

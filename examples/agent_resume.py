@@ -1,4 +1,4 @@
-"""A conversation that goes on where it was when the program is started again.
+"""Continue the same conversation each time that the program starts.
 
 python examples/agent_resume.py sessions.json "my favourite number is seven"
 python examples/agent_resume.py sessions.json "what is my favourite number?"

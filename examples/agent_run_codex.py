@@ -1,4 +1,4 @@
-"""Ask Codex through ACP, and show what it does as it does it.
+"""Ask Codex through ACP, and show its work as it streams.
 
 python examples/agent_run_codex.py "what is in this directory?"
 """

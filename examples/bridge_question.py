@@ -1,4 +1,4 @@
-"""Route what the Codex app-server asks, show the question, and print the reply for Codex.
+"""Route each request of the Codex app-server, show the question, and print the reply for Codex.
 
 python examples/bridge_question.py allow_once < what-the-app-server-wrote.jsonl
 """

@@ -12,7 +12,7 @@ from codex_acp.codex import ApprovalQuestion, CodexClient, CommandApproval, Gran
 
 
 def decide(question: ApprovalQuestion) -> Grant | None:
-    """Called in a thread of its own, so it may block; None means no, and so does an exception."""
+    """Decide about one question, in a thread that may block. None rejects, as does an exception."""
     match question.approval:
         case CommandApproval(request=request):
             print(f"Codex wants to run: {request.params.command}")
@@ -26,7 +26,7 @@ def decide(question: ApprovalQuestion) -> Grant | None:
 
 async def main(prompt: str) -> None:
     async with CodexClient.start(policy=ask(decide)) as codex:
-        # Under approval policy "never" Codex would ask nobody; a warning would say so.
+        # With the approval policy "never" Codex would ask nobody, and the library would warn.
         thread = await codex.threads.start(sandbox="read-only", approval_policy="on-request")
         print((await thread.run(prompt)).text)
 

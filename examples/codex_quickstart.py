@@ -1,4 +1,4 @@
-"""Ask Codex something about a directory, then watch it work on something else.
+"""Ask Codex about a directory, then follow a second turn as it streams.
 
 python examples/codex_quickstart.py [DIRECTORY]
 """
@@ -26,7 +26,7 @@ async def main(directory: str) -> None:
         if result.usage is not None:
             print(f"({result.usage.total.total_tokens} tokens so far)")
 
-        # Or as it comes; leaving the block early would interrupt the turn.
+        # The answer as it streams. Leaving the block early would interrupt the turn.
         async with thread.turn("Which file was changed last?") as turn:
             async for event in turn:
                 match event:

@@ -1,9 +1,9 @@
-"""A service without anybody at the screen: its own MCP server is trusted, silence is an error.
+"""An unattended service: it trusts its own MCP server, and a silent turn is an error.
 
     python examples/codex_service.py MCP_SERVER_NAME "first task" "second task" ...
 
-The MCP server is one of Codex's configuration. Only the calls that Codex itself reports are let
-through; whatever else is asked is declined, and the turn goes on.
+The MCP server is in Codex's configuration. The policy allows only calls that Codex itself reports;
+it declines all other requests, and the turn goes on.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SILENT_AFTER_SECONDS = 120.0
 
 
 def declined(request: RefusedRequest) -> None:
-    """Nothing that was declined goes unnoticed."""
+    """Log each declined request."""
     logging.warning("declined: %s", request.reason)
 
 
 async def work(codex: CodexClient, task: str) -> str:
-    """One task, in a thread of its own."""
+    """Run one task in its own thread."""
     thread = await codex.threads.start(approval_policy="on-request", ephemeral=True)
     try:
         return (await thread.run(task, silent_after=SILENT_AFTER_SECONDS)).text

@@ -1,4 +1,4 @@
-"""An answer as a pydantic model: its JSON Schema is what the model must keep to.
+"""Get an answer as a pydantic model: the language model must keep to its JSON Schema.
 
 python examples/codex_structured_output.py [DIRECTORY]
 """
@@ -22,7 +22,7 @@ class Risk(BaseModel):
 
 
 class Review(BaseModel):
-    """What a reviewer says of a project."""
+    """A reviewer's opinion of a project."""
 
     summary: str
     risks: list[Risk]

@@ -1,4 +1,4 @@
-"""What was said before: list the threads of a directory, go on with the last, try a variant.
+"""List the threads of a directory, continue the last, and fork it.
 
 python examples/codex_threads.py [DIRECTORY]
 """
@@ -24,7 +24,7 @@ async def main(directory: str) -> None:
             await thread.rename("A number")
         print((await thread.run("Which number was it?")).text)
 
-        # A fork knows all that, and leaves the original as it is.
+        # A fork has the whole history, and leaves the original unchanged.
         fork = await thread.fork(ephemeral=True)
         print((await fork.run("And its square?")).text)
         print(f"The thread has {len((await thread.read()).turns)} turns.")

@@ -22,7 +22,7 @@ async def main() -> None:
         @codex.tool
         def stock(fruit: Annotated[str, Field(description="In the plural.")]) -> int:
             """How many of a fruit are in the shop."""
-            return STOCK[fruit]  # what it raises, the model is told
+            return STOCK[fruit]  # the model gets the text of an exception
 
         @codex.tool(timeout=5)
         async def order(fruit: str, count: Annotated[int, Field(ge=1, le=100)] = 10) -> str:

@@ -1,9 +1,10 @@
-"""Ask the same of many repositories, each in a worktree of its own, and keep what comes of it.
+"""Run one prompt on many repositories, each in its own worktree, and keep the outcomes.
 
     python examples/fleet_local.py RESULTS "Add type hints." REPOSITORY...
 
-A repository is a path or a URL. Run it again to go on where it was ended: what is in RESULTS is not
-done twice. `git apply RESULTS/tasks/NAME/changes.patch` takes over what an agent changed.
+A repository is a path or a URL. After an interruption, run the program again: it skips the tasks
+that have an outcome in RESULTS. `git apply RESULTS/tasks/NAME/changes.patch` applies an agent's
+changes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ async def main(out: str, prompt: str, repositories: list[str]) -> None:
     fleet = Fleet(
         out=out,
         resume=True,
-        permissions=allow_kinds("read", "search"),  # all else that is asked for is rejected
+        permissions=allow_kinds("read", "search"),  # rejects everything else
         max_tokens=1_000_000,
         task_time_limit=600,
     )

@@ -1,9 +1,9 @@
-"""The same on a Ray cluster, with answers of a type and questions that are answered here.
+"""Run one prompt on many repositories on a Ray cluster, with typed answers and local decisions.
 
     python examples/fleet_ray.py RESULTS "What is this project for?" REPOSITORY...
 
-Without a cluster's address Ray is started on this machine. Agents run on the nodes, which need
-codex-acp-sdk and Codex; what they ask is asked here. pip install 'codex-acp-sdk[ray]'
+Without a cluster's address, Ray starts on this machine. Agents run on the nodes, which need
+codex-acp-sdk and Codex; this program answers their questions. pip install 'codex-acp-sdk[ray]'
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Purpose(BaseModel):
 
 
 def decide(permission: TaskPermission) -> None:
-    """None rejects; a program that permits something names the option."""
+    """Reject every question; a program that permits an action returns the option's id."""
     print(f"{permission.task_id} wants to: {permission.tool_call.title!r}; rejected")
 
 
