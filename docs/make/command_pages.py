@@ -10,8 +10,8 @@ from codex_acp.cli.commands import COMMANDS
 HEAD = """\
 # The command's options
 
-Made of the command's own parsers by `nox -s docs_pages`; [The command](../command.md) says what is
-around them: environment variables, exit codes, where the Codex binary is looked for.
+`nox -s docs_pages` makes this page from the command's own parsers. [The command](../command.md) has
+the environment variables, the exit codes, and the search for the Codex binary.
 """
 
 

@@ -30,9 +30,9 @@ def pages() -> dict[str, str]:
     lines = [
         "# API reference",
         "",
-        "Made of the docstrings. The models of the protocols are not listed:",
+        "These pages come from the docstrings. The protocols' models are not listed:",
         "`codex_acp.codex.types` and `codex_acp.acp.types` have every class of the schemas by its",
-        "name there, with its documentation, and an editor shows it.",
+        "name, with its documentation, which an editor shows.",
         "",
         "| module | for |",
         "|---|---|",
@@ -44,7 +44,7 @@ def pages() -> dict[str, str]:
 def _page(name: str, title: str) -> str:
     module = importlib.import_module(f"codex_acp.{name}")
     lines = [f"# {title}: `codex_acp.{name}`", ""]
-    lines += ["Made of the docstrings; the names are imported from this module.", ""]
+    lines += ["From the docstrings. Import the names from this module.", ""]
     for public in sorted(module.__all__, key=_by_kind):
         value = getattr(module, public)
         home = getattr(value, "__module__", None)

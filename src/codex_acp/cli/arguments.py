@@ -80,7 +80,7 @@ def serve_parser() -> argparse.ArgumentParser:
     """Return the parser of the agent, whose word may be left out."""
     parser = Parser(
         prog=PROGRAM,
-        description="An Agent Client Protocol (ACP) agent, run by the Codex app-server.\n"
+        description="An Agent Client Protocol (ACP) agent that uses the Codex app-server.\n"
         "Editors start it and speak with it on standard input and output.",
         allow_abbrev=False,
     )
@@ -107,8 +107,8 @@ def serve_parser() -> argparse.ArgumentParser:
         "--protocol",
         choices=("auto", "v1", "v2"),
         default="auto",
-        help="the version of ACP that is spoken: v1, v2 (a draft), or the highest that the client "
-        "has (auto, the default)",
+        help="the version of ACP: v1, v2 (a draft), or the client's highest version (auto, the "
+        "default)",
     )
     parser.add_argument(
         "--log-file", metavar="FILE", help="append the log to FILE (default: standard error)"
@@ -133,13 +133,13 @@ def _add_records(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transcript-wire",
         action="store_true",
-        help="keep every message of both protocols in the transcript too: the whole conversation, "
-        "without secrets and without what is typed into forms",
+        help="keep every message of both protocols in the transcript, too: the whole conversation, "
+        "without secrets and without the answers to forms",
     )
     parser.add_argument(
         "--record",
         metavar="FILE",
-        help="append what happens in each session to FILE, without texts of messages, for "
+        help="append the events of each session to FILE, without the texts of messages, for "
         f"`{PROGRAM} play`",
     )
 
@@ -147,11 +147,11 @@ def _add_records(parser: argparse.ArgumentParser) -> None:
 def routes_parser() -> argparse.ArgumentParser:
     parser = parser_of(
         "routes",
-        description="Every request that Codex can make of its client: which of approval, "
-        "elicitation and decline it can become, and why; then each case with what a person is "
-        "shown and the negative reply.",
+        description="Print every request that Codex can send to its client, with its possible "
+        "routes (approval, elicitation, decline) and the reason; then each case with the person's "
+        "view and the negative reply.",
     )
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -166,16 +166,16 @@ def transcript_parser() -> argparse.ArgumentParser:
 def play_parser() -> argparse.ArgumentParser:
     parser = parser_of(
         "play",
-        description="Handle the events of a record of `--record` once more, and print where this "
-        "version acts otherwise than the one that recorded. Exit code 0: nowhere, 1: somewhere, "
+        description="Replay a recording of `--record`, and print the events at which this version "
+        "decides otherwise than the recording one. Exit code 0: no difference, 1: differences, "
         "2: the file cannot be played.",
     )
-    parser.add_argument("file", metavar="FILE", help="a record")
+    parser.add_argument("file", metavar="FILE", help="a recording")
     parser.add_argument(
         "--session",
         metavar="N",
         type=_positive,
-        help="print a record of session N alone instead, with short names and without texts",
+        help="only print the recording of session N, with short names and without texts",
     )
     return parser
 
@@ -183,10 +183,10 @@ def play_parser() -> argparse.ArgumentParser:
 def demo_parser() -> argparse.ArgumentParser:
     parser = parser_of(
         "demo",
-        description="A tour of what a client can show: the real Codex with a scripted model on "
-        "this machine and a throw-away home; streamed text, commands that are allowed and refused, "
-        "a diff, a form, a page, and what is declined. Needs no account and no network. Exit code "
-        "0 if all went as the script says.",
+        description="A tour of a client's features: the real Codex with a scripted model on this "
+        "machine and a temporary home; streamed text, allowed and refused commands, a diff, a "
+        "form, a page, and a declined request. Needs no account and no network. Exit code 0 if "
+        "every check passed.",
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before starting")
     how = parser.add_mutually_exclusive_group()
@@ -208,8 +208,8 @@ def login_parser() -> argparse.ArgumentParser:
     parser = parser_of(
         "login",
         usage="%(prog)s [arguments of `codex login`]",
-        description="Log in to OpenAI with Codex's own login, in this terminal. What follows goes "
-        "to `codex login`, --help too.",
+        description="Log in to OpenAI with Codex's own login, in this terminal. `codex login` gets "
+        "all further arguments, --help too.",
         add_help=False,
     )
     parser.add_argument("arguments", nargs="*", help=argparse.SUPPRESS)
@@ -301,8 +301,8 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=_directory,
-        help="a repository that you trust: Codex uses the configuration, hooks and MCP servers it "
-        "brings, as long as this runs; nothing is written; may be repeated",
+        help="a repository that you trust: Codex uses its configuration, hooks and MCP servers "
+        "while this command runs; nothing is written; may be repeated",
     )
 
 
@@ -328,17 +328,17 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         "--listen",
         metavar="URL",
         help="accept clients over HTTP and websockets, e.g. at http://127.0.0.1:8765/acp, or over "
-        "websockets alone at ws://…, in place of standard input; port 0: any that is free, said on "
+        "websockets alone at ws://…, in place of standard input; port 0: any free port, printed on "
         "standard error",
     )
     group.add_argument(
         "--token-file",
         metavar="FILE",
-        help="the tokens of clients, one a line, for you alone (chmod 600); "
-        "or set CODEX_ACP_TOKEN to one",
+        help="the tokens of clients, one on each line; only you may read FILE (chmod 600); "
+        "or set CODEX_ACP_TOKEN to a token",
     )
     group.add_argument(
-        "--no-token", action="store_true", help="let in whoever is on this machine (loopback only)"
+        "--no-token", action="store_true", help="let in everybody on this machine (loopback only)"
     )
     group.add_argument(
         "--expose",
@@ -347,7 +347,7 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         "without TLS tokens travel in the clear",
     )
     group.add_argument("--tls-cert", metavar="FILE", help="the certificate (PEM), for TLS")
-    group.add_argument("--tls-key", metavar="FILE", help="its key, if that is in another file")
+    group.add_argument("--tls-key", metavar="FILE", help="its key, if FILE of --tls-cert lacks it")
     group.add_argument(
         "--allow-origin",
         metavar="ORIGIN",
@@ -365,19 +365,19 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--codex-per-connection",
         action="store_true",
-        help="start a Codex for each connection, in place of one for all",
+        help="start a Codex for each connection, not one for all",
     )
     group.add_argument(
         "--owners",
         metavar="FILE",
-        help="where to remember whose sessions are, if the tokens have several names",
+        help="keep the owner of each session in FILE, if the tokens have several names",
     )
     group.add_argument(
         "--keep",
         metavar="TIME",
         type=_seconds,
-        help="keep a session whose connection breaks, with its questions, for so long: e.g. 8h, "
-        "30m, 90s (default: it ends, and its questions are answered no)",
+        help="keep a session and its questions for TIME after its connection broke: e.g. 8h, 30m, "
+        "90s (default: end the session, and answer its questions with no)",
     )
     _add_limits(group)
 
@@ -386,8 +386,8 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     limits = (
         ("connections", "connections at once (default: 64)"),
         ("sessions", "open sessions at once (default: 256)"),
-        ("owner-connections", "of them, for each name of the tokens (default: an equal share)"),
-        ("owner-sessions", "of them, for each name of the tokens (default: an equal share)"),
+        ("owner-connections", "connections of one owner at once (default: an equal share)"),
+        ("owner-sessions", "open sessions of one owner at once (default: an equal share)"),
     )
     for name, said in limits:
         group.add_argument(f"--max-{name}", metavar="N", type=positive, help=said)

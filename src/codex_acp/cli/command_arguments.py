@@ -33,25 +33,24 @@ KINDS: Final = (
 )  # fmt: skip
 """The kinds of tool calls in ACP; a test compares the list with the schema's."""
 RUN_DESCRIPTION: Final = """\
-Send one prompt to an ACP agent, and show what comes of it: the agent's text on
-standard output, everything else on standard error. Permission requests and
-forms are asked on the terminal; where there is none they are rejected."""
+Send one prompt to an ACP agent. The agent's text goes to standard output,
+everything else to standard error. Permission requests and forms appear on the
+terminal; without a terminal they are rejected."""
 RUN_EPILOG: Final = """\
 Ctrl-C cancels the prompt; a second one ends the agent at once.
 
 exit codes: 0 end_turn, 1 the agent failed, 2 usage, 3 refusal, 4 max_tokens,
-5 max_turn_requests, 6 end_turn, but something was rejected because
+5 max_turn_requests, 6 end_turn, but a permission was rejected because
 nobody could be asked, 129 ended by SIGHUP, 130 cancelled, 143 ended by SIGTERM
 
 with --json, standard output has one JSON object a line, by "type":
   session      sessionId, agent, agentInfo, reason, opened ("new", "load" or
                "resume")
-  update       sessionId, update: as ACP's session/update has it
-  permission   sessionId, request, optionId: the option chosen, null if it was
-               rejected
+  update       sessionId, update: the update of ACP's session/update
+  permission   sessionId, request, optionId: the chosen option, null for a
+               rejection
   result       sessionId, stopReason, text
-  error        error: its class, message, and code, data or exitCode where there
-               is one
+  error        error: its class, message, and code, data or exitCode if any
 """
 
 
@@ -137,10 +136,10 @@ def run_parser() -> argparse.ArgumentParser:
     )
     add_agent_arguments(parser)
     parser.add_argument(
-        "--session", metavar="ID", help="go on with an earlier session; a new one if it is gone"
+        "--session", metavar="ID", help="continue a session; open a new one if it is gone"
     )
     parser.add_argument(
-        "--json", action="store_true", help="one JSON object a line, and no questions"
+        "--json", action="store_true", help="JSON objects, one per line, no questions"
     )
     add_codex(parser)
     return parser
@@ -163,21 +162,21 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
         "--command", metavar="LINE", help="any agent: its command, split into words as a shell does"
     )
     which.add_argument(
-        "--connect", metavar="URL", help="one that listens, at ws://, wss://, http:// or https://"
+        "--connect", metavar="URL", help="an agent at a ws://, wss://, http:// or https:// URL"
     )
     parser.add_argument(
         "--token-file",
         metavar="FILE",
         help="the token for --connect (or the environment variable CODEX_ACP_TOKEN)",
     )
-    parser.add_argument("--cwd", metavar="DIR", help="where it works (default: here)")
+    parser.add_argument("--cwd", metavar="DIR", help="where the agent works (default: here)")
     add_trust(parser)
     add_allow(parser)
     parser.add_argument("--model", metavar="ID", help="set the session's model first")
     parser.add_argument("--mode", metavar="ID", help="set the session's mode first")
     parser.add_argument("--effort", metavar="ID", help="set the session's thought level first")
     parser.add_argument(
-        "--verbose", action="store_true", help="show outputs whole, thoughts, and inputs as JSON"
+        "--verbose", action="store_true", help="show whole outputs, thoughts, and inputs as JSON"
     )
 
 
@@ -234,16 +233,16 @@ def _remembered(token: str) -> str:
 
 
 CHAT_DESCRIPTION: Final = """\
-Talk with an ACP agent in the terminal, prompt by prompt. Its permission
-requests and forms are asked there, too."""
+Talk with an ACP agent in the terminal, prompt by prompt. The agent's
+permission requests and forms appear there, too."""
 CHAT_EPILOG: Final = """\
-Ctrl-C cancels what the agent does, a second one ends agent and chat at once.
-At the prompt Ctrl-C forgets the line, twice leaves; Ctrl-D leaves. Alt-Enter
-begins a new line. /help lists the commands, which Tab completes. What was typed
-is kept for the user alone in $XDG_STATE_HOME/codex-acp-sdk/history
-(~/.local/state where that is not set).
+Ctrl-C cancels the prompt, a second one ends agent and chat at once. At the
+input line Ctrl-C clears the line, twice leaves; Ctrl-D leaves. Alt-Enter
+begins a new line. /help lists the commands, which Tab completes. Only you can
+read the history of your input, $XDG_STATE_HOME/codex-acp-sdk/history (or below
+~/.local/state).
 
-exit codes: 0 left by the person, 1 the agent failed, 2 usage,
+exit codes: 0 you left, 1 the agent failed, 2 usage,
 129 ended by SIGHUP, 130 ended by Ctrl-C, 143 ended by SIGTERM
 """
 CHOOSE: Final = ""
@@ -269,7 +268,7 @@ def chat_parser() -> argparse.ArgumentParser:
         epilog=CHAT_EPILOG,
     )
     parser.add_argument(
-        "prompt", nargs="?", type=prompt_text, help="the first prompt; more are asked for"
+        "prompt", nargs="?", type=prompt_text, help="the first prompt; chat asks for more"
     )
     add_agent_arguments(parser)
     which = parser.add_mutually_exclusive_group()
@@ -278,10 +277,10 @@ def chat_parser() -> argparse.ArgumentParser:
         metavar="ID",
         nargs="?",
         const=CHOOSE,
-        help="go on with an earlier session; without an id, with one that you choose",
+        help="continue an earlier session; without an id, you choose the session",
     )
     which.add_argument(
-        "--last", action="store_true", help="go on with the latest session of this directory"
+        "--last", action="store_true", help="continue the latest session of this directory"
     )
     which.add_argument(
         "--list", action="store_true", help="list the sessions of this directory, and exit"
@@ -293,15 +292,14 @@ def chat_parser() -> argparse.ArgumentParser:
 EXIT_TASKS_LEFT: Final = 3
 """Exit code: a budget stopped the fleet; ``--resume`` runs the tasks that are left."""
 FLEET_DESCRIPTION: Final = """\
-Run many tasks, each by an agent of its own, and keep what comes of them."""
+Run many tasks, each by an agent of its own, and keep their outcomes."""
 FLEET_EPILOG: Final = """\
 A line of TASKS is an object: id, prompt (a text or a list), cwd or repository
-with revision, and what a task may have of its own: agent or command, model,
-mode, effort, options, policy, output (a JSON Schema), time_limit, max_tokens.
-Paths are from the current directory.
+with revision, and optional keys: agent or command, model, mode, effort,
+options, policy, output (a JSON Schema), time_limit, max_tokens. Paths start at
+the current directory.
 
-Ctrl-C ends what runs; `--resume` goes on, with the sessions of what was
-interrupted.
+Ctrl-C ends the running tasks; `--resume` continues them in their sessions.
 
 exit codes: 0 all completed, 1 a task failed, 2 usage, 3 stopped with tasks
 left, 130 Ctrl-C, 143 ended by SIGTERM
@@ -348,37 +346,37 @@ def fleet_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     run.add_argument("tasks", metavar="TASKS", help="the file with a task on each line")
-    run.add_argument("--out", metavar="DIR", required=True, help="where outcomes are kept")
+    run.add_argument("--out", metavar="DIR", required=True, help="the directory for the outcomes")
     run.add_argument(
-        "--resume", action="store_true", help="go on in DIR: what has an outcome is not run again"
+        "--resume", action="store_true", help="run only the tasks that have no outcome in DIR"
     )
     run.add_argument(
-        "--retry-failed", action="store_true", help="with --resume: run once more what has failed"
+        "--retry-failed", action="store_true", help="with --resume: also run the failed tasks again"
     )
     run.add_argument(
         "--skip-broken", action="store_true", help="skip lines that are no valid tasks"
     )
-    run.add_argument("--json", action="store_true", help="one JSON object a line, and no questions")
+    run.add_argument("--json", action="store_true", help="JSON objects, one per line, no questions")
     _add_limits(run)
     _add_engine(run)
     run.add_argument(
         "--policy",
         choices=("deny_all", "ask"),
         default="deny_all",
-        help="what becomes of permission requests: rejected (default), or asked on the terminal",
+        help="reject permission requests (default), or ask on the terminal",
     )
     add_allow(run)
     show = commands.add_parser(
-        "show", help="print what came of them", description="Print what came of the tasks in DIR."
+        "show", help="print the outcomes", description="Print the outcomes of the tasks in DIR."
     )
     show.add_argument("out", metavar="DIR", help="an output directory")
-    show.add_argument("--json", action="store_true", help="one JSON object a line")
+    show.add_argument("--json", action="store_true", help="one JSON object per line")
     return parser
 
 
 def _add_engine(run: argparse.ArgumentParser) -> None:
     run.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="where tasks are run"
+        "--engine", choices=("local", "ray"), default="local", help="run the tasks here or on Ray"
     )
     run.add_argument(
         "--address", metavar="ADDR", help="address of a Ray cluster: auto or ray://HOST:PORT"
@@ -408,9 +406,9 @@ def _add_engine(run: argparse.ArgumentParser) -> None:
 
 
 def _add_limits(run: argparse.ArgumentParser) -> None:
-    run.add_argument("--concurrency", metavar="N", type=positive, help="tasks at once")
+    run.add_argument("--concurrency", metavar="N", type=positive, help="how many tasks run at once")
     run.add_argument(
-        "--max-tokens", metavar="N", type=positive, help="stop the fleet when all used this many"
+        "--max-tokens", metavar="N", type=positive, help="stop the fleet when all tasks used N"
     )
     run.add_argument(
         "--time-limit", metavar="S", type=_seconds, help="stop the fleet after this many seconds"
@@ -419,14 +417,14 @@ def _add_limits(run: argparse.ArgumentParser) -> None:
         "--task-time-limit",
         metavar="S",
         type=_seconds,
-        help="end a task after this many seconds, unless it says otherwise (default: 3600)",
+        help="end a task without a time_limit after this many seconds (default: 3600)",
     )
     run.add_argument(
         "--attempts",
         metavar="N",
         type=positive,
         default=3,
-        help="try a task this often if its model is overloaded or its agent or worker is lost "
+        help="try a task at most N times if its model is overloaded or its agent or worker is lost "
         "(default: 3)",
     )
 
@@ -456,14 +454,13 @@ def _resource(text: str) -> tuple[str, float]:
 
 
 DOCTOR_DESCRIPTION: Final = (
-    "Look at Python, the Codex binary, its home, configuration, login, sandbox and MCP servers, "
-    "and say of each whether it is ok, and if not, what to do. Codex is asked itself, in a copy "
-    "of its home: nothing is written to yours, and no secret is printed. The MCP servers that are "
-    "configured are started, as each session starts them. Every check has a limit, and all "
-    "together have a minute."
+    "Check Python, the Codex binary, its home, configuration, login, sandbox and MCP servers, and "
+    "print advice for each problem. The doctor asks Codex in a copy of its home, writes nothing to "
+    "yours, and prints no secret. It starts the configured MCP servers, as each session does. "
+    "Every check has a time limit, and all together have a minute."
 )
 DOCTOR_EPILOG: Final = (
-    "exit codes: 0 no problem (warnings are none), 1 at least one, 2 usage, 130 Ctrl-C"
+    "exit codes: 0 no problem (warnings allowed), 1 a problem, 2 usage, 130 Ctrl-C"
 )
 
 
@@ -489,10 +486,10 @@ def doctor_parser() -> argparse.ArgumentParser:
         "--editor",
         metavar="NAME",
         choices=tuple(EDITORS),
-        help="print the settings to paste into an editor, and look at nothing unless --turn or "
+        help="print the settings to paste into an editor, and check nothing unless --turn or "
         f"--json is given: {', '.join(EDITORS)}",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object, for other programs")
+    parser.add_argument("--json", action="store_true", help="print one JSON object for programs")
     add_codex(parser)
     return parser
 

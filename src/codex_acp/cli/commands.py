@@ -275,7 +275,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "[...]", arguments.login_parser, lambda parsed: _login(None, parsed.arguments),
     ),
     "doctor": Command(
-        "say what is wrong here, and what to do; settings for editors",
+        "find problems, with advice; print settings for editors",
         "[--turn] [--editor NAME]", _parser_of_options("doctor"), _run_doctor,
     ),
     "transcript": Command(
@@ -283,19 +283,19 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "[options] FILE", arguments.transcript_parser, _run_transcript,
     ),
     "play": Command(
-        "play a record of sessions, and say what differs today",
+        "replay a recording of sessions, and print the differences",
         "[--session N] FILE", arguments.play_parser, _run_play,
     ),
     "fleet": Command(
-        "run many tasks from a file, and keep what comes of each",
+        "run many tasks from a file, and keep their outcomes",
         "run|show [options]", _parser_of_options("fleet"), _run_fleet,
     ),
     "routes": Command(
-        "print what becomes of every request that Codex can make",
+        "print the possible routes of every request of Codex",
         "[--json]", arguments.routes_parser, _run_routes,
     ),
     "completions": Command(
-        "print what completes this command in bash, zsh or fish",
+        "print the completion script for bash, zsh or fish",
         "SHELL", arguments.completions_parser, _run_completions,
     ),
     "version": Command(

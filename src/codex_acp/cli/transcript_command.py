@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
 DESCRIPTION: Final = """\
-Show a transcript: what was asked, how it was decided and by whom, and what was
-declined. An agent writes one with `codex-acp-sdk --transcript FILE`; with
---transcript-wire it holds every message of both protocols too. Filters of one
-kind add up (any of them), of different kinds all must fit."""
+Show a transcript: the questions, the decisions and who decided, and the
+declines. An agent writes a transcript with `codex-acp-sdk --transcript FILE`;
+with --transcript-wire it also has every message of both protocols. An event
+must match one value of each filter."""
 TYPES: Final = tuple(event.type for event in get_args(TranscriptEvent))
 DECIDED_LISTED: Final = fill(
     ", ".join(DECIDED), width=79, initial_indent="decided:  ", subsequent_indent=" " * 10
@@ -69,7 +69,7 @@ examples:
   codex-acp-sdk transcript log.jsonl -f --kind wire,approval
   codex-acp-sdk transcript log.jsonl --html page.html
 
-exit codes: 0, 1 where a line could not be read, 2 usage, 130 Ctrl-C
+exit codes: 0, 1 if a line could not be read, 2 usage, 130 Ctrl-C
 """
 
 
@@ -88,16 +88,16 @@ def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the transcript; - for standard input")
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
-        "-f", "--follow", action="store_true", help="go on with what is appended, until Ctrl-C"
+        "-f", "--follow", action="store_true", help="print new lines of the file, until Ctrl-C"
     )
     how.add_argument(
         "--html",
         metavar="OUT",
-        help="write a page that needs nothing else, to be opened in a browser",
+        help="write one self-contained page for a browser",
     )
     parser.add_argument(
         "--session", metavar="ID", action="append", default=[],
-        help="only what belongs to this session or thread; the beginning of its id is enough",
+        help="only events of this session or thread; the beginning of its id is enough",
     )  # fmt: skip
     parser.add_argument(
         "--kind", metavar="KINDS", action="extend", default=[],
@@ -105,15 +105,15 @@ def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--decided", metavar="HOW", action="extend", default=[], type=_words(DECIDED, "decision"),
-        help="only what was decided like this, or by this, e.g. rejected,policy",
+        help="only this decision, or this decider, e.g. rejected,policy",
     )  # fmt: skip
     parser.add_argument(
         "--since", metavar="TIME", type=_moment,
-        help="only from then on: 2026-01-31T12:00, or 10m for ten minutes ago (s, m, h, d)",
+        help="only from TIME on: 2026-01-31T12:00, or 10m for ten minutes ago (s, m, h, d)",
     )  # fmt: skip
-    parser.add_argument("--until", metavar="TIME", type=_moment, help="only until then")
+    parser.add_argument("--until", metavar="TIME", type=_moment, help="only until TIME")
     parser.add_argument(
-        "--json", action="store_true", help="the lines themselves, for other programs"
+        "--json", action="store_true", help="print the lines unchanged, for other programs"
     )
 
 
