@@ -1,1 +1,1 @@
-"""What of the documentation is made of the code: pages in its own words, and pictures."""
+"""Make the pages and pictures of the documentation that come from the code."""

@@ -1,4 +1,4 @@
-"""``python -m docs.make [--check | --pictures]``: write anew what is made of the code."""
+"""``python -m docs.make [--check | --pictures]``: write anew the pages that come from the code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ DOCS = Path(__file__).resolve().parents[1]
 
 
 def pages() -> dict[str, str]:
-    """Path below ``docs/`` → text of every page and picture that follows from the source alone."""
+    """Return the text of every page and picture from the source, by path below ``docs/``."""
     made = command_pages.pages() | reference_pages.pages() | diagrams.pictures()
     return made | {"llms.txt": llms.page(DOCS)}
 
 
 def main() -> int:
-    """0 when done or current, 1 when ``--check`` finds a page that is not."""
+    """Write or check the pages; return 0, or 1 if ``--check`` finds a page that is not current."""
     parser = argparse.ArgumentParser(prog="python -m docs.make", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only name what is not current")
     parser.add_argument("--pictures", action="store_true", help="record the terminal session, too")

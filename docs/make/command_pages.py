@@ -1,4 +1,4 @@
-"""The reference of the command, made of its parsers: every command, option and its help."""
+"""The reference of the command, from its parsers: every command and option with its help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ the environment variables, the exit codes, and the search for the Codex binary.
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    """How a command is called → its parser; the agent first."""
+    """Return the parser of each command by the command's words; the agent first."""
     made = [arguments.serve_parser()]
     made += [each.parser() for word, each in COMMANDS.items() if word not in ("serve", "help")]
     made += [below for parser in made for below in arguments.subcommands(parser).values()]
@@ -25,7 +25,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 
 
 def pages() -> dict[str, str]:
-    """The one page of all commands."""
+    """Return the page of all commands."""
     parts = [HEAD, *(_section(prog, parser) for prog, parser in parsers().items())]
     return {"reference/command-options.md": "\n".join(parts)}
 

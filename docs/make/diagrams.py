@@ -1,4 +1,4 @@
-"""The diagrams of the documentation: what each shows, as values; `svg.py` draws them."""
+"""The diagrams of the documentation, as values; `svg.py` draws them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ OVERVIEW: Final = flow(
 )
 
 REQUEST: Final = flow(
-    "What becomes of a server request: an approval, an elicitation or a decline",
+    "The routes of a server request: an approval, an elicitation or a decline",
     (
         Box("codex", 0, 1, "Codex: a server request"),
-        Box("classify", 1, 1, "classify: what is it, by Codex's own items"),
+        Box("classify", 1, 1, "classify, by Codex's own items"),
         Box("approval", 2, 0, "Approval: session/request_permission"),
         Box("elicitation", 2, 1, "Elicitation: elicitation/create"),
         Box("decline", 2, 2, "Decline: one line that says why"),
@@ -84,19 +84,19 @@ DIRECTORY: Final = sequence(
     ("client", "adapter", "Codex"),
     (
         Message("client", "adapter", "session/new in a directory"),
-        Message("adapter", "Codex", "what is configured; which login"),
+        Message("adapter", "Codex", "config/read, and the login"),
         Message("adapter", "Codex", "thread/start, read-only: no trust is recorded (7.1)"),
-        Message("adapter", "client", "one line: its MCP servers and hooks are left out"),
+        Message("adapter", "client", "one line: Codex does not use its MCP servers and hooks"),
         Message("client", "adapter", "session/prompt"),
         Message("adapter", "Codex", "turn/start with the person's own sandbox (7.2)"),
         Message("client", "adapter", "option Trust this directory"),
-        Message("adapter", "Codex", "kept in the person's config.toml"),
+        Message("adapter", "Codex", "trust in the person's config.toml"),
     ),
 )
 
 
 def pictures() -> dict[str, str]:
-    """Path below ``docs/`` → SVG of every diagram."""
+    """Return the SVG of every diagram, by path below ``docs/``."""
     return {
         "images/overview.svg": OVERVIEW,
         "images/server-request.svg": REQUEST,

@@ -1,4 +1,4 @@
-"""``llms.txt``: what the project is and where each page is, for programs that read."""
+"""``llms.txt``: an index of the documentation for programs."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ HEAD = """\
 > client for the Codex app-server, for any ACP agent, and both sides of ACP. Python 3.11 or newer,
 > Linux; macOS is untried. Import name `codex_acp`, command `codex-acp-sdk`.
 
-Public are the names in `__all__` of `codex_acp.codex`, `codex_acp.codex.sync`, `codex_acp.runtime`,
-`codex_acp.fleet`, `codex_acp.acp`, `codex_acp.bridge`, `codex_acp.testing`,
-`codex_acp.transcript` and `codex_acp.errors`. Every request that Codex makes of its client is
-answered exactly once, and nothing is approved by default: see the contract.
+Public names are those in `__all__` of `codex_acp.codex`, `codex_acp.codex.sync`,
+`codex_acp.runtime`, `codex_acp.fleet`, `codex_acp.acp`, `codex_acp.bridge`, `codex_acp.testing`,
+`codex_acp.transcript` and `codex_acp.errors`. The package answers every request of Codex exactly
+once, and approves nothing by default: see the contract.
 """
 
 LEFT_OUT = ("make", "reference")
 
 INCLUDED = "--8<-- "
-"""How a page begins that is a file of the repository."""
+"""The beginning of a page that includes a file of the repository."""
 
 LINK = re.compile(r"\[([^]]*)]\([^)]*\)")
 
 
 def page(docs: Path) -> str:
-    """The file: each page with its first sentence."""
+    """Return the text of the index: each page with its first sentence."""
     lines = [HEAD]
     for folder in sorted({p.parent for p in docs.rglob("*.md")}, key=lambda p: (p != docs, p)):
         if folder.relative_to(docs).parts[:1] in [(name,) for name in LEFT_OUT]:
@@ -39,8 +39,8 @@ def page(docs: Path) -> str:
         lines += [f"## {'Pages' if name == '.' else name.capitalize()}", ""]
         lines += [_line(path, docs) for path in sorted(folder.glob("*.md"))]
         lines.append("")
-    lines += ["## Reference", "", "- [API](reference/index.md): made of the docstrings"]
-    lines += ["- [The command's options](reference/command-options.md): made of its parsers"]
+    lines += ["## Reference", "", "- [API](reference/index.md): from the docstrings"]
+    lines += ["- [The command's options](reference/command-options.md): from its parsers"]
     return "\n".join(lines) + "\n"
 
 

@@ -20,11 +20,11 @@ MODULES = {
     "transcript": "The transcript",
     "errors": "Exceptions",
 }
-"""Public module below ``codex_acp`` → what it is for."""
+"""Title of each public module, by its name below ``codex_acp``."""
 
 
 def pages() -> dict[str, str]:
-    """One page for each public module, and one that lists them."""
+    """Return a page for each public module, and a page that lists the modules."""
     made = {f"reference/{name}.md": _page(name, title) for name, title in MODULES.items()}
     rows = [f"| [`codex_acp.{n}`]({n}.md) | {title} |" for n, title in MODULES.items()]
     lines = [
@@ -81,5 +81,5 @@ def _below(module: str, name: str) -> list[str]:
 
 
 def _by_kind(name: str) -> tuple[bool, str]:
-    """Classes first, then functions; each by name."""
+    """Return a sort key: classes first, then functions, each by name."""
     return not name[:1].isupper(), name.lower()

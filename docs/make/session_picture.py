@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 100
 LINES = 300
-"""More than is ever printed, so that nothing scrolls away."""
+"""More rows than the demo prints, so that nothing scrolls away."""
 
 COMMAND = ("codex-acp-sdk", "demo", "--yes")
 COLORS = {
@@ -29,7 +29,7 @@ WIDTH, HEIGHT, MARGIN = 8.2, 18, 16
 
 
 def record() -> str:
-    """Run the command and draw what the terminal shows in the end."""
+    """Run the command and draw the last screen of its terminal."""
     screen = pyte.Screen(COLUMNS, LINES)
     stream = pyte.ByteStream(screen)
     stream.feed(f"$ {' '.join(COMMAND)}\r\n".encode())
@@ -38,7 +38,7 @@ def record() -> str:
 
 
 def _run() -> bytes:
-    """Everything that the command writes to a terminal of its own."""
+    """Run the command in its own terminal, and return its output."""
     command = [sys.executable, "-P", "-m", "codex_acp", *COMMAND[1:]]
     env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
     env |= {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(LINES)}
@@ -59,7 +59,7 @@ def _run() -> bytes:
 
 
 def _without_places(output: bytes) -> bytes:
-    """The output with the folders of this machine shortened."""
+    """Shorten the folders of this machine in the output."""
     return re.sub(rb"(?<![:/\w])/[^\s()]*/", b".../", output)
 
 
@@ -86,7 +86,7 @@ def _drawn(screen: pyte.Screen) -> str:
 
 
 def _runs(row: dict[int, Char]) -> list[tuple[int, Char, str]]:
-    """(column, style, text) of what looks alike, without blank ends."""
+    """Return (column, style, text) of each run of one style, without blank ends."""
     runs: list[tuple[int, Char, str]] = []
     for x in range(COLUMNS):
         char = row[x]

@@ -38,7 +38,7 @@ class Box(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """An arrow from one box to another, with a word at its middle."""
+    """An arrow between two boxes, with a word at its middle."""
 
     start: str
     end: str
@@ -46,7 +46,7 @@ class Arrow(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message of a sequence; to itself it is a note."""
+    """One message of a sequence; a message of a lane to itself is a note."""
 
     start: str
     end: str
@@ -54,7 +54,7 @@ class Message(NamedTuple):
 
 
 def flow(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
-    """Boxes in columns, with arrows from left to right."""
+    """Return the SVG of boxes in columns, with arrows from left to right."""
     width = (max(b.column for b in boxes) + 1) * (BOX_WIDTH + GAP_X) - GAP_X + 20
     height = (max(b.row for b in boxes) + 1) * (BOX_HEIGHT + GAP_Y) - GAP_Y + 20
     place = {b.name: (10 + b.column * (BOX_WIDTH + GAP_X), 10 + b.row * (BOX_HEIGHT + GAP_Y))
@@ -81,7 +81,7 @@ def flow(title: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 
 
 def sequence(title: str, lanes: Sequence[str], messages: Sequence[Message]) -> str:
-    """Lanes from left to right, messages from top to bottom."""
+    """Return the SVG of a sequence: lanes from left to right, messages from top to bottom."""
     at = {lane: 150 + n * LANE for n, lane in enumerate(lanes)}
     height = 60 + (len(messages) + 1) * STEP
     parts: list[str] = []
