@@ -2,10 +2,10 @@
 
 A model's module loads when its name is first used; importing this module loads no model.
 `WireModel` is the base of all; `UnknownVariant` and `UnknownValue` stand for members of open
-unions and enumerations that the schema does not know. What only the unstable schema has is here
-too, its description begins with **UNSTABLE**: a side reads and sends it where it was opened with
-``unstable``, and may change with any release.
-Source: ``schema/acp/v1_unstable.json``; what is stable says ``schema/acp/v1.json``.
+unions and enumerations that the schema does not know. Unstable classes are here, too: their
+description begins with **UNSTABLE**, a side reads and sends them only if it was opened with
+``unstable``, and any release may change them.
+Source: ``schema/acp/v1_unstable.json``; ``schema/acp/v1.json`` has the stable part.
 """
 
 from __future__ import annotations

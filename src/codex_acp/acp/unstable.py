@@ -1,8 +1,7 @@
-"""The models of the Agent Client Protocol, version 1, unstable parts included: the same classes as
-in `codex_acp.acp.types`, under the name that says so.
+"""The classes of `codex_acp.acp.types`, under a name that says that some are unstable.
 
-A side reads and sends what is unstable where it was opened with ``unstable``. What is unstable
-may change with any release of the schema; its description begins with **UNSTABLE**.
+The description of an unstable class begins with **UNSTABLE**. A side reads and sends the class only
+if it was opened with ``unstable``, and any release of the schema may change it.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Permission:
 Decision: TypeAlias = types.PermissionOption | str | None
 """The option or its id; None rejects."""
 PermissionPolicy: TypeAlias = Callable[[Permission], Decision | Awaitable[Decision]]
-"""Chooses among the options. If it raises, or names an option that is not there, it rejects."""
+"""A function that chooses an option. To raise, or to name an unknown option, rejects."""
 
 
 def reject_all(permission: Permission) -> None:
@@ -132,12 +132,12 @@ UrlRequest: TypeAlias = (
 )
 """A page that the person is asked to open: ``message``, ``url``, ``elicitation_id``.
 
-A callback is given only what `codex_acp.acp.allowed_url` allows; it also says the host to show.
+A callback gets only a URL that `codex_acp.acp.allowed_url` allows; show its ``host``.
 """
 FormAnswer: TypeAlias = Mapping[str, types.ElicitationContentValue] | Literal["decline", "cancel"]
-"""The content of the fields, which accepts; or one of the two words."""
+"""The values of the fields, to accept the form; or ``decline`` or ``cancel``."""
 UrlAnswer: TypeAlias = Literal["accept", "decline", "cancel"]
-"""``accept`` means that the person agreed to open it, not that what happens there is done."""
+"""``accept`` means that the person agreed to open the page, not that they finished there."""
 FormCallback: TypeAlias = Callable[[Form], FormAnswer | Awaitable[FormAnswer]]
 UrlCallback: TypeAlias = Callable[[UrlRequest], UrlAnswer | Awaitable[UrlAnswer]]
 

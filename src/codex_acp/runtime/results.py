@@ -132,8 +132,8 @@ class Record:
 # The updates of a session as they are given to a program, those of an unknown kind included.
 
 Update: TypeAlias = SessionUpdate | UnknownVariant
-"""An update by its class in `codex_acp.acp.types`; UnknownVariant: a kind that this schema lacks,
-with all of it in ``model_extra``."""
+"""An update by its class in `codex_acp.acp.types`. UnknownVariant: an update of a kind that this
+schema lacks, with all its fields in ``model_extra``."""
 
 
 def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | None:

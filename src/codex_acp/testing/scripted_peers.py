@@ -64,7 +64,7 @@ class UntilCancelled:
 
 
 AgentStep: TypeAlias = "str | AskPermission | UntilCancelled | SessionUpdate"
-"""One thing that the agent does: a text is a piece of its message."""
+"""One step of the agent; a text is a piece of its message."""
 
 
 @dataclass

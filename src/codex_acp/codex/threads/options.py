@@ -162,7 +162,7 @@ def _plain(name: str, value: Any) -> JsonValue:
 
 
 Input: TypeAlias = "str | UserInput | Sequence[str | UserInput]"
-"""A text, one part, or several parts of which the plain strings are texts."""
+"""A text, one part, or several parts; a plain string is a text."""
 
 _SKILL_FILE: Final = "SKILL.md"
 
