@@ -26,9 +26,10 @@ def pytest_configure() -> None:
         "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     settings.load_profile("untimed")
-    # Where no byte code is kept (PYTHONDONTWRITEBYTECODE, as in containers), each worker of each
-    # run rewrites the asserts of every test: ten seconds.
+    # Where no byte code is kept, as in containers, each worker rewrites the asserts of every test,
+    # and each adapter that a test starts compiles its modules.
     sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A run in a shell's background ignores Ctrl-C, and what it starts would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

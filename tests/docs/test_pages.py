@@ -32,9 +32,13 @@ OTHER_COMMANDS = (
 """How the commands begin that the pages tell somebody to run, besides ours."""
 
 
-@pytest.mark.parametrize("name", sorted(pages()))
+MADE = pages()
+"""The pages that are made of the code, by their path below ``docs/``."""
+
+
+@pytest.mark.parametrize("name", sorted(MADE))
 def test_a_page_that_is_made_of_the_code_is_current(name: str) -> None:
-    assert (DOCS / name).read_text() == pages()[name], "run `nox -s docs_pages`"
+    assert (DOCS / name).read_text() == MADE[name], "run `nox -s docs_pages`"
 
 
 def test_every_page_is_in_the_navigation_and_every_entry_is_there() -> None:
@@ -107,7 +111,7 @@ def _sentences(text: str) -> list[str]:
         path
         for path in (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md")
         if path.relative_to(DOCS if DOCS in path.parents else ROOT).as_posix()
-        not in NOT_YET_HELD | pages().keys()
+        not in NOT_YET_HELD | MADE.keys()
     ],
     ids=lambda path: path.relative_to(ROOT).as_posix(),
 )
