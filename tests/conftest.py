@@ -37,14 +37,14 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """``-n auto``: three workers for two cores, as the tests wait for processes half of the time.
+    """``-n auto``: two workers for a core, as the tests wait for processes half of the time.
 
     Whoever sets xdist's own variable is not overruled.
     """
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return (cores or 1) + ((cores or 1) + 1) // 2
+    return 2 * (cores or 1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

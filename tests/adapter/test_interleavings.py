@@ -21,7 +21,7 @@ from tests.support.approval_world import APPROVALS, KINDS, THREAD, Asked, World,
 ROUNDS: Final = 100
 """Interleavings of one example; they share a connection, as the turns of a session do."""
 
-EXAMPLES: Final = int(os.environ.get("CODEX_ACP_INTERLEAVINGS", "2500")) // ROUNDS
+EXAMPLES: Final = int(os.environ.get("CODEX_ACP_INTERLEAVINGS", "1200")) // ROUNDS
 """`nox -s attacks` explores 21,000 interleavings."""
 
 ACTIONS: Final = (

@@ -1,7 +1,8 @@
 """Homes in which the real Codex has been before, for tests that do not care for its first start.
 
 In a new `CODEX_HOME` Codex makes five databases, which costs as much as the rest of its start. It
-does so once in each test process; every `CodexHome` of it gets a copy of them.
+does so once in each test process; every `CodexHome` of it gets a copy of them. And for its user
+agent Codex runs Debian's `lsb_release`, a script of ten processes, twice: here it just fails.
 """
 
 from __future__ import annotations
@@ -44,4 +45,7 @@ def used_homes() -> Iterator[None]:
 
     with TemporaryDirectory(prefix="used-home-") as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr(CodexHome, "__enter__", enter_used)
+        (Path(place) / "bin").mkdir()
+        (Path(place) / "bin/lsb_release").symlink_to("/bin/false")
+        patch.setenv("PATH", f"{place}/bin", prepend=os.pathsep)
         yield

@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 UNLOAD_SECONDS: Final = 5.0
 """Seconds for Codex to unload a thread; no later step depends on the unloading."""
 
-STORE_SECONDS: Final = 0.25
+STORE_SECONDS: Final = 2.0
 """Seconds for Codex to store a thread that was never prompted."""
 
 
