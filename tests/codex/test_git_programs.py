@@ -112,7 +112,7 @@ def test_a_repository_of_its_own_hides_the_one_around_it(planted: Planted) -> No
 
 
 def holds(found: Look) -> bool:
-    return found.holds
+    return found.is_current
 
 
 def test_a_look_holds_until_something_changes(planted: Planted) -> None:
@@ -233,9 +233,9 @@ def test_7_1b_names_that_are_not_utf_8(planted: Planted) -> None:
     with planted.config.open("ab") as config:
         config.write(b'[filter "\xff"]\n\tclean = \xfe\xe2\x80\xae\n')
     (found,) = look(str(planted.path)).programs
-    assert "\u202e" not in found.words
-    assert found.words.isprintable()
-    found.words.encode()
+    assert "\u202e" not in found.description
+    assert found.description.isprintable()
+    found.description.encode()
 
 
 # The parser, against git.

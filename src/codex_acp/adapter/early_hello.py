@@ -30,5 +30,5 @@ def say_hello(first: bytes, codex: ChildProcess) -> Hello | None:
     if not isinstance(params, dict) or not is_simple(params):
         return None
     hello = Hello(codex_client_info(params), None, UNWANTED_NOTIFICATIONS)
-    hello.say_early(codex)
-    return hello if hello.said else None
+    hello.send_early(codex)
+    return hello if hello.is_sent else None

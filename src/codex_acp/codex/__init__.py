@@ -1,4 +1,4 @@
-"""Client library for the Codex app-server: launch it, call it, hear it, answer it.
+"""Client library for the Codex app-server: launch it, call it, and answer its requests.
 
 ::
 
@@ -7,9 +7,9 @@
         result = await thread.run("What is in this directory?")
         print(result.text)
 
-`codex_acp.codex.sync` has the same for programs without an event loop. Models, events and server
-requests are in `codex_acp.codex.types`; the data of a thread or a turn there is not the object of
-that name here. Names load when they are first
+`codex_acp.codex.sync` is for programs without an event loop. Models, events and server requests are
+in `codex_acp.codex.types`: its ``Thread`` and ``Turn`` are data, those here are objects with
+methods. Names load when they are first
 used: importing this package loads neither a model nor pydantic nor an event loop.
 """
 

@@ -1,7 +1,7 @@
 """The client of one app-server, for programs: its connection, with policies, tools and threads.
 
 Importing this module loads next to nothing, and making a client needs no event loop:
-`CodexClient.start` spawns the process first, which boots while the rest is imported.
+`CodexClient.start` spawns the process, which boots while the program imports the rest.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class CodexClient(RequestApi):
     running one, and the constructor takes any `Link`. `threads` has the threads as objects that
     run turns. Belongs to one event loop.
 
-    ``policy`` decides approvals, see `use_policy`. ``tools`` are functions offered to the model
-    in every thread, see `tool`. The other settings, and what calls raise: `AppServerConnection`.
+    ``policy`` decides approvals (`use_policy`). ``tools`` are functions offered to the model in
+    every thread (`tool`). `AppServerConnection` describes the other settings and what calls raise.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class CodexClient(RequestApi):
     def start(
         cls, options: LaunchOptions | None = None, **settings: Unpack[ClientSettings]
     ) -> Self:
-        """Start ``codex app-server`` and make its client. Raises as `spawn_app_server`.
+        """Start ``codex app-server`` and make its client. Raises as `spawn_app_server` does.
 
-        ``settings`` are the constructor's. The process runs from now on, so a program that calls
-        this before it imports much (asyncio, say) has its Codex earlier; `aclose` ends it, also if
-        the client was never entered.
+        ``settings`` are the constructor's. The process runs from now on: a program that calls this
+        before its large imports (asyncio, say) has its Codex earlier. `aclose` ends the process,
+        even if the client was never entered.
         """
-        given: object = options  # of a program that nobody has type-checked
+        given: object = options  # of any type, in a program without type checks
         if not isinstance(given, LaunchOptions | None):
             wanted = f"LaunchOptions, e.g. LaunchOptions(codex={given!r})"
             raise MisuseError(f"a Codex is started with {wanted}; {given!r} is none")
@@ -110,11 +110,11 @@ class CodexClient(RequestApi):
     ) -> Self:
         """Return a client of an app-server that runs already: ``codex app-server --listen URL``.
 
-        ``url`` is ``ws://HOST:PORT``, ``wss://...`` or ``unix://PATH``, as the server was given
-        it. ``token`` is what the server's ``--ws-auth`` asks for, a text or a function that gives
-        one at each connection: the capability token, or a signed one from `signed_bearer_token`.
-        Needs the extra ``codex-acp-sdk[remote]``. Connects when the client is entered, and raises
-        ConnectionClosed then if nobody listens or the token is refused; the server lives on when
+        ``url`` is ``ws://HOST:PORT``, ``wss://...`` or ``unix://PATH``, the server's ``--listen``.
+        ``token`` is the token for the server's ``--ws-auth`` (its capability token, or one from
+        `signed_bearer_token`), or a function that returns it for each connection. Needs the extra
+        ``codex-acp-sdk[remote]``. The client connects when it is entered, and then raises
+        ConnectionClosed if nobody listens or the token is refused; the server keeps running when
         the client is closed.
 
         Raises MisuseError for another URL, for a token that would travel unencrypted to another

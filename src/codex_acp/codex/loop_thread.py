@@ -1,7 +1,7 @@
 """Run an event loop in a thread of its own, for code without async.
 
-If the caller of a call is interrupted (Ctrl-C), the call is cancelled. anyio's portals can do this,
-too, but take longer to import than Codex takes to start a thread.
+Ctrl-C cancels the call that the program waits for. anyio's portals can do this, too, but take
+longer to import than Codex takes to start a thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GIVE_UP_SECONDS = 10.0
 
 
 class LoopThread:
-    """A running event loop. A program can end also if it forgets to `stop` the loop."""
+    """A running event loop. Its thread is a daemon: a program can end without `stop`."""
 
     def __init__(self, name: str) -> None:
         self._ready: Future[asyncio.AbstractEventLoop] = Future()
@@ -39,8 +39,8 @@ class LoopThread:
         """Run a coroutine function on the loop and return its result. Safe for many threads.
 
         A KeyboardInterrupt cancels the coroutine, and is raised when its clean-up is done. Raises
-        what the coroutine raises; ConnectionClosed if the loop is stopped meanwhile; MisuseError on
-        the loop's own thread, which would wait for itself.
+        what the coroutine raises; ConnectionClosed if the loop is stopped during the call;
+        MisuseError on the loop's own thread, which would wait for itself.
         """
         if threading.get_ident() == self._thread.ident:
             message = "this would wait for itself: it was called on the event loop; await instead"
@@ -52,7 +52,7 @@ class LoopThread:
             if self._stopped is None or self._stopped.is_set():
                 answer.cancel()  # nobody would cancel a task that begins now
                 return
-            # In the context of the caller, which `call_soon_threadsafe` has copied.
+            # The task runs in the caller's context, which `call_soon_threadsafe` has copied.
             tasks.append(asyncio.get_running_loop().create_task(_settle(answer, function)))
             # A task that is cancelled before it begins never enters `_settle`.
             tasks[0].add_done_callback(lambda _: answer.cancel())
@@ -81,7 +81,7 @@ class LoopThread:
         self._thread.join()
 
     def _do(self, function: Callable[[], object]) -> None:
-        # After the end nothing runs any more: `_fail` ends a call that came too late.
+        # When the loop has ended, `_fail` ends a call that came too late.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
         if self._ended:

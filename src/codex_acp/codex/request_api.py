@@ -1,7 +1,7 @@
-"""How a program says who answers the app-server's requests: handlers, tools, a policy.
+"""Register what answers the app-server's requests in a program: handlers, tools, a policy.
 
-Owns the part of `CodexClient` for that, and that a policy hears of each thread that begins. The
-typed forms of `handle` are generated. Must not know how a request arrives.
+Owns this part of `CodexClient`, and passes each new thread to the policy runner. The overloads of
+`handle` are generated. Must not know how a request arrives.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TOOL_CALL: Final = "item/tool/call"
 
 BEGIN_A_TURN: Final = frozenset({"turn/start", "review/start"})
-"""Methods by which a model begins to work."""
+"""Methods that start a turn."""
 
 APPROVAL_METHODS: Final = frozenset(
     {
@@ -45,7 +45,7 @@ APPROVAL_METHODS: Final = frozenset(
 
 
 class RequestApi(HandlerRegistration, AppServerConnection):
-    """The side of `CodexClient` that answers."""
+    """The part of `CodexClient` that answers requests."""
 
     _runner: PolicyRunner | None = None
     _has_policy = False
@@ -74,7 +74,8 @@ class RequestApi(HandlerRegistration, AppServerConnection):
 
     @property
     def _policy_runner(self) -> PolicyRunner:
-        """Return what follows the connection from now on, and denies all without a policy."""
+        """Return the runner, which follows the connection from its first use, and denies every
+        approval until it gets a policy."""
         if self._runner is None:
             from codex_acp.codex.approvals.policies import deny_all
             from codex_acp.codex.approvals.policy_runner import PolicyRunner
@@ -86,9 +87,9 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     def handle_others(
         self, handler: Callable[[ServerRequest], Awaitable[WireModel]] | None
     ) -> None:
-        """Register what handles every method without a handler of its own; None for nothing.
+        """Register the handler of all methods without one of their own; None removes it.
 
-        Raises MisuseError if a policy does that: see `use_policy`.
+        Raises MisuseError if a policy handles them (`use_policy`).
         """
         if self._has_policy:
             raise MisuseError("a policy handles the other methods; register handlers by method")
@@ -96,17 +97,17 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         super().handle_others(None if handler is None else self._guarded(handler))
 
     def use_policy(self, policy: Policy, thread_id: str | None = None) -> None:
-        """Let ``policy`` decide approvals; a later one replaces it, see `codex_acp.codex.Policy`.
+        """Let ``policy`` decide approvals, in place of an earlier one (`codex_acp.codex.Policy`).
 
-        With ``thread_id`` it decides for this thread and its sub-agents, in place of the client's:
-        `Threads.start` takes one too. A fork of the thread has the client's.
+        With ``thread_id`` it decides for this thread and its sub-agents, in place of the client's
+        policy; `Threads.start` takes a policy, too. A fork of the thread has the client's policy.
 
-        Use it before the first turn: what this client has not seen start it declines. It takes
-        every method without a handler of its own, and answers those that are no approvals with
-        their negative reply. When a thread starts under settings in which Codex never asks, one
-        warning says so.
+        Call this before the first turn: the client declines requests of turns that it did not see
+        start. The policy runner handles every method without a handler of its own, and refuses
+        requests that are no approvals. It logs one warning when a thread starts with settings under
+        which Codex never asks.
 
-        Raises MisuseError if it is none, or `handle_others` is in use.
+        Raises MisuseError if ``policy`` is no policy, or `handle_others` is in use.
         """
         self.must_be_usable(policy)
         runner = self._policy_runner
@@ -120,12 +121,12 @@ class RequestApi(HandlerRegistration, AppServerConnection):
 
     def must_be_usable(self, policy: Policy) -> None:
         """Raise as `use_policy` would, before anything is opened for it."""
-        from codex_acp.codex.approvals.policies import Policy  # there, unless it is none
+        from codex_acp.codex.approvals.policies import Policy  # loaded already if it is a policy
 
-        given: object = policy  # of a program that nobody has type-checked
+        given: object = policy  # of any type, in a program without type checks
         if not isinstance(given, Policy):
-            some = "allow_commands([...]), ask(callback)"
-            raise MisuseError(f"{policy!r} is no policy; use {some} or another Policy")
+            examples = "allow_commands([...]), ask(callback)"
+            raise MisuseError(f"{policy!r} is no policy; use {examples} or another Policy")
         if not self._has_policy and self._handles_others:
             raise MisuseError("handle_others is in use; a policy would take its place")
 
@@ -149,28 +150,27 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     ) -> Any:
         """Offer a Python function to the model, in every thread that is started from now on.
 
-        ``@codex.tool``, or ``@codex.tool(name=...)``; the function is given back as it is. What
-        makes a function a tool, and what the options mean: `codex_acp.codex.tool`, which also
-        makes tools for single threads. Codex calls these dynamic tools; they are experimental.
+        Used as ``@codex.tool`` or ``@codex.tool(name=...)``; returns the function unchanged.
+        `codex_acp.codex.tool` describes the options, and makes tools for single threads. Codex
+        calls these dynamic tools; they are experimental.
 
         Raises MisuseError if the function cannot be a tool, or its name is taken.
         """
         from codex_acp.codex.threads.tools import tool
 
         def offer(function: Any) -> Any:
-            made = tool(function, name=name, description=description, timeout=timeout)
-            self.add_tools([made])
+            self.add_tools([tool(function, name=name, description=description, timeout=timeout)])
             return function
 
         return offer if function is None else offer(function)
 
     def add_tools(self, tools: Iterable[Tool | Callable[..., object]]) -> None:
-        """Offer these in every thread that is started from now on. Raises as `tool`."""
+        """Offer ``tools`` in every thread that is started from now on. Raises as `tool` does."""
         self.tool_calls.add(tools)
 
     @property
     def tool_calls(self) -> ToolCalls:
-        """Return what runs the tools. Raises MisuseError if a handler answers their calls."""
+        """Return the runner of the tools. Raises MisuseError if a handler answers their calls."""
         if self._tool_calls is None:
             if self._handles_tool_calls:
                 message = f"a handler for {TOOL_CALL} is registered; it would get the tools' calls"
@@ -194,8 +194,8 @@ class RequestApi(HandlerRegistration, AppServerConnection):
     ) -> JsonValue:
         """Call a method with plain JSON, as `AppServerConnection.call_raw` does.
 
-        A thread that is begun and not ``settled`` is given its settings later; then
-        `thread_settled` is for the caller.
+        With ``settled`` False a thread that this opens gets its settings later: the caller must
+        then call `thread_settled`.
         """
         self._follow_turns(method)
         value = await super().call_raw(method, params)
@@ -204,26 +204,26 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         return value
 
     def _follow_turns(self, method: str) -> None:
-        """Watch a model that begins to work: it may reach for threads of others."""
+        """Let the policy runner follow the turns, because a model may reach for foreign threads."""
         if method in BEGIN_A_TURN:
-            self._policy_runner  # noqa: B018 - it follows the connection from now on
+            self._policy_runner  # noqa: B018 - follows the connection from its first use
 
     def reached_elsewhere(self, turn_id: str) -> tuple[str, ...]:
-        """Return the threads of others for which the turn's model has reached: it is interrupted.
+        """Return the foreign threads for which an interrupted turn's model has reached.
 
-        Codex refuses that by itself where it runs hooks (contract 3.9c).
+        A Codex with hooks refuses such calls instead (contract 3.9c).
         """
         return () if self._runner is None else self._runner.reach.reached.get(turn_id, ())
 
     def thread_settled(self, method: str, answer: JsonValue) -> None:
-        """Warn once if the `policy` can never be asked in the thread that ``method`` has begun."""
+        """Warn once if Codex can never ask the policy in the thread that ``method`` has opened."""
         if not self._has_policy or method not in OPEN_A_THREAD:
             return
         try:
-            begun = self.decode_result(method, answer)
+            opened = self.decode_result(method, answer)
         except InvalidPayload:
-            return  # whoever called finds out by itself
-        self._policy_runner.thread_started(begun, begun.thread.id)
+            return  # the caller of `call_raw` decodes the answer, too
+        self._policy_runner.thread_started(opened, opened.thread.id)
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
         self._follow_turns(method)

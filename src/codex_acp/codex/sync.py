@@ -1,7 +1,7 @@
 """Codex from programs without an event loop: scripts, notebooks, threads.
 
-A thin layer: everything runs on one event loop in a thread of its own, and every method here waits
-for the one of the same name there. Owns the waiting, and what Ctrl-C does to it. ::
+A thin layer: the asynchronous objects run on one event loop in a thread of its own, and each method
+here waits for their method of the same name. Owns the waiting, and the effect of Ctrl-C. ::
 
     with Codex() as codex:
         thread = codex.threads.start()
@@ -54,15 +54,15 @@ if not TYPE_CHECKING:
 
 
 class LoopCalls:
-    """The part of `Codex` that its threads and turns call through."""
+    """The part of `Codex` through which threads and turns call the event loop."""
 
     _loop: LoopThread | None = None
 
     def call(self, function: Callable[..., Awaitable[_Value]], /, *args: Any) -> _Value:
         """Run a coroutine function on the loop and wait: ``codex.call(codex.client.aclose)``.
 
-        Raises what it raises, and MisuseError
-        outside the ``with``. Ctrl-C cancels it, waits until that is done, and raises.
+        Raises what the function raises, and MisuseError outside the ``with``. Ctrl-C cancels the
+        function, waits for its clean-up, and raises KeyboardInterrupt.
         """
         if self._loop is None:
             raise MisuseError("use the Codex in a with statement")
@@ -72,14 +72,14 @@ class LoopCalls:
 class Codex(LoopCalls, WaitingCalls):
     """A Codex for synchronous code: ``with Codex() as codex:``. May be shared by threads.
 
-    Every method of the protocol is one of it, and waits: ``codex.model_list()``.
+    Every method of the protocol is a method here, and waits: ``codex.model_list()``.
 
-    ``options`` and ``settings`` are those of `CodexClient.start`; with ``connect_to`` it joins a
-    running app-server, see `CodexClient.connect_to`. Handlers, tools and callbacks of policies that
-    are no coroutine functions run in threads of their own, and may call back into this.
+    ``options`` and ``settings`` are those of `CodexClient.start`; ``connect_to`` is the URL of a
+    running app-server (`CodexClient.connect_to`). Handlers, tools and callbacks of policies that
+    are no coroutine functions run in threads of their own, and may call methods of this object.
 
-    Ctrl-C interrupts the turn that is waited for, then raises KeyboardInterrupt; leaving the
-    ``with`` ends Codex.
+    Ctrl-C interrupts the turn that the program waits for, then raises KeyboardInterrupt; leaving
+    the ``with`` ends Codex.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Codex(LoopCalls, WaitingCalls):
         if connect_to is not None and options is not None:
             message = "give options to launch an app-server, or connect_to to join one; not both"
             raise MisuseError(message)
-        # Spawned before the event loop is even imported: it boots meanwhile.
+        # Spawned before the event loop is imported: Codex boots meanwhile.
         self.client: CodexClient = (
             CodexClient.start(options, **settings)
             if connect_to is None
@@ -107,7 +107,7 @@ class Codex(LoopCalls, WaitingCalls):
         self._entered = False
 
     def __enter__(self) -> Self:
-        """Start the loop and shake hands. Raises as `CodexClient.connect`."""
+        """Start the loop and make the handshake. Raises as `CodexClient.connect` does."""
         from codex_acp.codex.loop_thread import LoopThread
 
         if self._entered:
@@ -126,10 +126,10 @@ class Codex(LoopCalls, WaitingCalls):
         self.close()
 
     def close(self) -> None:
-        """End Codex, and the loop. Again is fine."""
+        """End Codex and the loop; no effect if repeated."""
         if self._loop is None:
             if not self._entered and isinstance(self.client.link, ChildProcess):
-                self.client.link.kill_tree()  # no loop can end it gently
+                self.client.link.kill_tree()  # a gentle end needs the loop
             return
         try:
             self.call(self.client.aclose)
@@ -140,7 +140,7 @@ class Codex(LoopCalls, WaitingCalls):
 
     @property
     def threads(self) -> Threads:
-        """The threads of the app-server: start, resume, fork, list."""
+        """Return the threads of the app-server: start, resume, fork, list."""
         return Threads(self)
 
     def _call(self, method: str, params: WireModel | Any | None) -> Any:
@@ -151,7 +151,7 @@ class Codex(LoopCalls, WaitingCalls):
 
 
 class Threads:
-    """The threads, as `codex_acp.codex.Threads` has them."""
+    """The threads of a `Codex`; each method waits for that of `codex_acp.codex.Threads`."""
 
     def __init__(self, codex: Codex) -> None:
         self._codex = codex
@@ -169,7 +169,7 @@ class Threads:
         **options: Unpack[StartOptions],
     ) -> Thread:
         """Start a thread, as `codex_acp.codex.Threads.start` does."""
-        return self._made(
+        return self._open(
             partial(self._threads.start, trust=trust, tools=tools, policy=policy, **options)
         )
 
@@ -183,7 +183,7 @@ class Threads:
         **options: Unpack[ResumeOptions],
     ) -> Thread:
         """Resume a thread, as `codex_acp.codex.Threads.resume` does."""
-        return self._made(
+        return self._open(
             partial(
                 self._threads.resume, thread_id, trust=trust, tools=tools, policy=policy, **options
             )
@@ -199,7 +199,7 @@ class Threads:
         **options: Unpack[ForkOptions],
     ) -> Thread:
         """Fork a thread, as `codex_acp.codex.Threads.fork` does."""
-        return self._made(
+        return self._open(
             partial(
                 self._threads.fork, thread_id, trust=trust, tools=tools, policy=policy, **options
             )
@@ -211,32 +211,31 @@ class Threads:
 
     def list(self, **options: Unpack[ListOptions]) -> Iterator[Thread]:
         """List the stored threads, as `codex_acp.codex.Threads.list` does."""
-        return self._listed(self._threads.list(**options))
+        return self._iterate(self._threads.list(**options))
 
-    def _listed(self, threads: AsyncIterator[one_thread.Thread]) -> Iterator[Thread]:
+    def _iterate(self, threads: AsyncIterator[one_thread.Thread]) -> Iterator[Thread]:
         while (found := self._codex.call(anext, threads, None)) is not None:
             yield Thread(self._codex, found)
 
-    def _made(self, make: Callable[[], Awaitable[one_thread.Thread]]) -> Thread:
-        return Thread(self._codex, self._codex.call(make))
+    def _open(self, open_thread: Callable[[], Awaitable[one_thread.Thread]]) -> Thread:
+        return Thread(self._codex, self._codex.call(open_thread))
 
 
 class Thread:
-    """A thread; its ``thread`` is the `codex_acp.codex.Thread`."""
+    """A thread; each method waits for that of `codex_acp.codex.Thread`."""
 
     def __init__(self, codex: Codex, thread: one_thread.Thread) -> None:
         self._codex = codex
         self.thread = thread
-        """This thread on the event loop."""
+        """The `codex_acp.codex.Thread` on the event loop."""
         self.id: str = thread.id
-        """The thread's id."""
 
     def __repr__(self) -> str:
         return repr(self.thread)
 
     @property
     def info(self) -> ThreadInfo:
-        """Return what Codex last told of the thread, as `codex_acp.codex.Thread.info` does."""
+        """Return Codex's last report of the thread, as `codex_acp.codex.Thread.info` does."""
         return self.thread.info
 
     @property
@@ -343,19 +342,17 @@ class Thread:
 
 
 class Turn(Generic[T]):
-    """A running turn, as `codex_acp.codex.Turn`: ``with thread.turn(...) as turn: for event in
-    turn: ...``.
+    """A turn: ``with thread.turn(...) as turn: for event in turn: ...`` (`codex_acp.codex.Turn`).
 
-    Iterating one that was not entered enters it, and leaves it when the loop is left.
+    Iterating a turn that was not entered enters it, and leaves it at the end of the loop.
     """
 
     def __init__(self, codex: LoopCalls, turn: one_turn.Turn[T]) -> None:
         self._codex = codex
         self._entered = False
         self.turn = turn
-        """This turn on the event loop."""
+        """The `codex_acp.codex.Turn` on the event loop."""
         self.thread_id: str = turn.thread_id
-        """The thread it belongs to."""
 
     def __repr__(self) -> str:
         return f"{self.turn!r}"

@@ -46,12 +46,12 @@ class GitConsent:
         """Return whether all programs of a directory are agreed to, and no file of its git
         configuration changed since they were looked up."""
         look = self._looks.get(directory)
-        return look is not None and look.holds and not self._filter(directory, look.programs)
+        return look is not None and look.is_current and not self._filter(directory, look.programs)
 
     async def not_agreed(self, directory: str) -> Sequence[GitProgram]:
         """Return the programs of a directory that nobody agreed to."""
         look = self._looks.get(directory)
-        if look is None or not look.holds:
+        if look is None or not look.is_current:
             from codex_acp.codex.threads.git_programs import look_within
 
             look = self._looks[directory] = await look_within(directory, in_thread)

@@ -42,8 +42,8 @@ async def answer_of(
     A coroutine function runs on this loop, any other function in a thread of its own. Cancelling
     `answer_of` cancels the callback, and takes `END_OF_CALLBACK_SECONDS` at most.
     """
-    call: Coroutine[Any, Any, _Value] = called(callback, argument)
-    task = asyncio.get_running_loop().create_task(call, name="a callback")
+    calling: Coroutine[Any, Any, _Value] = call(callback, argument)
+    task = asyncio.get_running_loop().create_task(calling, name="a callback")
     try:
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():
@@ -74,12 +74,12 @@ def as_async(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
         return function
 
     async def run(argument: object) -> Any:
-        return await called(function, argument)
+        return await call(function, argument)
 
     return run
 
 
-async def called(callback: Callable[[Any], Any], argument: object) -> Any:
+async def call(callback: Callable[[Any], Any], argument: object) -> Any:
     """Call a function, async or sync (in a thread of its own), and await what it returns."""
     result = callback(argument) if is_async(callback) else await _in_thread(callback, argument)
     return await result if inspect.isawaitable(result) else result

@@ -1,12 +1,13 @@
-"""Keep a session's model to the agents of its own session (contract 3.9c).
+"""Let a session's model reach only the agents of its own session (contract 3.9c).
 
-Codex's older tools for agents take the id of any thread that is loaded in the process, and what is
-sent there runs with that thread's rights, unasked. Codex runs a ``PreToolUse`` hook before such a
-call: this file is that hook, run by itself as a script, and makes the arguments that tell Codex so.
-The newer tools reach nothing but the session's own agents (measured on 0.147, 0.163 and 0.169).
+Codex's older tools for agents take the id of any thread that is loaded in the process. The actions
+that they start run with that thread's rights, without a question. Codex runs a ``PreToolUse`` hook
+before such a call. This file is the hook, which Codex runs as a script, and makes the arguments
+that register the hook. The newer tools reach only the session's own agents (measured on 0.147,
+0.163 and 0.169).
 
-Whose agent a thread is stands in the first line of its record, written by Codex. What cannot be
-read is refused. Imports little: it is loaded before Codex starts.
+The first line of a thread's record, written by Codex, names the parent of an agent. The hook
+refuses a call if it cannot read a record. Imports little, because it is loaded before Codex starts.
 """
 
 from __future__ import annotations
@@ -19,36 +20,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MATCHER = ".*(send_input|resume_agent|close_agent|wait_agent)$"
-"""The tools that take another agent's id, in whichever namespace."""
+"""The tools that take another agent's id, in any namespace."""
 
 OF_MCP_SERVERS = "mcp__"
-"""How the names of MCP servers' tools begin, which may end like the others."""
+"""Prefix of the names of MCP servers' tools, which may match `MATCHER`, too."""
 
 TIMEOUT_SECONDS = 60
-"""For the hook; one that takes longer is no refusal to Codex, so it is far more than it needs."""
+"""Seconds for the hook, far more than it needs: Codex makes the call if the hook takes longer."""
 
 TRUST_KEY = "/<session-flags>/config.toml:pre_tool_use:0:0"
-"""Where Codex looks up whether the first such hook of its command line is trusted."""
+"""Codex's key for its trust in the first ``PreToolUse`` hook of the command line."""
 
 REFUSED = "[codex-acp]"
-"""How a refusal begins, for whoever shows what a hook has said."""
+"""Prefix by which other code recognizes a refusal among the outputs of hooks."""
 
 MAX_DEPTH = 64
-"""Agents start agents, but never in a circle; a bound all the same."""
+"""Threads from an agent up to its root thread; a bound, although agents form no circle."""
 
 MAX_FIRST_LINE = 16 * 1024 * 1024
-"""Bytes of the first line of a record, which has the model's instructions in it."""
+"""Bytes of the first line of a record, which includes the model's instructions."""
 
 _ID = frozenset("0123456789abcdef-")
 _ID_LENGTH = 36
 
 
 def hook_arguments(python: str, script: str) -> tuple[str, ...]:
-    """Return the arguments that have Codex run this script as a hook, and trust its digest."""
+    """Return the arguments that make Codex run this script as a hook, and trust its digest."""
     from hashlib import sha256
 
-    command = _text(f"{_quoted(python)} -I -S {_quoted(script)}")
-    matcher = _text(MATCHER)
+    command = _string(f"{_shell_quoted(python)} -I -S {_shell_quoted(script)}")
+    matcher = _string(MATCHER)
     identity = (
         f'{{"event_name":"pre_tool_use","hooks":[{{"async":false,"command":{command},'
         f'"timeout":{TIMEOUT_SECONDS},"type":"command"}}],"matcher":{matcher}}}'
@@ -66,16 +67,16 @@ def hook_arguments(python: str, script: str) -> tuple[str, ...]:
 def refusal(call: dict[str, object], home: str) -> str | None:
     """Return why a tool call may not be made, None if it may; ``home`` is the ``CODEX_HOME``.
 
-    An agent may reach those of its own session, but not the session itself.
+    A thread may reach the agents of its session, but not the session's root thread.
     """
     tool = str(call["tool_name"])
     if tool.startswith(OF_MCP_SERVERS):
         return None
     caller = call.get("agent_id") or call["session_id"]
-    root = [*_line(str(caller), home)][-1]
+    root = [*_lineage(str(caller), home)][-1]
     for target in _targets(call["tool_input"]):
-        above = [*_line(target, home)]
-        if len(above) == 1 or above[-1] != root:
+        lineage = [*_lineage(target, home)]
+        if len(lineage) == 1 or lineage[-1] != root:
             return (
                 f"{REFUSED} {tool.removeprefix('multi_agent_v1')} was refused: {target[:100]!r} is "
                 "no sub-agent of this session, and a model may only reach those"
@@ -84,15 +85,15 @@ def refusal(call: dict[str, object], home: str) -> str | None:
 
 
 def _targets(arguments: object) -> Iterator[str]:
-    """Yield all that a call names as a target, whatever Codex makes of more than one."""
+    """Yield every target that a call names, even if Codex uses only one of them."""
     assert isinstance(arguments, dict)
     for name in ("id", "target", "ids", "targets"):
         given = arguments.get(name)
         yield from map(str, given if isinstance(given, list) else () if given is None else (given,))
 
 
-def _line(thread: str, home: str) -> Iterator[str]:
-    """Yield a thread and those above it, as far as Codex has written who started it."""
+def _lineage(thread: str, home: str) -> Iterator[str]:
+    """Yield a thread and its ancestors, as far as records name them."""
     for _ in range(MAX_DEPTH):
         yield thread
         parent = _parent(thread, home)
@@ -103,10 +104,10 @@ def _line(thread: str, home: str) -> Iterator[str]:
 
 
 def _parent(thread: str, home: str) -> str | None:
-    """Return the thread that started this one; None for a session, or one that is not found."""
+    """Return the thread that started ``thread``; None for a root or an unknown thread."""
     if len(thread) != _ID_LENGTH or not _ID.issuperset(thread):
         return None
-    record = _record(thread, home)
+    record = _record_path(thread, home)
     if record is None:
         return None
     import json
@@ -121,8 +122,8 @@ def _parent(thread: str, home: str) -> str | None:
     return None if spawned is None else str(spawned["parent_thread_id"])
 
 
-def _record(thread: str, home: str) -> str | None:
-    """Return the path of a thread's record, which lies in a folder of the day it began."""
+def _record_path(thread: str, home: str) -> str | None:
+    """Return the path of a thread's record, which is in the folder of the thread's first day."""
     end = f"-{thread}.jsonl"
     for folder, _, names in os.walk(os.path.join(home, "sessions")):  # noqa: PTH118
         for name in names:
@@ -131,20 +132,20 @@ def _record(thread: str, home: str) -> str | None:
     return None
 
 
-def _text(value: str) -> str:
-    """Return a text as JSON and TOML both write it."""
+def _string(value: str) -> str:
+    """Write a string that is valid in JSON and TOML."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _quoted(word: str) -> str:
+def _shell_quoted(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
 def main() -> int:
-    """Read a call from stdin, as Codex tells its hooks; 2 is how a hook refuses."""
+    """Read a tool call from stdin, as Codex passes it to a hook; return 2 to refuse it."""
     try:
-        import json  # here: what starts Codex loads no more than it needs
+        import json  # imported here, because launching Codex does not need it
 
         call = json.load(sys.stdin.buffer)
         home = os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")  # noqa: PTH111

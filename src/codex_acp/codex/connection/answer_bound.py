@@ -1,4 +1,4 @@
-"""Bound the wait for the reply to a call: the app-server may be stopped, or have lost the call.
+"""Bound the wait for a reply: the app-server may be stopped, or have lost the call.
 
 A call that may take long is given up only if the server does not answer a trivial call either.
 """
@@ -23,11 +23,11 @@ class AnswerTimes(NamedTuple):
     """Seconds that a call waits for its reply."""
 
     reply: float = 30.0
-    """For a reply: usually milliseconds, more if Codex has to read a long file."""
+    """Usually a reply takes milliseconds, longer if Codex has to read a long file."""
     presence: float = 5.0
-    """For the reply to `PRESENCE`, which is sent while a call takes long."""
+    """Time for the reply to `PRESENCE`, which is sent while a call takes long."""
     silent: float = 1.0
-    """For a reply, if the server left an earlier call unanswered and has sent nothing since."""
+    """Time for a reply if the server left an earlier call unanswered and has sent nothing since."""
 
 
 ANSWER_TIMES: Final = AnswerTimes()
@@ -50,10 +50,10 @@ MAY_TAKE_LONG: Final = frozenset(
         "thread/start",
     }
 )
-"""Methods with which Codex runs a command, asks the network, or waits for MCP servers."""
+"""Methods for which Codex runs a command, uses the network, or waits for MCP servers."""
 
 PRESENCE: Final = "thread/loaded/list"
-"""A call that Codex answers from its memory."""
+"""A method that Codex answers from its memory: the reply shows that the server still works."""
 
 
 class AnswerBound:
@@ -63,49 +63,49 @@ class AnswerBound:
         self.connection = connection
         self.times = times
         self.reads = 0
-        """Number of reads so far; the owner of the connection counts them here."""
+        """Number of reads so far; `AppServerConnection` counts them here."""
         self._silent_since: int | None = None
-        """`reads` at the beginning of the call that was given up last."""
+        """`reads` at the beginning of the last call that was given up."""
 
     @property
     def silent(self) -> bool:
-        """Return whether the server has sent nothing since a call began that was given up."""
+        """Whether the server has sent nothing since the beginning of a call that was given up."""
         return self._silent_since == self.reads
 
     async def wait(self, method: str, call: Awaitable[JsonValue]) -> JsonValue:
         """Await a call and return its result. Raises NotAnswered when its bound has passed."""
         loop, reads = asyncio.get_running_loop(), self.reads
         seconds = self.times.silent if self.silent else self.times.reply
-        question: int | None = None
+        presence_id: int | None = None
         timer: asyncio.TimerHandle
 
         def give_up() -> None:
             timeout.reschedule(loop.time())
 
-        def due() -> None:
-            nonlocal timer, question
+        def check() -> None:
+            nonlocal timer, presence_id
             if method not in MAY_TAKE_LONG or self.silent:
                 give_up()
                 return
-            with suppress(TransportError):  # the call raises it, too
-                question = self.connection.post(PRESENCE, EncodedJson(b"{}"), is_there)
+            with suppress(TransportError):  # the awaited call raises it, too
+                presence_id = self.connection.post(PRESENCE, EncodedJson(b"{}"), on_presence)
                 timer = loop.call_later(self.times.presence, give_up)
 
-        def is_there(_reply: object) -> None:
-            nonlocal timer, question
-            question = None
+        def on_presence(_reply: object) -> None:
+            nonlocal timer, presence_id
+            presence_id = None
             timer.cancel()
-            timer = loop.call_later(self.times.reply, due)
+            timer = loop.call_later(self.times.reply, check)
 
         try:
             async with asyncio.timeout(None) as timeout:
-                timer = loop.call_later(seconds, due)
+                timer = loop.call_later(seconds, check)
                 try:
                     return await call
                 finally:
                     timer.cancel()
-                    if question is not None:
-                        self.connection.abandon(question)
+                    if presence_id is not None:
+                        self.connection.abandon(presence_id)
         except TimeoutError:
             self._silent_since = reads
             raise NotAnswered(method, seconds) from None

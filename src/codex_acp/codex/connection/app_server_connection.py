@@ -1,7 +1,7 @@
 """The connection to one app-server: handshake, typed calls, notifications by thread, its requests.
 
-Owns the connection and its end. Must not know what calls and notifications mean. Importing it
-loads next to nothing, and making one no event loop.
+Owns the connection and its end. Must not know what calls and notifications mean. Importing this
+module loads next to nothing, and making a connection loads no event loop.
 Source: the app-server's README, "Initialization"; ``schema/codex/experimental.json``.
 """
 
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from codex_acp.wire.model import WireModel
 
 NEW_THREAD: Final = ("thread/start", "thread/fork")
-"""Calls that make a thread whose name nobody knows before the answer."""
+"""Methods that make a thread, whose id only the reply names."""
 
 HANDSHAKE_TIMEOUT_SECONDS: Final = 30.0
-"""From the first byte to the answer of ``initialize``: usually a tenth of a second, but a cold
-start reads a binary of 300 MB, perhaps from a network disk."""
+"""Seconds for the answer to ``initialize``: usually a tenth of a second is enough, but a cold start
+reads a binary of 300 MB, perhaps from a network disk."""
 
 NAME: Final = "codex app-server"
 """Name of the peer in logs and errors."""
 
 OPEN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
-"""Methods whose result has the thread and its settings: whether Codex will ask at all."""
+"""Methods whose result has the thread and its settings."""
 
 MAX_OPENED: Final = 10_000
-"""Threads that are remembered, the last opened ones."""
+"""Threads that `AppServerConnection.opened_threads` remembers, the last opened ones."""
 
 NOT_CONNECTED: Final = "the client is not connected; use it with `async with`"
 
@@ -59,16 +59,16 @@ class AppServerConnection(CodexCalls):
 
     ``client_info`` names the program (default: this library), as a model or as its JSON.
     ``opt_out_notifications`` lists methods that the server shall not send. ``capabilities``
-    replaces the default, which is ``experimentalApi`` only. ``on_refused`` hears of each server
-    request that was refused without its handler having said so. ``on_line`` sees each line of the
-    wire. ``hello`` is a handshake that was begun on the link, in place of what this one would say.
-    ``answer_times`` bound the wait for replies of awaited calls (NotAnswered); None: no bound.
-    Belongs to one event loop.
+    replaces the default, which is ``experimentalApi`` only. ``on_refused`` is called with each
+    server request that was refused although no handler refused it. ``on_line`` gets each line of
+    the wire. ``hello`` is a handshake whose request may be on the link already. ``answer_times``
+    bounds the wait for replies of awaited calls (NotAnswered); None sets no bound. Belongs to one
+    event loop.
 
     Calls raise ErrorReply (the server answered with an error; ServerOverloaded if it stays
-    overloaded while the call is tried again), InvalidPayload (its result does not fit the schema),
-    ProcessExited or ConnectionClosed (it will not be answered any more), MisuseError (before it
-    was entered).
+    overloaded while the call is repeated), InvalidPayload (the result does not fit the schema),
+    ProcessExited or ConnectionClosed (no reply can arrive any more), MisuseError (before
+    `connect`).
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class AppServerConnection(CodexCalls):
         from codex_acp.codex.connection.handshake import Hello
 
         self._hello = hello or Hello(client_info, capabilities, opt_out_notifications)
-        if not self._hello.said:
-            self._hello.say_early(link)  # before the next lines load an event loop
+        if not self._hello.is_sent:
+            self._hello.send_early(link)  # before the next lines load an event loop
         from codex_acp._last_ones import LastOnes
         from codex_acp.codex.connection.notification_router import NotificationRouter
         from codex_acp.codex.connection.server_requests import ServerRequests, UnknownParts
@@ -110,11 +110,11 @@ class AppServerConnection(CodexCalls):
         self._decoder: NotificationDecoder | None = None
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
         self.opened_threads: LastOnes[str, None] = LastOnes(MAX_OPENED)
-        """Threads that this side has opened: none is a sub-agent, though a model may name any."""
+        """Threads that this side opened: never sub-agents, even if a model names them as such."""
         self.believes_worktrees: bool = False
         """Whether this Codex trusts false worktrees (`handshake.believes_worktrees`)."""
         self.unloads_at_once: bool = False
-        """Whether this Codex unloads what nobody follows (`handshake.unloads_at_once`)."""
+        """Whether this Codex unloads an unused thread at once (`handshake.unloads_at_once`)."""
         self._started = False
         self._shaken = False
         self._answer: JsonValue = None
@@ -130,13 +130,13 @@ class AppServerConnection(CodexCalls):
         await self.aclose()
 
     async def connect(self) -> None:
-        """Begin to read, and shake hands: ``initialize``, then ``initialized``.
+        """Begin to read, and make the handshake: ``initialize``, then ``initialized``.
 
-        What ``async with`` does. Loads no model. Whatever goes wrong (and cancellation) closes the
-        client. Raises as every call, and TransportError if the server does not answer within
-        thirty seconds, MisuseError where asyncio does not run.
+        ``async with`` calls this. Loads no model. An error or a cancellation closes the client.
+        Raises as every call, and TransportError if the server does not answer within thirty
+        seconds, MisuseError if no asyncio loop runs.
         """
-        import asyncio  # not anyio, which would be loaded before the first thread for this alone
+        import asyncio  # not anyio: only this call would need it before the first thread
 
         from codex_acp.codex.connection import handshake
 
@@ -148,10 +148,10 @@ class AppServerConnection(CodexCalls):
             self._connection.start(self)
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_SECONDS) as timeout:
                 self._answer = await self._request(
-                    "initialize", self._hello.params, written=self._hello.said
+                    "initialize", self._hello.params, written=self._hello.is_sent
                 )
             user_agent = text_at(self._answer, "userAgent")  # without a model
-            if user_agent is None:  # says what does not fit
+            if user_agent is None:  # decoding raises the error that names the field
                 user_agent = self.decode_result("initialize", self._answer).user_agent
             handshake.note_version(user_agent)
             self.believes_worktrees = handshake.believes_worktrees(user_agent)
@@ -169,9 +169,9 @@ class AppServerConnection(CodexCalls):
             raise
 
     async def aclose(self) -> None:
-        """Refuse what the server still asks, close the link and end the handlers; again is fine.
+        """Refuse the open server requests, close the link and end the handlers.
 
-        Calls in flight raise ConnectionClosed. Takes at most a few seconds.
+        Calls in flight raise ConnectionClosed. Takes at most a few seconds; no effect if repeated.
         """
         import anyio
 
@@ -181,7 +181,7 @@ class AppServerConnection(CodexCalls):
         finally:
             with anyio.CancelScope(shield=True):
                 await self._requests.aclose()
-            self._router.on_closed(None)  # the connection says nothing if it was never started
+            self._router.on_closed(None)  # a connection that was never started does not call it
 
     @property
     def server(self) -> InitializeResponse:
@@ -199,7 +199,7 @@ class AppServerConnection(CodexCalls):
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be called any more."""
+        """Whether the connection has ended."""
         return self._connection.closed
 
     # Calls.
@@ -219,12 +219,11 @@ class AppServerConnection(CodexCalls):
         params: WireModel | JsonValue,
         on_reply: Callable[[JsonValue | CodexAcpError], None],
     ) -> Callable[[], None]:
-        """Send a call at once; return what gives it up.
+        """Send a call at once; return a function that gives the call up.
 
-        ``on_reply`` is called once, with the result as plain JSON or the error, where the reply
-        stands among what the server sends (`call_raw` returns a moment later); never after the call
-        was given up. Raises TransportError if the connection is closed, MisuseError before the
-        handshake.
+        ``on_reply`` is called once, with the result as plain JSON or the error, in order with the
+        server's notifications (`call_raw` returns a moment later), but never after the call was
+        given up. Raises TransportError if the connection is closed, MisuseError before `connect`.
         """
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
@@ -284,32 +283,32 @@ class AppServerConnection(CodexCalls):
         return result
 
     def _unsubscribe_from(self, result: JsonValue) -> None:
-        """Leave a thread that was opened for a caller who gave it up: it would stay for ever."""
+        """Unsubscribe from a thread whose caller gave the call up: Codex would keep it loaded."""
         import asyncio
 
         params: JsonValue = {"threadId": text_at(result, "thread", "id")}
         leaving = asyncio.ensure_future(self._request("thread/unsubscribe", _params_of(params, "")))
         leaving.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    # Notifications: by thread, typed, no faster than the program can take.
+    # Notifications.
 
     def subscribe(
         self, thread_id: str | None, sink: NotificationSink, methods: frozenset[str] | None = None
     ) -> None:
         """Give ``sink`` the notifications of a thread, or only those of ``methods``.
 
-        For None, of all that no thread's sink gets: those without a thread, and those of a thread
-        that nobody subscribed to, such as a sub-agent's. Several sinks may share a thread. If the
-        connection has ended, the sink hears `on_closed` at once.
+        ``thread_id`` None stands for notifications without a thread, and those of threads without a
+        sink, such as a sub-agent's. Several sinks may share a thread. If the connection has ended,
+        the sink's `on_closed` is called at once.
         """
         self._router.subscribe(thread_id, sink, methods)
 
     def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
-        """Undo `subscribe`: the sink hears nothing more, not even the end."""
+        """Undo `subscribe`: none of the sink's methods is called any more."""
         self._router.unsubscribe(thread_id, sink)
 
     def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
-        """Give ``sink`` every notification, or those of ``methods``, besides who else gets it."""
+        """Give ``sink`` every notification, or those of ``methods``, in addition to other sinks."""
         self._router.subscribe_all(sink, methods)
 
     def unsubscribe_all(self, sink: NotificationSink) -> None:
@@ -317,7 +316,7 @@ class AppServerConnection(CodexCalls):
         self._router.unsubscribe_all(sink)
 
     def decode_notification(self, method: str, params: JsonValue) -> ServerNotification:
-        """The typed event; what cannot be read is counted and logged once for each kind."""
+        """Return the typed event; count unreadable ones, and log each kind of them once."""
         if self._decoder is None:
             from codex_acp.codex.connection.notification_decoding import NotificationDecoder
 
@@ -326,22 +325,20 @@ class AppServerConnection(CodexCalls):
 
     @property
     def unknown(self) -> dict[str, int]:
-        """How often each thing came that the schema does not know, or that could not be read.
-
-        Methods, fields, values and union members; each kind was logged once.
-        """
+        """Count of each method, field, value or union member that the schema does not know or that
+        could not be read; each kind was logged once."""
         unreadable = {} if self._decoder is None else self._decoder.unreadable
         return {**unreadable, **self._unknown.counts}
 
     def pause_reading(self, holder: object) -> None:
-        """Read no more until ``holder`` calls `resume_reading`, except while a call is in flight.
+        """Stop reading until ``holder`` calls `resume_reading`, except while a call is in flight.
 
-        The server's requests wait, too: hold it only for a sink that is really full.
+        The server's requests wait, too: pause only for a sink that is really full.
         """
         self._gate.hold(holder)
 
     def resume_reading(self, holder: object) -> None:
-        """Undo `pause_reading`; without it, this does nothing."""
+        """Undo `pause_reading` of ``holder``, if it paused."""
         self._gate.release(holder)
 
     # The server's requests.
@@ -349,7 +346,7 @@ class AppServerConnection(CodexCalls):
     def handle_others(
         self, handler: Callable[[ServerRequest], Awaitable[WireModel]] | None
     ) -> None:
-        """Register what handles every method without a handler of its own; None for nothing."""
+        """Register the handler of all methods without one of their own; None removes it."""
         self._requests.handle_others(handler)
 
     @property
@@ -357,7 +354,7 @@ class AppServerConnection(CodexCalls):
         """The server's requests that are not answered yet, oldest first."""
         return self._requests.open_requests
 
-    # What the connection calls.
+    # Methods that the `Connection` calls.
 
     def on_request(self, request: Request, responder: Responder) -> None:
         self._requests.on_request(request, responder)
@@ -384,12 +381,12 @@ def _params_of(params: WireModel | Any | None, model: str | None) -> EncodedJson
     from codex_acp.jsonrpc.message import EncodedJson
 
     if params is None:
-        # The server wants the member even where the schema says that it is optional.
+        # The server wants the member even if the schema says that it is optional.
         return None if model is None else EncodedJson(b"{}")
     if type(params) is dict:
         from codex_acp.jsonrpc.message import encode_json
 
         return encode_json(params)
-    from codex_acp.wire.codec import encode  # here: the handshake needs no model
+    from codex_acp.wire.codec import encode  # imported here, because the handshake needs no model
 
     return encode(params)

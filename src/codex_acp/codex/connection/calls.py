@@ -1,6 +1,6 @@
-"""Makes calls that are more than one awaited request: posted, tried again, or page by page.
+"""Make calls with a callback, calls that are repeated, and calls for several pages.
 
-Must not know what is called. Source: the app-server's README, "Backpressure".
+Must not know the methods. Source: the app-server's README, "Backpressure".
 """
 
 from __future__ import annotations
@@ -28,47 +28,47 @@ def post(
     params: EncodedJson | None,
     on_reply: Callable[[JsonValue | CodexAcpError], None],
 ) -> Callable[[], None]:
-    """Send a call, and return what gives it up, as `AppServerConnection.post` says.
+    """Send a call, and return a function that gives the call up (`AppServerConnection.post`).
 
-    An awaited call goes on one step of the event loop behind its reply, and so behind every
-    notification of that read.
+    Unlike ``on_reply``, an awaited call continues one step of the event loop after its reply, and
+    so after all notifications of the same read.
     """
-    waits = False
-    again: asyncio.Task[None] | None = None
+    is_waiting = False
+    repetition: asyncio.Task[None] | None = None
 
-    def end() -> bool:
-        """Stop waiting for the reply; return whether it was still waited for."""
-        nonlocal waits
-        waited, waits = waits, False
-        if waited:
+    def stop_waiting() -> bool:
+        """Stop waiting for the reply; return False if that has happened before."""
+        nonlocal is_waiting
+        was_waiting, is_waiting = is_waiting, False
+        if was_waiting:
             gate.__exit__()
-        return waited
+        return was_waiting
 
     def reply(outcome: JsonValue | CodexAcpError) -> None:
-        if end():
+        if stop_waiting():
             on_reply(outcome)
 
-    async def ask_again(refused: ErrorReply) -> None:
+    async def repeat(refused: ErrorReply) -> None:
         try:
             reply(await call_again(lambda: connection.call(method, params), refused))
         except CodexAcpError as error:
             reply(error)
 
-    def settled(outcome: Outcome) -> None:
-        nonlocal again
-        if isinstance(outcome, ErrorReply) and outcome.code == OVERLOADED and waits:
-            again = asyncio.ensure_future(ask_again(outcome))
+    def on_outcome(outcome: Outcome) -> None:
+        nonlocal repetition
+        if isinstance(outcome, ErrorReply) and outcome.code == OVERLOADED and is_waiting:
+            repetition = asyncio.ensure_future(repeat(outcome))
         else:
             reply(outcome.result if isinstance(outcome, Response) else outcome)
 
     def abandon() -> None:
-        if end():
+        if stop_waiting():
             connection.abandon(request_id)
-            if again is not None:
-                again.cancel()
+            if repetition is not None:
+                repetition.cancel()
 
-    request_id = connection.post(method, params, settled)
-    waits = True
+    request_id = connection.post(method, params, on_outcome)
+    is_waiting = True
     gate.__enter__()
     return abandon
 
@@ -76,26 +76,26 @@ def post(
 _Value = TypeVar("_Value")
 
 ATTEMPTS: Final = 6
-"""In all: with the pauses below the last one is made about three seconds after the first."""
+"""Attempts of one call, the first included: with these pauses they take about three seconds."""
 
 FIRST_PAUSE_SECONDS: Final = 0.1
-"""Doubles each time, up to the longest."""
+"""Seconds before the second attempt; each pause is twice the last, up to the longest."""
 
 LONGEST_PAUSE_SECONDS: Final = 2.0
 
 
 def pause_before(attempt: int, chance: float) -> float:
-    """Return the seconds before attempt 2, 3, ...: exponential, between half of it and all.
+    """Return the seconds before attempt 2, 3, ...: between half of an exponential pause and all.
 
-    ``chance`` is between 0 and 1: clients that were refused together must not come back together.
+    ``chance`` is between 0 and 1, so that clients refused together do not return together.
     """
     longest = min(FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 2), LONGEST_PAUSE_SECONDS)
     return longest * (1.0 + chance) / 2
 
 
 async def call_again(call: Callable[[], Awaitable[_Value]], refused: ErrorReply) -> _Value:
-    """Call again what was ``refused``. Raises ServerOverloaded after the last attempt."""
-    import random  # only where a server is overloaded
+    """Repeat a call after its first error. Raises ServerOverloaded after the last attempt."""
+    import random  # rarely needed
 
     for attempt in range(2, ATTEMPTS + 1):
         logger.info("%s: the app-server is overloaded; attempt %d", refused.method, attempt)
@@ -110,7 +110,7 @@ async def call_again(call: Callable[[], Awaitable[_Value]], refused: ErrorReply)
 
 
 MAX_PAGES: Final = 50
-"""Pages of one list, so that a cursor which never ends does not hold up the caller."""
+"""Pages of one list that are read: a bound against a cursor that never ends."""
 
 
 class _Params(Protocol):
@@ -126,13 +126,13 @@ class _Page(Protocol[T]):
     next_cursor: str | None
 
 
-async def all_pages(ask: Callable[[P], Awaitable[_Page[T]]], params: P) -> list[T]:
-    """Return the entries of all pages; a repeated cursor ends them, too. Raises as ``ask``."""
-    found: list[T] = []
+async def all_pages(call: Callable[[P], Awaitable[_Page[T]]], params: P) -> list[T]:
+    """Return the entries of all pages, up to a repeated cursor. Raises as ``call``."""
+    entries: list[T] = []
     for _ in range(MAX_PAGES):
-        page = await ask(params)
-        found += page.data
+        page = await call(params)
+        entries += page.data
         if page.next_cursor is None or page.next_cursor == params.cursor:
             break
         params.cursor = page.next_cursor
-    return found
+    return entries

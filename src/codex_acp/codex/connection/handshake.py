@@ -1,4 +1,4 @@
-"""Makes and reads the handshake with an app-server, as JSON: it must not wait for any model.
+"""Make and read the handshake with an app-server, as plain JSON, because no model is loaded yet.
 
 Source: the app-server's README, "Initialization"; ``InitializeParams``, ``InitializeResponse``.
 """
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLIENT_NAME: Final = "codex_acp_sdk"
-"""``clientInfo.name`` unless the program gives its own; Codex puts it into its user agent."""
+"""Default of ``clientInfo.name``; Codex puts the name into its user agent."""
 
 _VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+)")
-"""The last version before the first bracket is the server's own; a client's name may hold one."""
+"""A version in a user agent. The server's own is the last one before the first bracket, because the
+client's name may have one, too."""
 
 
 class Hello:
@@ -46,16 +47,16 @@ class Hello:
         self.params: EncodedJson = encode_json(
             initialize_params(client_info, capabilities, tuple(opt_out_notifications))
         )
-        self.said: bool = False
-        """Whether it is on the link already."""
+        self.is_sent: bool = False
+        """Whether the request is on the link already."""
 
-    def say_early(self, link: Link) -> None:
-        """Put it on the link of a process that was just spawned, so that it need not wait for us.
+    def send_early(self, link: Link) -> None:
+        """Write the request to a process that was just spawned, so that Codex need not wait for us.
 
-        It must be the first call of the connection, whose ids begin at 0.
+        The request must be the first call of the connection, whose ids begin at 0.
         """
         if isinstance(link, ChildProcess):
-            self.said = link.write_early(
+            self.is_sent = link.write_early(
                 encode_request(0, "initialize", self.params, version=False)
             )
 
@@ -67,17 +68,17 @@ def initialize_params(
 ) -> dict[str, JsonValue]:
     """Return the params of ``initialize``, with the defaults of `CodexClient`."""
     info = _plain(client_info, {"name": CLIENT_NAME, "version": __version__})
-    can = _plain(capabilities, {"experimentalApi": True})
+    plain_capabilities = _plain(capabilities, {"experimentalApi": True})
     if opt_out_notifications:
-        can["optOutNotificationMethods"] = list(opt_out_notifications)
-    return {"clientInfo": info, "capabilities": can}
+        plain_capabilities["optOutNotificationMethods"] = list(opt_out_notifications)
+    return {"clientInfo": info, "capabilities": plain_capabilities}
 
 
 def note_version(user_agent: str) -> None:
-    """Log once a connection that the server is newer than the schema.
+    """Log that the server is newer than the schema. Raises CodexTooOld as `check_version` does.
 
-    ``user_agent`` is such as ``codex_acp_sdk/0.169.0 (Debian 12; x86_64) …``. A build without a
-    version of its own (0.0.0) is passed over. Raises CodexTooOld as `check_version`.
+    ``user_agent`` is such as ``codex_acp_sdk/0.169.0 (Debian 12; x86_64) …``. Builds without a
+    version of their own (0.0.0) are ignored.
     """
     version = _version_in(user_agent)
     if version is None:
@@ -93,21 +94,29 @@ def note_version(user_agent: str) -> None:
 
 
 def believes_worktrees(user_agent: str) -> bool:
-    """Whether this Codex trusts false worktrees. Measured: 0.147 and 0.148 do, 0.149 not."""
+    """Return whether this Codex trusts false worktrees. Measured: 0.147 and 0.148 do, 0.149 not."""
     version = _version_in(user_agent)
-    return version is not None and (0, 0, 0) != _parts(version) < (0, 149, 0)
+    return version is not None and _is_older(version, (0, 149, 0))
 
 
 def unloads_at_once(user_agent: str) -> bool:
-    """Whether this Codex unloads at once what nobody follows. Measured: 0.163 does, 0.147 not."""
+    """Return whether this Codex unloads a thread at once when nobody is subscribed to it.
+
+    Measured: 0.163 does, 0.147 not.
+    """
     version = _version_in(user_agent)
-    return version is not None and not (0, 0, 0) != _parts(version) < (0, 163, 0)
+    return version is not None and not _is_older(version, (0, 163, 0))
 
 
 def check_version(version: str) -> None:
-    """Raises CodexTooOld for the version of a Codex that this library cannot read."""
-    if (0, 0, 0) != _parts(version) < _parts(OLDEST_VERSION):
+    """Raise CodexTooOld for the version of a Codex that this library cannot read."""
+    if _is_older(version, _parts(OLDEST_VERSION)):
         raise CodexTooOld(version, OLDEST_VERSION, SCHEMA_VERSION)
+
+
+def _is_older(version: str, other: tuple[int, ...]) -> bool:
+    """Return whether a version is older than ``other``; 0.0.0, which is none, never is."""
+    return (0, 0, 0) != _parts(version) < other
 
 
 def _version_in(user_agent: str) -> str | None:
@@ -116,7 +125,7 @@ def _version_in(user_agent: str) -> str | None:
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    """Return the three numbers of a version, whatever follows, as in ``0.169.0-alpha.1``."""
+    """Return the first three numbers of a version such as ``0.169.0-alpha.1``."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 

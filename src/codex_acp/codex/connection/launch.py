@@ -1,9 +1,8 @@
-"""Finds the Codex binary, starts ``codex app-server`` as a child process, or joins one that runs.
+"""Find the Codex binary and start ``codex app-server`` as a child process, or link to a server.
 
-Owns the command line, the environment, the places where a binary is looked for, and the errors of
-one that cannot be run; and where the token of a remote server may travel. Synchronous, and imports
-nothing but a few modules of the standard library: the process boots while this program still
-imports its models. Must not know the protocol.
+Owns the command line, the environment, the search for a binary and its errors, and the token of a
+remote server. Synchronous, and imports only a few modules of the standard library: the process
+boots while this program still imports its models. Must not know the protocol.
 Source: ``codex app-server --help``, ``--listen`` and ``--ws-auth``.
 """
 
@@ -42,25 +41,25 @@ PROCESS_NAME = "codex app-server"
 """Name of the process in errors and logs."""
 
 UNLOAD_AT_ONCE = ("-c", "thread_unload_delay_secs=0")
-"""A thread that this side lets go of is free for another process at once, see
-`shared_calls.let_go`; what is not written of it, Codex writes before."""
+"""Arguments by which Codex stores and unloads a thread as soon as nobody is subscribed to it, so
+that another process can have the thread (`shared_calls.let_go`)."""
 
 VERSION_TIMEOUT_SECONDS = 20.0
-"""For ``codex --version``: a first start reads a binary of 300 MB from the disk."""
+"""Seconds for ``codex --version``: a first start reads a binary of 300 MB from the disk."""
 
-_REFUSED_BY_SYSTEM = {errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOENT, errno.ETXTBSY}
-"""The file is there, but it may not be run, is no program, or its interpreter is missing."""
+_NOT_EXECUTABLE_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOENT, errno.ETXTBSY}
+"""Errors for an existing file that may not be run, is no program, or has no interpreter."""
 
 
 class LaunchOptions:
-    """The way to start the app-server. A value: it cannot be changed, and compares by content.
+    """Options of starting the app-server. Immutable, and compared by content.
 
-    ``codex``: path of the binary, see `find_codex`. ``args``: more arguments of
+    ``codex``: path or name of the binary (`find_codex`). ``args``: more arguments of
     ``codex app-server``, for example ``("-c", "model=gpt-5.5")``. ``env``: the whole environment
     of the process, None for this process's own. ``cwd``: the directory it starts in.
     """
 
-    # By hand: importing dataclasses takes longer than spawning the process.
+    # No dataclass: importing dataclasses takes longer than spawning the process.
     __slots__ = ("args", "codex", "cwd", "env")
     __match_args__ = ("codex", "args", "env", "cwd")
 
@@ -97,7 +96,7 @@ class LaunchOptions:
         return hash((self.codex, self.args, self.cwd))
 
     def __repr__(self) -> str:
-        # Neither values of the environment nor arguments: both may hold secrets.
+        # Without environment and arguments, which may have secrets.
         return f"LaunchOptions(codex={self.codex!r}, cwd={self.cwd!r}, ...)"
 
 
@@ -106,11 +105,11 @@ def spawn_app_server(
 ) -> ChildProcess:
     """Find the binary and start ``codex app-server`` on standard input and output.
 
-    One that ends before it has answered anything is started once more. ``on_stderr_line`` is called
-    on the event loop with each line of its stderr. Whoever calls
-    this must `ChildProcess.aclose` it; `CodexClient` does.
+    A process that ends before its first answer is started once more. ``on_stderr_line`` is called
+    on the event loop with each line of its stderr. The caller must call `ChildProcess.aclose`, as
+    `CodexClient` does.
 
-    Raises CodexNotFound, CodexNotExecutable, or LaunchError for whatever else prevents the start
+    Raises CodexNotFound, CodexNotExecutable, or LaunchError if the start fails for another reason
     (the directory is missing, the system is out of processes).
     """
     options = LaunchOptions() if options is None else options
@@ -133,9 +132,9 @@ def spawn_app_server(
 
 
 def codex_version(path: str) -> str:
-    """The version that ``path --version`` tells, such as ``0.163.0``. Takes a tenth of a second.
+    """Return the version that ``path --version`` prints, such as ``0.163.0``, in about 0.1 s.
 
-    Raises CodexNotExecutable if it cannot be run, LaunchError if it tells no version.
+    Raises CodexNotExecutable if the file cannot be run, LaunchError if it prints no version.
     """
     import subprocess
 
@@ -150,16 +149,17 @@ def codex_version(path: str) -> str:
     except OSError as error:
         raise _launch_error(path, error) from error
     except subprocess.TimeoutExpired as error:
-        message = f"{path!r} told no version within {VERSION_TIMEOUT_SECONDS:g} seconds"
+        message = f"{path!r} printed no version within {VERSION_TIMEOUT_SECONDS:g} seconds"
         raise LaunchError(message) from error
     words = done.stdout.decode(errors="replace").split()
     if done.returncode != 0 or not words or not words[-1][:1].isdigit():
         from codex_acp._glyphs import plain_text
 
-        said = plain_text((done.stderr or done.stdout).decode(errors="replace"))
-        said = said.strip().partition("\n")[0]
+        output = plain_text((done.stderr or done.stdout).decode(errors="replace"))
+        first_line = output.strip().partition("\n")[0]
         raise LaunchError(
-            f"{path!r} is not a Codex: --version {how_ended(done.returncode)}, {said[:200]!r}; "
+            f"{path!r} is not a Codex: --version {how_ended(done.returncode)}, "
+            f"{first_line[:200]!r}; "
             "name another one with --codex PATH or the environment variable CODEX_PATH"
         )
     return words[-1]
@@ -167,7 +167,7 @@ def codex_version(path: str) -> str:
 
 def _launch_error(path: str, error: OSError) -> LaunchError:
     reason = error.strerror or str(error)
-    if error.errno not in _REFUSED_BY_SYSTEM:
+    if error.errno not in _NOT_EXECUTABLE_ERRORS:
         return LaunchError(f"{path!r} could not be started: {reason}")
     return CodexNotExecutable(
         f"{path!r} cannot be run: {reason}; it must be a Codex binary for this system, "
@@ -188,7 +188,7 @@ HOW_TO_GET_CODEX = (
 
 
 class CodexBinary:
-    """A binary that was found: its absolute path, and what goes with it."""
+    """A binary that was found."""
 
     __slots__ = ("path", "path_dir", "source")
 
@@ -207,11 +207,11 @@ class CodexBinary:
 def find_codex(
     explicit: str | None = None, environ: Mapping[str, str] | None = None
 ) -> CodexBinary:
-    """Return the Codex binary to use, looked for in this order.
+    """Return the first Codex binary of: ``explicit``, ``CODEX_PATH``, the wheel, ``codex`` on PATH.
 
-    ``explicit`` (a path, or a bare name to be found on PATH); ``CODEX_PATH`` (likewise); the wheel
-    ``openai-codex-cli-bin``; ``codex`` on PATH. A binary that is named but is not there is an
-    error: another one is never taken in its place. ``environ`` is by default this process's own.
+    ``explicit`` and ``CODEX_PATH`` are a path, or a bare name to be found on PATH; the wheel is
+    ``openai-codex-cli-bin``. A binary that is named but missing is an error: no other binary takes
+    its place. ``environ`` is this process's environment by default.
 
     Raises CodexNotFound, which names each place that was tried and how to get a Codex, and
     CodexNotExecutable for a directory or a file without the permission to run.
@@ -261,19 +261,19 @@ def _must_be_executable(path: str) -> None:
 
 def _from_wheel() -> tuple[CodexBinary | None, str]:
     """Return the wheel's binary, or why there is none."""
-    from importlib.machinery import PathFinder  # importlib.util takes as long as all else here
+    from importlib.machinery import PathFinder  # importing importlib.util takes too long
 
     spec = PathFinder.find_spec(WHEEL_MODULE)
     if spec is None or spec.origin is None:
         return None, "the wheel openai-codex-cli-bin is not installed"
-    # The usual layout, without the 20 ms that importing the module takes.
+    # Try the usual layout first: importing the module takes 20 ms.
     base = os.path.dirname(spec.origin)
     path, path_dir = os.path.join(base, "bin", "codex"), os.path.join(base, "codex-path")
     if os.access(path, os.X_OK) and os.path.isfile(path):
         return CodexBinary(path, "wheel", path_dir if os.path.isdir(path_dir) else None), ""
     from importlib import import_module
 
-    try:  # a layout that is new to us
+    try:  # another layout
         module = import_module(WHEEL_MODULE)
         path, helpers = str(module.bundled_codex_path()), module.bundled_path_dir()
     except (ImportError, AttributeError, OSError) as error:
@@ -303,7 +303,7 @@ def _not_found(tried: list[str]) -> CodexNotFound:
 UNIX_PREFIX = "unix://"
 
 TOKEN_LIFETIME_SECONDS = 300.0
-"""A token is looked at when the connection is made; the clocks of two machines may differ."""
+"""The server checks a token when the connection is made; the clocks of two machines may differ."""
 
 
 def remote_link(url: str, token: Token | None = None) -> WebSocketLink:
@@ -332,10 +332,10 @@ def signed_bearer_token(
 ) -> str:
     """Make a token for ``--ws-auth signed-bearer-token``: a JWT signed with HS256.
 
-    ``secret`` is what the server's ``--ws-shared-secret-file`` holds, without surrounding blanks;
-    ``issuer`` and ``audience`` are needed if the server has ``--ws-issuer`` and ``--ws-audience``.
-    ``lifetime`` is in seconds from ``now``, by default this moment. For a program that connects
-    again later: ``token=lambda: signed_bearer_token(secret)``.
+    ``secret`` is the content of the server's ``--ws-shared-secret-file`` without surrounding
+    blanks; ``issuer`` and ``audience`` are needed if the server has ``--ws-issuer`` and
+    ``--ws-audience``. ``lifetime`` is in seconds from ``now`` (Unix time; default: this moment). A
+    program that connects again later passes ``token=lambda: signed_bearer_token(secret)``.
     """
     import base64
     import hmac

@@ -1,7 +1,7 @@
-"""Notifications of the app-server as typed events.
+"""Decode notifications of the app-server to typed events.
 
-Owns the reading of one notification, and the count of those that could not be read. Never raises
-for what the server sent: a method or a shape that the schema does not know is an event, too.
+Owns the decoding of one notification, and the count of unreadable ones. Never raises for what the
+server sent: a notification outside of the schema becomes an `UnknownNotification`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_readers: dict[str, tuple[Callable[[object], Any], Callable[[Any], ServerNotification]]] = {}
+_decoders: dict[str, tuple[Callable[[object], Any], Callable[[Any], ServerNotification]]] = {}
+"""Method → decoder of its params, and class of its event."""
 
 
 def decode_notification(method: str, params: JsonValue) -> ServerNotification:
@@ -34,17 +35,17 @@ def decode_notification(method: str, params: JsonValue) -> ServerNotification:
     params that do not fit the schema give one whose ``problem`` names the fields.
     """
     try:
-        read, make = _readers[method]
+        decode, make = _decoders[method]
     except KeyError:
         if method not in SERVER_NOTIFICATIONS:
             return UnknownNotification(params, method)
         name = SERVER_NOTIFICATIONS[method].params
-        read = (lambda value: value) if name is None else MODELS.decoder(name)
+        decode = (lambda value: value) if name is None else MODELS.decoder(name)
         make = NOTIFICATION_CLASSES[method]
-        _readers[method] = read, make
+        _decoders[method] = decode, make
     try:
-        model = read({} if params is None else params)
-    except ValueError as error:  # which every ValidationError is
+        model = decode({} if params is None else params)
+    except ValueError as error:  # the base class of ValidationError, which loads late
         from pydantic_core import ValidationError
 
         from codex_acp.wire.codec import problems_of
@@ -56,24 +57,24 @@ def decode_notification(method: str, params: JsonValue) -> ServerNotification:
 
 
 class NotificationDecoder:
-    """`decode_notification` for one connection, which counts what could not be read.
+    """Decodes the notifications of one connection, and counts the unreadable ones.
 
     Each kind (an unknown method, or a method with a certain problem) is logged once. ``unknown``
-    counts what is unknown in those that could be read.
+    counts the unknown parts of readable notifications.
     """
 
     def __init__(self, unknown: UnknownParts | None = None) -> None:
         self.unreadable: Counter[str] = Counter()
-        """Number of each kind; the key is the method, with the problem if there is one."""
+        """Kind (the method, with the problem if there is one) → count."""
         self._unknown = unknown
         self.last: tuple[str, JsonValue, ServerNotification] | None = None
-        """The notification that was decoded last, until `forget`."""
+        """Method, params and event of the last notification, until `forget`."""
 
     def __repr__(self) -> str:
         return f"NotificationDecoder(unreadable={self.unreadable.total()})"
 
     def decode(self, method: str, params: JsonValue) -> ServerNotification:
-        """Decode as `decode_notification` does, once for all sinks, which must not change it."""
+        """Decode a notification once for all sinks, which must not change the event."""
         last = self.last
         if last is not None and last[1] is params is not None and last[0] == method:
             return last[2]
@@ -86,7 +87,7 @@ class NotificationDecoder:
         return event
 
     def forget(self) -> None:
-        """Forget the last notification, which all sinks have had and which may be large."""
+        """Forget the last event, which may be large, when all sinks have had it."""
         self.last = None
 
     def _count(self, event: UnknownNotification) -> None:

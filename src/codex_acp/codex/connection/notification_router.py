@@ -1,7 +1,6 @@
-"""Routes notifications to sinks: by thread, synchronously, in the order of the server.
+"""Route notifications to sinks: by thread, synchronously, in the order of the server.
 
-Owns the table of sinks. Must not know what a notification means; reads only its thread, and
-whether that is gone.
+Owns the table of sinks. Reads only a notification's thread, and whether the thread is unloaded.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from codex_acp._json import text_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -21,30 +18,30 @@ logger = logging.getLogger(__name__)
 
 
 class NotificationSink(Protocol):
-    """Hears notifications as they are read. Nothing here may block; what it raises is logged.
+    """A receiver of notifications. No method may block; the router logs what a method raises.
 
-    A class that inherits from this need not have what it has no use for.
+    A class that inherits from this may leave out methods.
     """
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """Called with each notification, undecoded (`decode_notification` reads it)."""
+        """Take a notification, not yet decoded (`decode_notification` decodes it)."""
 
     def on_batch_end(self) -> None:
-        """Called after each read that had something for this sink."""
+        """Note the end of a read that had a notification for this sink."""
         return
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Called once when nothing more will come; None if the connection ended cleanly."""
+        """Note, once, that the connection has ended; ``error`` is None if it ended cleanly."""
         del error
 
 
 def is_unloaded(method: str, params: JsonValue) -> bool:
-    """Whether a notification says that Codex has let go of its thread: no turn can begin there."""
+    """Return whether a notification reports that Codex unloaded the thread: no turn can begin."""
     return method == "thread/closed" or text_at(params, "status", "type") == "notLoaded"
 
 
 def thread_of(params: JsonValue) -> str | None:
-    """The thread that a notification is about: ``threadId``, else ``thread.id``, else none."""
+    """Return the thread id of params: ``threadId``, else ``thread.id``, else None."""
     if type(params) is not dict:
         return None
     thread_id = params.get("threadId")
@@ -61,42 +58,47 @@ def thread_of(params: JsonValue) -> str | None:
 class _Subscription(NamedTuple):
     sink: NotificationSink
     methods: frozenset[str] | None
-    """Methods that the sink hears; None: all."""
+    """Methods that the sink gets; None for all."""
 
     @property
-    def ends(self) -> bool:
-        """Whether the end of a batch is anything to it."""
+    def has_batch_end(self) -> bool:
+        """Whether the sink's class defines `on_batch_end`."""
         return type(self.sink).on_batch_end is not NotificationSink.on_batch_end
 
 
-class _Listeners:
-    """Sinks of one thread by method; made anew whenever a sink comes or goes."""
+class _Sinks:
+    """Sinks of one thread by method, each with its `has_batch_end`, in the order of subscription.
 
-    __slots__ = ("by_method", "others")
+    Made anew when a sink subscribes or unsubscribes.
+    """
 
-    def __init__(self, subscriptions: Iterable[_Subscription]) -> None:
-        all_of_them = tuple(subscriptions)
-        named = frozenset[str]().union(*(s.methods for s in all_of_them if s.methods is not None))
-        self.others = tuple((s.sink, s.ends) for s in all_of_them if s.methods is None)
-        """The sinks that want every method, in the order in which they came; see `ends`."""
+    __slots__ = ("by_method", "of_other_methods")
+
+    def __init__(self, subscriptions: tuple[_Subscription, ...]) -> None:
+        named = frozenset[str]().union(*(s.methods for s in subscriptions if s.methods is not None))
+        self.of_other_methods = tuple(
+            (s.sink, s.has_batch_end) for s in subscriptions if s.methods is None
+        )
         self.by_method = {
             method: tuple(
-                (s.sink, s.ends) for s in all_of_them if s.methods is None or method in s.methods
+                (s.sink, s.has_batch_end)
+                for s in subscriptions
+                if s.methods is None or method in s.methods
             )
             for method in named
         }
-        """The same, with those besides that want this one."""
 
 
 class NotificationRouter:
-    """Gives each notification to the sinks of its thread, or to the sinks of the rest."""
+    """Gives each notification to the sinks of its thread, or to the sinks of thread None."""
 
     def __init__(self) -> None:
-        # Replaced and never changed: a sink may subscribe or leave while it is called.
+        # Replaced and never changed: a sink may subscribe or unsubscribe while it is called.
         self._by_thread: dict[str | None, tuple[_Subscription, ...]] = {}
         self._of_all: tuple[_Subscription, ...] = ()
-        self._listeners: dict[str | None, _Listeners] = {}
+        self._sinks: dict[str | None, _Sinks] = {}
         self._touched: dict[int, NotificationSink] = {}
+        """Sinks that got a notification of this batch."""
         self._closed: tuple[TransportError | None] | None = None
 
     def subscribe(
@@ -105,40 +107,41 @@ class NotificationRouter:
         sink: NotificationSink,
         methods: frozenset[str] | None = None,
     ) -> None:
-        """Add a sink, as `AppServerConnection.subscribe` says.
+        """Add a sink, as `AppServerConnection.subscribe` does.
 
-        A notification that a thread's sink does not want goes to nobody else for that.
+        Notifications of a thread with a sink never go to the sinks of thread None, even if the
+        thread's sink does not get the method.
         """
         if self._closed is not None:
-            self._tell_closed(sink, self._closed[0])
+            self._close_sink(sink, self._closed[0])
             return
         subscriptions = self._by_thread.get(thread_id, ())
         self._by_thread[thread_id] = (*subscriptions, _Subscription(sink, methods))
-        self._listeners.pop(thread_id, None)
+        self._sinks.pop(thread_id, None)
 
     def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
-        """Remove the sink, which hears nothing more, not even the end; none is fine."""
+        """Remove a sink, if it is there; none of its methods is called any more."""
         left = tuple(s for s in self._by_thread.get(thread_id, ()) if s.sink is not sink)
         if left:
             self._by_thread[thread_id] = left
         else:
             self._by_thread.pop(thread_id, None)
-        self._listeners.pop(thread_id, None)
+        self._sinks.pop(thread_id, None)
         self._forget(sink)
 
     def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
-        """Add a sink that gets every notification, or those of ``methods``, before all others: a
-        question is withdrawn before the end of its turn is shown."""
+        """Add a sink that gets every notification, or those of ``methods``, before all others, so
+        that a question is withdrawn before the end of its turn is shown."""
         if self._closed is not None:
-            self._tell_closed(sink, self._closed[0])
+            self._close_sink(sink, self._closed[0])
             return
         self._of_all = (*self._of_all, _Subscription(sink, methods))
-        self._listeners = {}
+        self._sinks = {}
 
     def unsubscribe_all(self, sink: NotificationSink) -> None:
-        """Remove a sink of `subscribe_all`; none is fine."""
+        """Remove a sink of `subscribe_all`, if it is there."""
         self._of_all = tuple(s for s in self._of_all if s.sink is not sink)
-        self._listeners = {}
+        self._sinks = {}
         self._forget(sink)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
@@ -146,27 +149,27 @@ class NotificationRouter:
         thread_id = params.get("threadId") if type(params) is dict else None
         if type(thread_id) is not str:
             thread_id = thread_of(params)
-        listeners = self._listeners.get(thread_id) or self._listeners_of(thread_id)
-        for sink, ends in listeners.by_method.get(method, listeners.others):
-            if ends:
+        sinks = self._sinks.get(thread_id) or self._sinks_of(thread_id)
+        for sink, has_batch_end in sinks.by_method.get(method, sinks.of_other_methods):
+            if has_batch_end:
                 self._touched[id(sink)] = sink
             try:
                 sink.on_notification(method, params)
             except Exception:
                 logger.exception("a sink failed at %s", method)
 
-    def _listeners_of(self, thread_id: str | None) -> _Listeners:
-        """Return the listeners of a thread that has a sink, else those of the rest."""
+    def _sinks_of(self, thread_id: str | None) -> _Sinks:
+        """Return the sinks of a thread, those of thread None if it has none."""
         if thread_id not in self._by_thread:
             thread_id = None
-        found = self._listeners.get(thread_id)
-        if found is None:
+        sinks = self._sinks.get(thread_id)
+        if sinks is None:
             subscriptions = (*self._of_all, *self._by_thread.get(thread_id, ()))
-            found = self._listeners[thread_id] = _Listeners(subscriptions)
-        return found
+            sinks = self._sinks[thread_id] = _Sinks(subscriptions)
+        return sinks
 
     def on_batch_end(self) -> None:
-        """Tell the sinks that got something."""
+        """Call `on_batch_end` of the sinks that got a notification."""
         touched, self._touched = self._touched, {}
         for sink in touched.values():
             try:
@@ -175,25 +178,25 @@ class NotificationRouter:
                 logger.exception("a sink failed at the end of a batch")
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Tell every sink, once, and let go of them."""
+        """Call `on_closed` of each sink, once, and forget the sinks."""
         if self._closed is not None:
             return
         self._closed = (error,)
-        everyone = self._everyone()
-        self._by_thread, self._of_all, self._listeners, self._touched = {}, (), {}, {}
-        for sink in {id(sink): sink for sink in everyone}.values():
-            self._tell_closed(sink, error)
+        sinks = self._all_sinks()
+        self._by_thread, self._of_all, self._sinks, self._touched = {}, (), {}, {}
+        for sink in {id(sink): sink for sink in sinks}.values():
+            self._close_sink(sink, error)
 
-    def _everyone(self) -> list[NotificationSink]:
+    def _all_sinks(self) -> list[NotificationSink]:
         threads = [s.sink for subscriptions in self._by_thread.values() for s in subscriptions]
         return [s.sink for s in self._of_all] + threads
 
-    def _tell_closed(self, sink: NotificationSink, error: TransportError | None) -> None:
+    def _close_sink(self, sink: NotificationSink, error: TransportError | None) -> None:
         try:
             sink.on_closed(error)
         except Exception:
             logger.exception("a sink failed at the end of the connection")
 
     def _forget(self, sink: NotificationSink) -> None:
-        if id(sink) in self._touched and all(s is not sink for s in self._everyone()):
+        if id(sink) in self._touched and all(s is not sink for s in self._all_sinks()):
             del self._touched[id(sink)]

@@ -1,11 +1,10 @@
 """Requests of the app-server: each is read, given to its handler, and answered exactly once.
 
-Owns the tasks of the handlers and every way in which a request can be refused. Must not know what
-a request is about: that is the handlers' matter, and the refusals'. Models load with the first
-request: a client that is just started waits for none of them.
+Owns the tasks of the handlers and every way in which a request can be refused. Must not know the
+subject of a request. Loads models with the first request, so that a new client waits for none.
 
-`UnknownParts` counts what an app-server of another version sends outside of the schema, in its
-requests, notifications and results: models keep it, and each kind is logged once.
+`UnknownParts` counts fields, values and methods outside of the schema that an app-server of another
+version sends: models keep them, and each kind is logged once.
 """
 
 from __future__ import annotations
@@ -32,29 +31,29 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HANDLER_FAILED: Final = -32000
-"""The error for a handler that raised, where the method's reply cannot say no."""
+"""Code of the error for a handler that raised, if the method has no negative reply."""
 
 MAX_REASON_LENGTH: Final = 2000
-"""Characters of a reason: it may quote an exception, and the model may get to read it."""
+"""Characters of a reason, which may quote an exception and reach the model."""
 
 END_OF_HANDLERS_SECONDS: Final = 2.0
 """Seconds that `ServerRequests.aclose` waits for cancelled handlers; a stuck one is logged."""
 
 
 class RefusedRequest(NamedTuple):
-    """A server request that was refused without its handler having said so."""
+    """A server request that was refused although no handler refused it."""
 
     id: RequestId
     method: str
     params: JsonValue
-    """As they came: a request is also refused because they could not be read."""
+    """The params unchanged: malformed params are a reason to refuse."""
     reason: str
 
 
 def report_refused(
     on_refused: Callable[[RefusedRequest], None] | None, request: RefusedRequest
 ) -> None:
-    """Tell the program, if it wants to hear of it; what that raises is logged."""
+    """Call ``on_refused``, if there is one, and log the exception that it raises."""
     if on_refused is not None:
         try:
             on_refused(request)
@@ -68,16 +67,16 @@ class OpenRequest(NamedTuple):
     id: RequestId
     method: str
     thread_id: str | None
-    """The thread that asks, if its params say so."""
+    """The thread that asks, if the params name it."""
 
 
-def in_words(requests: tuple[OpenRequest, ...]) -> str:
-    """The requests for a message: their methods and ids."""
+def as_text(requests: tuple[OpenRequest, ...]) -> str:
+    """Return the methods and ids of the requests for a message."""
     return ", ".join(f"{r.method} (id {r.id!r})" for r in requests) or "none"
 
 
 class ServerRequests:
-    """Runs the handler of each request in a task; ``on_refused`` hears of its refusals."""
+    """Runs the handler of each request in a task; ``on_refused`` gets the refused requests."""
 
     def __init__(
         self,
@@ -85,15 +84,16 @@ class ServerRequests:
         unknown: UnknownParts | None = None,
     ) -> None:
         self.peer_version = "of unknown version"
-        """The version that the app-server told in the handshake, for warnings."""
+        """The app-server's version for warnings; the connection sets it after the handshake."""
         self._on_refused = on_refused
         self._unknown = UnknownParts() if unknown is None else unknown
         self._handlers: dict[str, Callable[[Any], Awaitable[object]]] = {}
         self._fallback: Callable[[ServerRequest], Awaitable[WireModel]] | None = None
         self._pending: dict[asyncio.Task[None], tuple[Request, Responder]] = {}
-        """Requests whose handlers run."""
+        """Task of each running handler → its request."""
         self._closing = False
         self._gone = False
+        """Whether the connection has ended: no reply can be sent."""
 
     def handle(self, handlers: RequestHandlers) -> None:
         """Register handlers in place of earlier ones. Raises MisuseError for an unknown method."""
@@ -106,7 +106,7 @@ class ServerRequests:
     def handle_others(
         self, handler: Callable[[ServerRequest], Awaitable[WireModel]] | None
     ) -> None:
-        """Register what handles the methods without a handler of their own; None for nothing."""
+        """Register the handler of all methods without one of their own; None removes it."""
         self._fallback = handler
 
     def on_request(self, request: Request, responder: Responder) -> None:
@@ -145,18 +145,17 @@ class ServerRequests:
         task.add_done_callback(self._ended)
 
     def on_request_again(self, request: Request) -> None:
-        """A request came again while its handler runs (contract 3.7).
+        """Handle a request with the id of one whose handler runs (contract 3.7).
 
-        The same one (after ``thread/resume``) is no news. With another payload nobody can tell
-        any more what an answer would be taken for: the pending one is refused, once.
+        An equal request, which Codex sends after ``thread/resume``, is ignored. If it differs,
+        Codex could take an answer for either: the pending one is refused, once.
         """
         from codex_acp.wire.codec import same_json
 
         for task, (pending, responder) in list(self._pending.items()):
             if type(pending.id) is not type(request.id) or pending.id != request.id:
                 continue
-            same = pending.method == request.method and same_json(pending.params, request.params)
-            if same:
+            if pending.method == request.method and same_json(pending.params, request.params):
                 logger.info("%s came again while it is open", request.method)
                 return
             reason = f"{pending.method} was declined: Codex used its id for another request"
@@ -166,7 +165,7 @@ class ServerRequests:
 
     @property
     def open_requests(self) -> tuple[OpenRequest, ...]:
-        """The requests whose handlers run and that were not settled otherwise, oldest first."""
+        """The requests whose handlers run and that have no reply yet, oldest first."""
         return tuple(
             OpenRequest(request.id, request.method, thread_of(request.params))
             for request, responder in self._pending.values()
@@ -174,13 +173,13 @@ class ServerRequests:
         )
 
     def refuse_pending(self, reason: str) -> None:
-        """Refuse every request whose handler still runs, and all that come from now on."""
+        """Refuse every request whose handler still runs, and all later requests."""
         self._closing = True
         for request, responder in self._pending.values():
             self._refuse(request, responder, f"{request.method} was declined: {reason}")
 
     def on_closed(self) -> None:
-        """The connection is gone: nothing can be answered, so no handler need go on."""
+        """Cancel the handlers, because the connection is gone and no reply can be sent."""
         self._closing = self._gone = True
         current = asyncio.current_task()
         for task in list(self._pending):
@@ -188,7 +187,7 @@ class ServerRequests:
                 task.cancel()
 
     async def aclose(self) -> None:
-        """Cancel the handlers and wait until they have ended, at most two seconds."""
+        """Cancel the handlers and wait for them, at most `END_OF_HANDLERS_SECONDS`."""
         self.on_closed()
         current = asyncio.current_task()
         tasks = {task for task in self._pending if task is not current}
@@ -227,7 +226,7 @@ class ServerRequests:
                 responder.result(encoded)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """The net below `_run`: a task may be cancelled even before it has begun."""
+        """Refuse the request if `_run` did not: a task may be cancelled before it has begun."""
         request, responder = self._pending.pop(task)
         if not task.cancelled() and task.exception() is not None:
             logger.error("answering %s failed", request.method, exc_info=task.exception())
@@ -242,7 +241,7 @@ class ServerRequests:
         code: int | None = None,
         error: Exception | None = None,
     ) -> None:
-        """Send the negative reply; if the method has none an error, with ``code`` if given."""
+        """Send the negative reply; an error, with ``code`` if given, if the method has none."""
         if responder.settled or self._gone:
             return
         from codex_acp.codex.approvals.refusals import refusal
@@ -250,8 +249,8 @@ class ServerRequests:
 
         reason = sendable(reason)
         logger.warning("refused %s (id %r): %s", request.method, request.id, reason, exc_info=error)
-        told = RefusedRequest(request.id, request.method, request.params, reason)
-        report_refused(self._on_refused, told)
+        refused = RefusedRequest(request.id, request.method, request.params, reason)
+        report_refused(self._on_refused, refused)
         reply = refusal(request.method, request.params, reason)
         if isinstance(reply, RpcError):
             responder.error(reply.code if code is None else code, reply.message)
@@ -260,36 +259,36 @@ class ServerRequests:
 
 
 def sendable(reason: str) -> str:
-    """Return the reason as valid Unicode of bounded length: no answer must fail because of it."""
+    """Return the reason as valid Unicode of bounded length, so that every reply can be sent."""
     if len(reason) > MAX_REASON_LENGTH:
         reason = f"{reason[:MAX_REASON_LENGTH]}… ({len(reason)} characters in all)"
     return reason.encode("utf-8", "replace").decode()
 
 
 MAX_KINDS: Final = 256
-"""Kinds that are told apart; their names come from the peer, so there could be any number."""
+"""Kinds that are counted apart; the peer chooses their names, so their number has no bound."""
 
 OTHER_KINDS: Final = "(others)"
-"""Kind under which the rest is counted."""
+"""Kind under which all kinds above `MAX_KINDS` are counted."""
 
 MAX_PARTS: Final = 5000
-"""Values of one message that are looked at: a thread's whole history may be one message."""
+"""Values of one message that are examined: a thread's whole history may be one message."""
 
 MAX_NAME: Final = 80
-"""Characters of a name that the peer gave."""
+"""Characters of a name that the peer chose."""
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
-"""Types that hold nothing else, and are no unknown value."""
+"""Types without parts, of which no value is unknown."""
 
 _TAGS: Final = ("type", "mode", "kind")
 """Fields in which the members of a union usually have their tag."""
 
 _flat: dict[type, bool] = {}
-"""Model class → whether its fields hold plain values only: then only its own fields matter."""
+"""Model class → whether all its fields have plain types: then only extra fields are unknown."""
 
 
 def count_kind(counts: Counter[str], kind: str) -> bool:
-    """Count one of a kind, past `MAX_KINDS` as another; return whether it is the first."""
+    """Count one more of a kind, above `MAX_KINDS` as another; return whether it is the first."""
     if kind not in counts and len(counts) >= MAX_KINDS:
         kind = OTHER_KINDS
     counts[kind] += 1
@@ -297,10 +296,10 @@ def count_kind(counts: Counter[str], kind: str) -> bool:
 
 
 class UnknownParts:
-    """The counts of one connection.
+    """Counts of the unknown parts of one connection's messages, by kind.
 
-    A kind is ``field Thread.newThing``, ``value TurnStatus...`` as ``value Turn.status 'asleep'``,
-    ``member ItemStartedNotification.item 'hologram'`` or ``request vault/open``.
+    Kinds are such as ``field Thread.newThing``, ``value Turn.status 'asleep'``, ``member
+    ItemStartedNotification.item 'hologram'`` or ``request vault/open``.
     """
 
     def __init__(self) -> None:
@@ -312,7 +311,7 @@ class UnknownParts:
         return dict(self._counts)
 
     def look(self, model: Any) -> None:
-        """Count what is unknown in a message that was read; cheap for one of plain values."""
+        """Count the unknown parts of a decoded message; cheap for a flat model."""
         cls = type(model)
         flat = _flat.get(cls)
         if flat is None:
@@ -327,7 +326,7 @@ class UnknownParts:
         self._walk(model)
 
     def add(self, kind: str) -> bool:
-        """Count one; return whether it is the first of its kind."""
+        """Count one more of ``kind``; return whether it is the first."""
         return count_kind(self._counts, kind)
 
     def _fields(self, model: Any) -> None:
@@ -371,6 +370,6 @@ class UnknownParts:
 
 
 def _tag_of(wire: dict[str, Any]) -> str:
-    """Return the tag of an unknown member of a union; its first field if it has none."""
+    """Return the tag of an unknown member of a union, or the name of its first field."""
     tag = next((wire[key] for key in _TAGS if isinstance(wire.get(key), str)), None)
     return (next(iter(wire), "empty") if tag is None else tag)[:MAX_NAME]

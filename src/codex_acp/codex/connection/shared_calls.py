@@ -1,8 +1,8 @@
-"""Makes the calls that the adapter and the client for programs need alike.
+"""Make calls for both the adapter and the client for programs.
 
-`login_is_missing` is asked before anything is sent to a model. `let_go` frees a thread for another
-process: Codex lets one process write a thread, for as long as it has it loaded, and by itself it
-keeps a thread for a minute, or half an hour, after the last one has left it. Loads no model.
+`let_go` frees a thread for another process: only one process can write a thread, as long as its
+Codex has the thread loaded. By default that is a minute or half an hour longer than anybody is
+subscribed to the thread. Loads no model.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ logger = logging.getLogger(__name__)
 async def login_is_missing(codex: AppServerConnection) -> bool:
     """Return whether the configured model provider needs a login and nobody is logged in.
 
-    False where Codex does not tell: a turn that needs a login says so itself then. Raises
-    ErrorReply if the configuration cannot be read.
+    Called before anything is sent to a model. Returns False if Codex does not answer: a turn
+    without its login then fails with an error of its own. Raises ErrorReply if the configuration
+    cannot be read.
     """
     try:
         answer = await codex.call_raw("account/read", {"refreshToken": False})
@@ -39,26 +40,26 @@ async def login_is_missing(codex: AppServerConnection) -> bool:
     needs_login = value_at(answer, "requiresOpenaiAuth") is True
     if not needs_login or value_at(answer, "account") is not None:
         return False
-    # A configuration that cannot be read names no provider: then that is what is wrong.
+    # Raises if the configuration cannot be read: that, and not the login, is the fault.
     await codex.call_raw("config/read", {})
     return True
 
 
 UNLOAD_SECONDS: Final = 1.0
-"""Seconds for a thread to be unloaded: it takes milliseconds, unless something runs in it."""
+"""Seconds for a thread to be unloaded, which takes milliseconds unless something runs in it."""
 
 CLOSED: Final = "thread/closed"
 
 
 def is_open_elsewhere(error: CodexAcpError) -> bool:
-    """Return whether Codex refused a thread that another process writes: it has no code for it."""
+    """Return whether Codex refused a thread that another process writes; the error has no code."""
     return isinstance(error, ErrorReply) and error.message.endswith("already has an active writer")
 
 
 async def let_go(codex: AppServerConnection, thread_id: str) -> None:
-    """Tell Codex that nobody here follows the thread, and wait a moment until it is unloaded.
+    """Unsubscribe from a thread, and wait until Codex has unloaded it, `UNLOAD_SECONDS` at most.
 
-    Then another process may write it. Raises as every call.
+    Then another process may write the thread. Raises as every call.
     """
     unloaded = AwaitedNotification(CLOSED, thread_id)
     codex.subscribe_all(unloaded, frozenset({CLOSED}))
@@ -67,25 +68,25 @@ async def let_go(codex: AppServerConnection, thread_id: str) -> None:
         if codex.unloads_at_once and text_at(result, "status") == "unsubscribed":
             with suppress(TimeoutError):
                 async with asyncio.timeout(UNLOAD_SECONDS):
-                    await unloaded.came.wait()
+                    await unloaded.arrived.wait()
     finally:
         codex.unsubscribe_all(unloaded)
 
 
 class AwaitedNotification(NotificationSink):
-    """Sets ``came`` once a thread has had one notification, or the connection has ended."""
+    """Sets ``arrived`` when a thread gets a notification, or the connection ends."""
 
     def __init__(self, method: str, thread_id: str) -> None:
         self._awaited = (method, thread_id)
         self.params: JsonValue = None
-        """Params of the notification that came last."""
-        self.came = asyncio.Event()
+        """Params of the last such notification."""
+        self.arrived = asyncio.Event()
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         if (method, text_at(params, "threadId")) == self._awaited:
             self.params = params
-            self.came.set()
+            self.arrived.set()
 
     def on_closed(self, error: TransportError | None) -> None:
         del error
-        self.came.set()
+        self.arrived.set()

@@ -1,9 +1,9 @@
-"""Hands threads from one process of this package to another: Codex lets one write a thread.
+"""Hand threads from one process of this package to another: only one process can write a thread.
 
-Owns what is asked and answered on the sockets, and how long that takes. Whether a thread may go,
-the process decides that has it: the agent for its sessions, the client of a program for its
-threads. `writer_of` says which process that is: Codex locks a file, and Linux tells whose lock it
-is. Nothing is locked here.
+Owns the questions and answers on the sockets, and their time limits. The process that has a thread
+decides whether to let it go: the agent for its sessions, the client of a program for its threads.
+`writer_of` finds the process that has a thread: Codex locks a file, and Linux lists the owners of
+locks. Locks nothing itself.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 State: TypeAlias = Literal["unknown", "opening", "busy", "free"]
-"""State of a thread in the process that is asked; free: the process has let go of it."""
+"""State of a thread in the process that answers; ``free``: it has let the thread go."""
 
 logger = logging.getLogger(__name__)
 
 TAKE_SECONDS: Final = 2.2
-"""Seconds for a thread to be handed over, from the first question to the last try."""
+"""Seconds for a thread to be handed over, from the first question to the last attempt."""
 
 LET_GO_SECONDS: Final = 1.5
-"""Seconds for the holder to let a thread go that it is opening, or whose turn it cancels."""
+"""Seconds for a process to let go of a thread that it is opening, or whose turn it cancels."""
 
 TRY_AGAIN_SECONDS: Final = 0.05
-"""Between two tries: a process that has ended lets go of its threads within milliseconds."""
+"""Seconds between two attempts: an ended process loses its threads within milliseconds."""
 
 MAX_NAME: Final = 60
 """Characters of the name of another process's client."""
@@ -52,20 +52,21 @@ _numbers = count()
 
 
 class Asker(NamedTuple):
-    """On whose behalf a thread is wanted."""
+    """The side that wants a thread."""
 
     client: str
     owner: str | None
-    """Owner of a network server's session; None: whoever has this user's files."""
+    """Owner of a network server's session; None for a process with this user's files."""
     cancels: bool
-    """Whether what runs in it there shall be cancelled."""
+    """Whether the turn that runs in the thread shall be cancelled."""
 
 
 class ThreadPeers:
-    """Asks other processes for threads, and answers them, for one connection after the other.
+    """Asks other processes for threads, and answers their questions, for successive connections.
 
-    ``client`` names whom this process serves. ``let_go`` is called with a thread that another
-    process wants, and lets it go if it may.
+    ``client`` returns the name of the client that this process serves. ``let_go`` is called with
+    the id of a thread that another process wants: it lets the thread go if it may, and returns the
+    thread's state.
     """
 
     def __init__(
@@ -77,14 +78,15 @@ class ThreadPeers:
         self._left = False
 
     async def listen(self, codex: AppServerConnection) -> None:
-        """Let others ask from now on; where that cannot be, they are told who has what."""
+        """Open the socket on which other processes ask; without it they can only learn from
+        `writer_of` which process has a thread."""
         if self._left or not isinstance(codex.link, ChildProcess):
             return
         if self._socket is not None:
             if self._socket.path.exists():
                 return
-            self._socket.close()  # something has cleared the folder
-        if not codex.unloads_at_once:  # nothing that it has loaded can be handed over
+            self._socket.close()  # the socket's file was removed
+        if not codex.unloads_at_once:  # this Codex keeps a thread that is let go
             return
         try:
             name = f"{os.getpid()}-{next(_numbers)}.sock"
@@ -95,7 +97,7 @@ class ThreadPeers:
             logger.info("threads cannot be handed to other processes: %s", error)
 
     def leave(self) -> None:
-        """Answer no questions any more; again is fine."""
+        """Stop answering for good."""
         self._left = True
         if self._socket is not None:
             self._socket.close()
@@ -107,7 +109,7 @@ class ThreadPeers:
             question.get("cancel") is True,
         )
         state: State = "busy"
-        with suppress(TimeoutError):  # its Codex may be silent
+        with suppress(TimeoutError):  # this process's Codex may not answer
             async with asyncio.timeout(LET_GO_SECONDS):
                 state = await self._let_go(text_at(question, "thread") or "", asker)
         return {"state": state, "pid": os.getpid(), "client": self._client()}
@@ -122,12 +124,12 @@ class ThreadPeers:
         owner: str | None = None,
         cancels: bool = False,
     ) -> JsonValue:
-        """Have a thread handed over; give what ``again`` gives, which opens it.
+        """Ask other processes to let a thread go; return the result of ``again``, which opens it.
 
-        ``owner`` and ``cancels`` as in `Asker`. Raises ThreadOpenElsewhere where something runs in
-        it, ErrorReply as ``refused`` where nobody hands it over. Takes less than three seconds.
+        ``owner`` and ``cancels`` are those of `Asker`. Raises ThreadOpenElsewhere if a turn runs in
+        the thread, ``refused`` if no process lets it go. Takes less than three seconds.
         """
-        deadline, moving, tries = monotonic() + TAKE_SECONDS, True, 0
+        deadline, may_be_freed, attempts = monotonic() + TAKE_SECONDS, True, 0
         failure = refused
         question: dict[str, JsonValue] = {
             "thread": thread_id,
@@ -136,16 +138,16 @@ class ThreadPeers:
             "cancel": cancels,
         }
         while True:
-            if moving:
+            if may_be_freed:
                 left = deadline - monotonic()
-                moving, failure = await self._ask(codex, question, refused, left)
+                may_be_freed, failure = await self._ask(codex, question, refused, left)
             try:
                 return await again()
             except ErrorReply as error:
                 if not is_open_elsewhere(error):
                     raise
-            tries += 1
-            if monotonic() > deadline or (tries > 1 and not moving):
+            attempts += 1
+            if monotonic() > deadline or (attempts > 1 and not may_be_freed):
                 raise failure
             await asyncio.sleep(TRY_AGAIN_SECONDS)
 
@@ -162,28 +164,24 @@ class ThreadPeers:
         seconds = min(max(seconds, TRY_AGAIN_SECONDS), ASK_SECONDS)
         try:
             folder = private_folder(codex.server.codex_home)
-            replies = await ask_all(
-                folder,
-                question,
-                own,
-                seconds,
-                lambda answer: (
-                    answer.get("state") in ("busy", "free")
-                ),  # of the process that has the thread
-            )
+            replies = await ask_all(folder, question, own, seconds, _is_from_writer)
         except OSError as error:
             logger.info("no other process can be asked for a thread: %s", error)
             return False, refused
-        moving, failure = replies.incomplete, refused
+        may_be_freed, failure = replies.incomplete, refused
         for answer in replies.answers:
             match answer.get("state"):
                 case "busy":
                     raise _busy(refused, question, answer)
                 case "opening":
-                    moving, failure = True, _busy(refused, question, answer)
+                    may_be_freed, failure = True, _busy(refused, question, answer)
                 case "free":
-                    moving = True
-        return moving, failure
+                    may_be_freed = True
+        return may_be_freed, failure
+
+
+def _is_from_writer(answer: dict[str, JsonValue]) -> bool:
+    return answer.get("state") in ("busy", "free")
 
 
 def _busy(
@@ -200,7 +198,7 @@ LOCKS: Final = "thread-writer-locks"
 """The folder of a Codex home with a locked file for each thread that is open."""
 
 MAX_LOCKS: Final = 256
-"""Files that are looked at, however many there are."""
+"""Lock files that are examined, however many there are."""
 
 _SUFFIX: Final = ".lock"
 
@@ -212,41 +210,42 @@ class Writer(NamedTuple):
     pid: int
     name: str
     started_by: tuple[int, str] | None
-    """The process above it, and its name."""
+    """Id and name of the parent process."""
     stopped: int | None
-    """Id of the one of both that was stopped, as by Ctrl-Z, and answers nothing."""
+    """Id of the process, or else of its parent, that is stopped (Ctrl-Z) and cannot answer."""
 
     def __str__(self) -> str:
-        above = "" if self.started_by is None else ", started by {1} {0}".format(*self.started_by)
-        return f"{self.name} (process {self.pid}{above}{', stopped' * bool(self.stopped)})"
+        parent = "" if self.started_by is None else ", started by {1} {0}".format(*self.started_by)
+        stopped = ", stopped" if self.stopped else ""
+        return f"{self.name} (process {self.pid}{parent}{stopped})"
 
 
 def writer_of(codex_home: str, thread_id: str) -> Writer | None:
-    """Return which process has a thread open; None: none that can be seen."""
+    """Return the process that has a thread open; None if none can be seen."""
     return next(_writers(Path(codex_home), [f"{thread_id}{_SUFFIX}"]), None)
 
 
 def writers(codex_home: Path) -> list[Writer]:
-    """Return those of all threads of a home that are open, by thread. Raises OSError."""
+    """Return the processes that have threads of a Codex home open, by thread. Raises OSError."""
     names = sorted(os.listdir(codex_home / LOCKS))  # noqa: PTH208 - names, not paths
     found = [name for name in names if name.endswith(_SUFFIX) and not name.startswith(".")]
     return [*_writers(codex_home, found[:MAX_LOCKS])]
 
 
 def _writers(codex_home: Path, names: list[str]) -> Iterator[Writer]:
-    held = _held()
+    locks = _locks()
     for name in names:
         with suppress(OSError, ValueError):
-            found = (codex_home / LOCKS / name).stat()
-            for device, pid in held.get(found.st_ino, ()):
-                if device == found.st_dev or _has_open(pid, found):
+            file = (codex_home / LOCKS / name).stat()
+            for device, pid in locks.get(file.st_ino, ()):
+                if device == file.st_dev or _has_open(pid, file):
                     yield _writer(name.removesuffix(_SUFFIX), pid)
                     break
 
 
-def _held() -> dict[int, list[tuple[int, int]]]:
-    """The exclusive locks of whole files: inode → device and process (proc_locks(5))."""
-    held: dict[int, list[tuple[int, int]]] = {}
+def _locks() -> dict[int, list[tuple[int, int]]]:
+    """Return the exclusive locks of whole files: inode → device and process (proc_locks(5))."""
+    locks: dict[int, list[tuple[int, int]]] = {}
     with suppress(OSError):
         for line in Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines():
             fields = line.split()
@@ -255,12 +254,12 @@ def _held() -> dict[int, list[tuple[int, int]]]:
             with suppress(ValueError):
                 major, minor, inode = fields[5].split(":")
                 device = os.makedev(int(major, 16), int(minor, 16))
-                held.setdefault(int(inode), []).append((device, int(fields[4])))
-    return held
+                locks.setdefault(int(inode), []).append((device, int(fields[4])))
+    return locks
 
 
 def _has_open(pid: int, wanted: os.stat_result) -> bool:
-    """Whether a process has the file open: some file systems tell another device in their locks."""
+    """Return whether a process has a file open: some file systems' locks name another device."""
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
             found = entry.stat()
@@ -271,17 +270,17 @@ def _has_open(pid: int, wanted: os.stat_result) -> bool:
 
 def _writer(thread_id: str, pid: int) -> Writer:
     process = read_process(pid)
-    above = None if process is None else process.parent
-    started_by = (above, _name(above)) if above is not None and above > 1 else None
-    stopped = next((each for each in (pid, above) if each and _is_stopped(each)), None)
+    parent = None if process is None else process.parent
+    started_by = (parent, _name(parent)) if parent is not None and parent > 1 else None
+    stopped = next((each for each in (pid, parent) if each and _is_stopped(each)), None)
     return Writer(thread_id, pid, _name(pid), started_by, stopped)
 
 
 def _name(pid: int) -> str:
-    """The name of a process alone: its arguments may hold secrets."""
+    """Return the name of a process without its arguments, which may have secrets."""
     with suppress(OSError):
-        told = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")
-        return "".join(char for char in told.strip() if char.isprintable())
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")
+        return "".join(char for char in name.strip() if char.isprintable())
     return "a process"
 
 

@@ -1,7 +1,7 @@
-"""The notifications of a thread: as an async iterator of typed events, and as marks of its turns.
+"""The notifications of a thread: an async iterator of typed events, and the states of its turns.
 
-Owns the buffer between the reader and whoever iterates. The marks are set as soon as they are read:
-an interrupt must know of a turn although nobody iterates.
+Owns the buffer between the reader and the task that iterates. `TurnMarks` follows the turns without
+that buffer: an interrupt must know of a turn even if nobody iterates.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 
 DEFAULT_LIMIT = 1024
-"""Events that may wait before reading pauses: a burst of Codex is a few hundred."""
+"""Events that may wait before reading pauses: Codex sends a few hundred in a burst."""
 
 
 class NotificationStream:
     """The events of one thread, or of all (``thread_id`` None), in the server's order.
 
-    Collects from the moment it is made, so make it before the call that causes the events. When
-    ``limit`` events wait, the client stops reading until half of them were taken; what was read
-    already still comes, and while a typed call waits for its answer reading goes on.
+    The stream collects events from its creation, so make it before the call that causes them. When
+    ``limit`` events wait, the client stops reading until half of them were taken; events that were
+    read already still arrive, and reading never stops while a typed call waits for its answer.
 
-    Iterating ends when the stream is closed or the connection ended cleanly, and raises the
-    TransportError (ProcessExited, say) otherwise, after the last event. Close it, with ``async
-    with`` or `aclose`: a stream that nobody reads holds up its client.
+    Iterating ends when the stream is closed or the connection has ended cleanly; otherwise it
+    raises the TransportError (ProcessExited, say) after the last event. Close the stream, with
+    ``async with`` or `aclose`: a stream that nobody reads stops its client.
     """
 
     def __init__(
@@ -66,19 +66,19 @@ class NotificationStream:
         return f"NotificationStream(thread_id={self._thread_id!r}, waiting={len(self._waiting)})"
 
     async def __aenter__(self) -> Self:
-        """The stream itself."""
+        """Return the stream itself."""
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        """Close it."""
+        """Close the stream."""
         await self.aclose()
 
     def __aiter__(self) -> Self:
-        """The stream itself."""
+        """Return the stream itself."""
         return self
 
     async def __anext__(self) -> ServerNotification:
-        """The next event; waits for it."""
+        """Wait for the next event, and return it."""
         while not self._waiting:
             if self._ended:
                 if self._error is not None:
@@ -92,7 +92,7 @@ class NotificationStream:
         return self._client.decode_notification(method, params)
 
     async def aclose(self) -> None:
-        """Stop collecting and drop what waits; again is fine. An iteration that waits ends."""
+        """Stop collecting, and drop the waiting events; an iteration that waits ends."""
         if self._thread_id is None:
             self._client.unsubscribe_all(self)
         else:
@@ -101,7 +101,7 @@ class NotificationStream:
         self._error = None
         self._end()
 
-    # What the client calls.
+    # Methods of a `NotificationSink`.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         self._waiting.append((method, params))
@@ -129,16 +129,16 @@ TURN_MARKS: Final = frozenset({"turn/started", "turn/completed"})
 
 
 class TurnMarks(NotificationSink):
-    """The marks of one thread, from when this is made until `close`."""
+    """The states of a thread's turns, and one turn to interrupt. Follows the thread to `close`."""
 
     def __init__(self, client: AppServerConnection, thread_id: str) -> None:
         self._client = client
         self.thread_id = thread_id
         self.turn_id: str | None = None
-        """Id of the turn that is followed, once it has begun."""
+        """Id of the turn that `interrupt` ends; its owner sets it when the turn has begun."""
         self._changed = anyio.Event()
         self.begun: list[str] = []
-        """Ids of turns in the order in which they began."""
+        """Ids of turns in the order of their start."""
         self.ended: set[str] = set()
         self.lost: bool = False
         """Whether the connection has ended."""
@@ -148,21 +148,21 @@ class TurnMarks(NotificationSink):
 
     @property
     def runs(self) -> bool:
-        """Whether the turn that is followed may run: from before it begins to its end."""
+        """Whether the turn may run: from before its start to its end."""
         return not (self.lost or self.closed or self.turn_id in self.ended)
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop following the thread."""
         self._client.unsubscribe(self.thread_id, self)
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds, or nothing of the thread comes any more."""
+        """Wait until the condition is true, or the connection or the thread is gone."""
         while not (self.lost or self.closed or condition()):
             changed = self._changed
             await changed.wait()
 
     async def interrupt(self) -> None:
-        """End the turn that is followed; that it has just ended is no error. Raises as a call."""
+        """Interrupt the turn, unless it has just ended. Raises as every call."""
         turn_id = self.turn_id or ""
         while turn_id not in self.ended:
             had_begun = turn_id in self.begun
@@ -172,13 +172,13 @@ class TurnMarks(NotificationSink):
             except ErrorReply:
                 if had_begun:
                     return  # it has just ended
-                # Codex knows a turn to interrupt only when it has said that it started.
+                # Codex can interrupt a turn only after it has reported the turn's start.
                 await self.wait_for(lambda: turn_id in self.ended or turn_id in self.begun)
             else:
                 return
 
-    async def wait_for_its_end(self) -> None:
-        """Wait until the turn that is followed has ended, or nothing of the thread comes."""
+    async def wait_for_end(self) -> None:
+        """Wait until the turn has ended, or the connection or the thread is gone."""
         await self.wait_for(lambda: not self.runs)
 
     # NotificationSink

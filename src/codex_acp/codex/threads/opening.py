@@ -1,12 +1,12 @@
-"""PURE: how a thread is opened so that Codex trusts its directory only if the person does.
+"""PURE: open a thread so that Codex trusts its directory only if the person does.
 
-Codex writes that a directory is trusted, and starts what it brings, as soon as ``thread/start``
-names it with a sandbox that may write. So a thread is started read-only, and is then given the
-sandbox it is meant to have. Measured on 0.147, 0.163 and 0.169: nothing is written or started,
-and sandbox, approval policy, roots, network and what the model reads are the same as otherwise.
-``thread/resume``, ``thread/fork`` and a turn elsewhere trust nothing by themselves.
+If ``thread/start`` names a directory with a sandbox that may write, Codex records the directory as
+trusted, and starts its MCP servers and hooks. A thread is therefore started read-only, and then
+gets its real sandbox. Measured on 0.147, 0.163 and 0.169: nothing is recorded or started, and
+sandbox, approval policy, roots, network and the model's input are the same as otherwise.
+``thread/resume``, ``thread/fork`` and a turn in another directory trust nothing.
 
-Where the sandbox comes from, the answer of ``config/read`` tells, with ``includeLayers``.
+The answer to ``config/read`` with ``includeLayers`` shows where the sandbox is configured.
 Source: ``ConfigReadResponse`` and ``ThreadSettingsUpdateParams`` of the app-server's schema.
 """
 
@@ -39,7 +39,7 @@ class Opening(NamedTuple):
     params: JsonObject
     """Params of ``thread/start``."""
     restore: JsonObject | None
-    """Settings for ``thread/settings/update`` before its first turn; None: it has them already."""
+    """Settings for ``thread/settings/update`` before the first turn; None if none are needed."""
 
 
 def read_params(cwd: str) -> JsonObject:
@@ -48,14 +48,15 @@ def read_params(cwd: str) -> JsonObject:
 
 
 def needs_no_configuration(params: Mapping[str, JsonValue]) -> bool:
-    """Whether these params of ``thread/start`` lead to no trust, whatever is configured."""
+    """Return whether Codex trusts nothing for these params, whatever its configuration."""
     return not params.get("cwd") or params.get("sandbox") == READ_ONLY
 
 
 def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
-    """Return how to start the thread that ``params`` of ``thread/start`` describe.
+    """Return the calls that start the thread of ``params`` (``thread/start``) without trust.
 
-    While nothing is known of the configuration (``read`` is None), what is not given is read-only.
+    ``read`` is the answer to ``config/read``. If it is None, as long as the configuration is
+    unknown, a thread without a sandbox of its own is read-only.
     """
     params = dict(params)
     given = object_at(params, "config")
@@ -78,7 +79,7 @@ def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
 
 
 def configured_choice(read: JsonValue) -> tuple[str | None, str | None]:
-    """Return sandbox mode or permission profile, as the highest layer with one has it."""
+    """Return sandbox mode and permission profile of the highest layer with either; one is None."""
     for layer in map(object_at, list_at(read, "layers")):
         if not layer.get("disabledReason") and (choice := _choice(object_at(layer, "config"))):
             return choice
@@ -86,9 +87,9 @@ def configured_choice(read: JsonValue) -> tuple[str | None, str | None]:
 
 
 def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> JsonObject:
-    """The ``SandboxPolicy`` of a ``sandbox_mode``; ``table`` is ``sandbox_workspace_write``.
+    """Return the ``SandboxPolicy`` of a ``sandbox_mode``; ``table`` is ``sandbox_workspace_write``.
 
-    One that is unknown here is named as Codex would, for Codex to take or to refuse.
+    An unknown mode gets Codex's spelling, for Codex to take or to refuse.
     """
     if mode == "danger-full-access":
         return dict(FULL_ACCESS)
@@ -107,7 +108,7 @@ def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> Json
 
 
 def trusting(params: Mapping[str, JsonValue], *directories: str) -> JsonObject:
-    """Return params for a thread that trusts these directories; Codex writes nothing then."""
+    """Return params for a thread that trusts these directories; Codex does not record the trust."""
     return {**params, "config": _config_with(params, "trusted", directories)}
 
 
@@ -122,7 +123,7 @@ def _config_with(
 def distrusting(params: Mapping[str, JsonValue], read: JsonValue, *directories: str) -> JsonObject:
     """Return params for a thread that does not trust these directories.
 
-    If no sandbox is configured they also say read-only: Codex would let the thread write there.
+    They set read-only if no sandbox is configured, because Codex would let the thread write there.
     """
     config = _config_with(params, "untrusted", directories)
     given = _choice(config) or _text(params, "sandbox") or _text(params, "permissions")
@@ -132,7 +133,7 @@ def distrusting(params: Mapping[str, JsonValue], read: JsonValue, *directories: 
 
 
 def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
-    """Return the answer of ``thread/start`` as it is once Codex has reported these settings."""
+    """Return the answer to ``thread/start`` with the settings that Codex reported later."""
     new = object_at(settings)
     if not isinstance(answer, dict) or not new:
         return answer
@@ -142,7 +143,7 @@ def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
 
 
 def left_out(read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
-    """Yield folders of a directory's own configuration that Codex leaves out, and their content."""
+    """Yield the ``.codex`` folders that Codex leaves out as untrusted, and their configuration."""
     for layer in list_at(read, "layers"):
         entry = object_at(layer)
         folder = _text(object_at(entry, "name"), "dotCodexFolder")
@@ -151,7 +152,7 @@ def left_out(read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
 
 
 def brought(config: JsonObject, files: Collection[str]) -> list[str]:
-    """Describe what a ``.codex`` folder brings; ``files`` are the names in it."""
+    """List what a ``.codex`` folder has, for the person; ``files`` are the names in it."""
     servers = len(object_at(config, "mcp_servers"))
     found = [f"{servers} MCP server{'s' * (servers > 1)}"] if servers else []
     if "hooks" in config or "hooks.json" in files:
@@ -171,7 +172,7 @@ def _choice(config: JsonObject) -> tuple[str | None, str | None] | None:
 
 
 def _table(given: JsonObject) -> JsonObject:
-    """Return the table as the thread's own settings have it, also by dotted names."""
+    """Return the sandbox table of the thread's own settings, which may have dotted names."""
     dotted = f"{TABLE}."
     flat = {key.removeprefix(dotted): v for key, v in given.items() if key.startswith(dotted)}
     return object_at(given, TABLE) | flat
@@ -183,33 +184,33 @@ def _text(source: Mapping[str, JsonValue], name: str) -> str | None:
 
 
 class GitProgram(NamedTuple):
-    """A program that git would run for a directory, or a file that cannot tell whether it would."""
+    """A program that git would run for a directory, or an unreadable file that could name one."""
 
     file: str
     key: str
-    """The name in the configuration; empty for a file that cannot be read."""
+    """The name in the configuration; empty for an unreadable file."""
     value: str
     """The command, or why the file cannot be read."""
 
     @property
-    def words(self) -> str:
-        """Describe the program in one line in which nothing is invisible."""
+    def description(self) -> str:
+        """Return the program as one line without invisible characters."""
         if not self.key:
             return f"{self.file!r} can name any: {self.value}"
         return f"{self.key!r} names {self.value!r} in {self.file!r}"
 
 
-MAX_WORDS: Final = 2000
-"""Characters of a sentence about programs."""
+MAX_DESCRIPTION: Final = 2000
+"""Characters of the description of all programs in a refusal."""
 
 
 def git_programs_refusal(directory: str, programs: Sequence[GitProgram], how: str) -> str:
-    """Say why nothing is done in a directory, and how the user trusts it."""
-    said = "; ".join(each.words for each in programs)
-    if len(said) > MAX_WORDS:
-        said = f"{said[:MAX_WORDS]}... (cut; there are {len(programs)})"
+    """Return the message why Codex is not used in a directory, and ``how`` the user trusts it."""
+    listed = "; ".join(each.description for each in programs)
+    if len(listed) > MAX_DESCRIPTION:
+        listed = f"{listed[:MAX_DESCRIPTION]}... (cut; there are {len(programs)})"
     return (
         f"Codex would have git run programs of {directory!r} outside of any sandbox, and nobody "
-        f"has agreed to them: {said}. So Codex was not asked. If you know what they do, trust the "
-        f"directory: {how}; else take them out of that configuration"
+        f"has agreed to them: {listed}. So Codex was not asked. If you know what they do, trust "
+        f"the directory: {how}; else take them out of that configuration"
     )

@@ -1,9 +1,9 @@
 """The settings of a thread and of a turn as keyword arguments, and the input of a turn.
 
-Owns which fields of the params are offered under their own names, their way to the wire, and the
-short forms of inputs. What each field means: `ThreadStartParams`, `ThreadResumeParams`,
-`ThreadForkParams`, `TurnStartParams` and the members of `UserInput` in `codex_acp.codex.types`;
-whatever is not offered here is there. Importing it loads no model.
+Owns the names of these arguments, their way to the wire, and short forms of inputs. The fields are
+described, with further ones, in `ThreadStartParams`, `ThreadResumeParams`, `ThreadForkParams`,
+`TurnStartParams` and the members of `UserInput` in `codex_acp.codex.types`. Importing this module
+loads no model.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SANDBOXES: Final = ("read-only", "workspace-write", "danger-full-access")
 
 
 class _ThreadOptions(TypedDict, total=False):
-    """Options that a thread may be given whenever it is loaded."""
+    """Options for starting, resuming and forking a thread."""
 
     cwd: str | os.PathLike[str]
-    """The directory it works in; a relative one is made absolute here."""
+    """The thread's directory; a relative path is relative to this process's directory."""
     model: str
     model_provider: str
     approval_policy: models.AskForApproval
@@ -39,7 +39,7 @@ class _ThreadOptions(TypedDict, total=False):
     sandbox: models.SandboxMode
     """``read-only``, ``workspace-write`` or ``danger-full-access``."""
     permissions: str
-    """A named profile; not together with ``sandbox``."""
+    """Name of a permission profile; not together with ``sandbox``."""
     config: dict[str, Any]
     """Settings of Codex's ``config.toml`` for this thread alone."""
     base_instructions: str
@@ -52,7 +52,7 @@ class StartOptions(_ThreadOptions, total=False):
     """Keyword arguments of `Threads.start`."""
 
     ephemeral: bool
-    """Keep nothing of it on disk."""
+    """Whether Codex stores nothing of the thread on the disk."""
     project_id: str
     service_name: str
     session_start_source: models.ThreadStartSource
@@ -63,7 +63,7 @@ class ResumeOptions(_ThreadOptions, total=False):
     """Keyword arguments of `Threads.resume`."""
 
     exclude_turns: bool
-    """Do not load what was said into ``info``; the model knows it anyway."""
+    """Leave the conversation out of ``info``; the model has it anyway."""
 
 
 class ForkOptions(_ThreadOptions, total=False):
@@ -72,7 +72,7 @@ class ForkOptions(_ThreadOptions, total=False):
     ephemeral: bool
     exclude_turns: bool
     last_turn_id: str
-    """The last turn that the fork keeps; by default all of them."""
+    """The last turn that the fork keeps; by default it keeps all turns."""
     before_turn_id: str
     """The first turn that the fork leaves out."""
     thread_source: models.ThreadSource
@@ -82,13 +82,13 @@ class ListOptions(TypedDict, total=False):
     """Keyword arguments of `Threads.list`."""
 
     archived: bool
-    """Only those that were archived; by default only the others."""
+    """Whether to list the archived threads instead of the others."""
     cwd: str | os.PathLike[str]
-    """Only those that work in this very directory; a relative one is made absolute here."""
+    """List only threads of exactly this directory."""
     search_term: str
-    """Only those whose title has this in it."""
+    """List only threads whose title contains this text."""
     limit: int
-    """How many are fetched at a time; all of them come."""
+    """Threads of one page; all pages are fetched."""
     sort_key: models.ThreadSortKey
     sort_direction: models.SortDirection
     source_kinds: list[models.ThreadSourceKind]
@@ -119,10 +119,10 @@ class TurnOptions(TypedDict, total=False):
 
 
 def params_of(options: Mapping[str, Any], of: type) -> dict[str, JsonValue]:
-    """The options as JSON, under their names on the wire; a model among them as its JSON.
+    """Return the options as JSON, under their names on the wire.
 
-    ``of`` is the class that lists them. Raises UnknownOption for a name that it does not have:
-    Codex would take no notice of it.
+    ``of`` is the class of the options. Raises UnknownOption for a name that it does not have, which
+    Codex would ignore.
     """
     refuse_unknown(options, of.__annotations__)
     if options.get("sandbox") not in (None, *SANDBOXES):
@@ -132,20 +132,20 @@ def params_of(options: Mapping[str, Any], of: type) -> dict[str, JsonValue]:
 
 
 def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
-    """Raises UnknownOption, with the nearest right name, for one that is not ``known``."""
+    """Raise UnknownOption, with the closest known name, for a name that is not ``known``."""
     for name in options:
         if name not in known:
             from difflib import get_close_matches
 
-            meant = get_close_matches(name, known, 1) or [w for w in known if w in name]
-            hint = f"did you mean {meant[0]!r}?" if meant else f"use one of {', '.join(known)}"
-            if not meant and name in TurnOptions.__annotations__:
+            close = get_close_matches(name, known, 1) or [each for each in known if each in name]
+            hint = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(known)}"
+            if not close and name in TurnOptions.__annotations__:
                 hint = "turns have it, as in `thread.run`"
             raise UnknownOption(f"there is no option {name!r}; {hint}")
 
 
 def wire_name(name: str) -> str:
-    """``approval_policy`` → ``approvalPolicy``."""
+    """Return the name on the wire: ``approval_policy`` → ``approvalPolicy``."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
@@ -174,11 +174,11 @@ _SIGNATURES: Final = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
-"""The first bytes of files of these types; WebP has its name further on."""
+"""First bytes of image files → media type; WebP is recognized in `data_url`."""
 
 
 def user_input(given: Input) -> list[UserInput]:
-    """The parts as Codex takes them. Raises MisuseError for what is none, or if there are none."""
+    """Return the parts for Codex. Raises MisuseError for an invalid part, or without any part."""
     parts = list(given) if isinstance(given, list | tuple) else [given]
     if not parts:
         raise MisuseError("a turn needs something to begin with: a text or an image")
@@ -188,12 +188,12 @@ def user_input(given: Input) -> list[UserInput]:
 def image(
     source: str | os.PathLike[str] | bytes, *, detail: ImageDetail | None = None
 ) -> UserInput:
-    """An image: a file, a URL (``https://`` or ``data:``), or its bytes.
+    """Make an image for a prompt from a file, a URL (``https://`` or ``data:``), or its bytes.
 
-    ``detail`` is how closely the model looks. Codex reads a file itself, when the turn starts; for
-    one on the machine of a remote app-server use `LocalImageUserInput`.
+    ``detail`` is how closely the model looks. Codex reads the file when the turn starts; for a file
+    on the machine of a remote app-server use `LocalImageUserInput`.
 
-    Raises MisuseError if there is no such file, or the bytes are no PNG, JPEG, GIF or WebP.
+    Raises MisuseError if the file does not exist, or the bytes are no PNG, JPEG, GIF or WebP.
     """
     made: models.UrlImageUserInput | models.LocalImageUserInput
     if isinstance(source, bytes | bytearray | memoryview):
@@ -211,10 +211,11 @@ def image(
 
 
 def skill(path: str | os.PathLike[str], *, name: str | None = None) -> UserInput:
-    """A skill that the model is to use: its directory, or the ``SKILL.md`` in it.
+    """Make a part of a prompt for a skill that the model shall use.
 
-    ``name`` is how Codex lists it (``skills_list``), by default the directory's name. Codex reads
-    the file itself, when the turn starts. Raises MisuseError if there is no such file.
+    ``path`` is the skill's directory, or the ``SKILL.md`` in it. ``name`` is the skill's name in
+    ``skills_list``, by default the directory's name. Codex reads the file when the turn starts.
+    Raises MisuseError if the file does not exist.
     """
     file = os.path.abspath(os.fspath(path))  # noqa: PTH100 - a plain string is wanted
     if os.path.isdir(file):  # noqa: PTH112
@@ -225,10 +226,10 @@ def skill(path: str | os.PathLike[str], *, name: str | None = None) -> UserInput
 
 
 def mention(path: str, *, name: str) -> UserInput:
-    """An app or a plugin by the path with which Codex lists it, for example ``app://ID``.
+    """Make a part of a prompt that mentions an app or a plugin, by its path in Codex (``app://ID``).
 
-    Files are not mentioned this way: Codex tells the model nothing of those; write their path.
-    Raises MisuseError for a path without a scheme.
+    Codex ignores mentions of files: write their paths as text. Raises MisuseError for a path
+    without a scheme.
     """
     if "://" not in path:
         message = (
@@ -239,7 +240,7 @@ def mention(path: str, *, name: str) -> UserInput:
 
 
 def data_url(data: bytes) -> str:
-    """The bytes of an image as a ``data:`` URL. Raises MisuseError for a type that is not known."""
+    """Return an image as a ``data:`` URL. Raises MisuseError for an unknown type."""
     is_webp = data.startswith(b"RIFF") and data[8:12] == b"WEBP"
     types = [name for signature, name in _SIGNATURES if data.startswith(signature)]
     media_type = next(iter(types), "image/webp" if is_webp else None)

@@ -1,4 +1,4 @@
-"""Collects the notifications of a turn into its result: its items, text, usage and end."""
+"""Collect the notifications of a turn into its result: items, text, usage and end."""
 
 from __future__ import annotations
 
@@ -22,25 +22,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RunResult(Generic[T]):
-    """A turn that was run: what it said and did."""
+    """The result of a turn."""
 
     thread_id: str
     turn_id: str
     status: TurnStatus
-    """``completed``; in the ``result`` of an exception ``failed``, ``interrupted`` or
-    ``inProgress``."""
+    """``completed``; an exception's ``result`` has ``failed``, ``interrupted``, ``inProgress``."""
     text: str
-    """The agent's last word: its final answer, else its last message; empty if it said nothing."""
+    """The agent's final answer, else its last message; empty if there was no message."""
     output: T
     """The text as ``output_type``, if one was given; else None."""
     items: tuple[ThreadItem, ...]
-    """All items of the turn in the order in which they began, each as it was last reported."""
+    """All items of the turn in the order of their start, each as Codex last reported it."""
     usage: ThreadTokenUsage | None
     """Tokens, as last reported: of the whole thread, and of its last request to the model."""
     error: TurnError | None
     """Error of a turn that failed, else None."""
     turn: TurnInfo | None
-    """The turn as Codex reported its end: times and the like."""
+    """The turn in Codex's report of its end, with its times."""
 
 
 class TurnRecord:
@@ -51,10 +50,10 @@ class TurnRecord:
         self._items: dict[str, ThreadItem] = {}
         self._usage: ThreadTokenUsage | None = None
         self.ended: TurnInfo | None = None
-        """The turn as Codex reported its end; None while it runs."""
+        """The turn in Codex's report of its end; None while it runs."""
 
     def add(self, event: ServerNotification) -> None:
-        """Take the next notification; those of other turns must not come here."""
+        """Add the next notification of the turn; the caller leaves out those of other turns."""
         match event:
             case notifications.ItemStartedEvent() | notifications.ItemCompletedEvent():
                 item_id = getattr(event.params.item, "id", None)
@@ -82,7 +81,7 @@ class TurnRecord:
 
     @property
     def text(self) -> str:
-        """Return `RunResult.text`; messages marked as comments on the work do not count."""
+        """Return `RunResult.text`, ignoring messages whose ``phase`` marks them as comments."""
         last = ""
         for item in reversed(self._items.values()):
             if not isinstance(item, models.AgentMessageThreadItem):
@@ -95,7 +94,7 @@ class TurnRecord:
 
 
 def turn_of(event: ServerNotification) -> str | None:
-    """Return the turn that a notification names; None if it is about the thread or the server."""
+    """Return the id of the turn that a notification names; None if it names none."""
     if isinstance(event, notifications.UnknownNotification):
         params = event.params if isinstance(event.params, dict) else {}
         turn = params.get("turn")

@@ -1,7 +1,7 @@
-"""A thread of Codex as an object: run turns in it, read it, put it away.
+"""A thread of Codex as an object: run turns in the thread, read it, archive it.
 
-Owns how a turn's arguments become ``turn/start``. Codex's answers about the thread stay JSON until
-a program reads them: a thread starts without waiting for a model to load.
+Makes ``turn/start`` from a turn's arguments. Codex's answers about the thread stay JSON until a
+program reads them, so that a thread starts without waiting for models to load.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     )
 
     T = TypeVar("T", default=None)
-    """Type that the answer is read as; None where no type is asked for."""
+    """Type of the answer; None without an ``output_type``."""
 
 
 class Thread:
-    """A thread. Made by `CodexClient.threads`; any number of them may run turns at a time.
+    """A thread. Made by `CodexClient.threads`; any number of threads may run turns at a time.
 
-    Every method raises as the client's calls do; ErrorReply for a thread that Codex does not have.
+    Every method raises as the client's calls do, and ErrorReply if Codex does not have the thread.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class Thread:
         self._opened_by = opened_by
         self._settings: Settings | None = None
         self.id = thread_id
-        """The thread's id: keep it to `Threads.resume` the thread later."""
+        """The thread's id, for `Threads.resume`."""
 
     def __repr__(self) -> str:
         return f"Thread({self.id!r})"
 
     @property
     def info(self) -> ThreadInfo:
-        """Return what Codex last told this object of the thread: preview, name, times, directory.
+        """Return Codex's last report of the thread: preview, name, times, directory.
 
-        Raises MisuseError if Codex has told it nothing: `read` the thread first.
+        Raises MisuseError if this object has had no report: `read` the thread first.
         """
         if self._info is None:
             message = f"nothing is known of thread {self.id} yet; read() or resume() it first"
@@ -168,9 +168,9 @@ class Thread:
         return Turn(self._services, self.id, begin, output, silent_after)
 
     async def compact(self) -> None:
-        """Let Codex summarise the conversation, to free some of the context; wait until it has.
+        """Let Codex summarise the conversation to free context, and wait for that.
 
-        Raises TurnFailed or TurnInterrupted if it was not summarised.
+        Raises TurnFailed or TurnInterrupted if Codex did not summarise it.
         """
         from codex_acp.codex.threads.turn import Turn
 
@@ -184,7 +184,7 @@ class Thread:
         async with turn:
             await turn.result()
 
-    # The thread itself.
+    # The thread.
 
     async def resume(
         self,
@@ -215,10 +215,7 @@ class Thread:
         return Thread(self._services, *opened)
 
     async def read(self, *, include_turns: bool = True) -> ThreadInfo:
-        """Read the thread as Codex has stored it, with its turns and their items; load nothing.
-
-        `info` returns the same from then on.
-        """
+        """Read the stored thread, with its turns and items, without loading it; updates `info`."""
         params = models.ThreadReadParams(thread_id=self.id, include_turns=include_turns)
         self._info = info = (await self._client.thread_read(params)).thread
         return info
@@ -228,7 +225,7 @@ class Thread:
         await self._client.thread_name_set(models.ThreadSetNameParams(thread_id=self.id, name=name))
 
     async def archive(self) -> None:
-        """Put the thread away: `Threads.list` has it with ``archived=True`` only. Ends its work."""
+        """End the thread's turns and archive it: `Threads.list` has it with ``archived=True``."""
         await self._client.thread_archive(models.ThreadArchiveParams(thread_id=self.id))
 
     async def unarchive(self) -> None:
@@ -241,7 +238,7 @@ class Thread:
         await self._client.thread_delete(models.ThreadDeleteParams(thread_id=self.id))
 
     async def unsubscribe(self) -> None:
-        """Unfollow the thread, and wait until Codex has unloaded it, if nobody else follows it."""
+        """Unsubscribe, and wait until Codex has unloaded the thread if nobody else subscribes."""
         from codex_acp.codex.connection.shared_calls import let_go
 
         await let_go(self._client, self.id)

@@ -1,8 +1,8 @@
-"""Opens the threads of one client, and lends them to other processes of this package.
+"""Open the threads of one client, and hand them over to other processes of this package.
 
-Owns what is sent to open a thread and what is remembered of the answer, which stays JSON: a
-program has its thread before a model is loaded. At rest a thread is let go to whoever asks for it,
-and opened again as it was before its next turn.
+Owns the calls that open a thread, and the memory of their answers, which stay JSON: a program has
+its thread before models load. A thread without a running turn is let go if another process asks for
+it, and is opened again with the same settings before its next turn here.
 """
 
 from __future__ import annotations
@@ -65,50 +65,52 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REPORT_SECONDS: Final = 1.0
-"""Seconds in which Codex reports the settings it has just taken: usually a millisecond."""
+"""Seconds for Codex's report of new settings, which usually takes a millisecond."""
 
 
 OPENAI: Final = "openai"
-"""The model provider where none is configured."""
+"""Codex's default model provider."""
 
-HEARD: Final = frozenset({"thread/closed", "thread/status/changed", "thread/settings/updated"})
+FOLLOWED: Final = frozenset({"thread/closed", "thread/status/changed", "thread/settings/updated"})
+"""The notifications that `ThreadServices` gets."""
 
 MAX_PLACES: Final = 10_000
-"""Threads of which it is remembered where they work."""
+"""Threads whose directory is remembered."""
 
 MAX_LOOKS: Final = 256
-"""Directories of which it is remembered what git would run there."""
+"""Directories whose programs for git are remembered."""
 
 
 class _Place(NamedTuple):
-    """The directory of a thread, and its own configuration in the form of ``config/read``."""
+    """The directory of a thread, and the settings that it was opened with."""
 
     cwd: str
     given: JsonValue
+    """Settings of the thread alone, in the form of an answer to ``config/read``."""
 
 
 class OpenThread(NamedTuple):
-    """A thread that was started, resumed or forked, as Codex has answered."""
+    """A thread that was started, resumed or forked."""
 
     thread_id: str
     info: JsonValue
     opened_by: tuple[str, JsonValue]
-    """The method and its answer."""
+    """The method that opened the thread, and Codex's answer."""
 
 
 class ThreadServices(NotificationSink):
-    """Opens the threads of one client. Every method raises as the client's calls."""
+    """Opens the threads of one client. Each method raises as the client's calls do."""
 
     def __init__(self, client: RequestApi) -> None:
         self.client = client
         self._places: LastOnes[str, _Place] = LastOnes(MAX_PLACES)
         self._looks: LastOnes[str, Look] = LastOnes(MAX_LOOKS)
         self.watchdogs: dict[float, SharedWatchdog] = {}
-        """The watchdogs of running turns, by their time."""
+        """The watchdogs of running turns, by their ``after``."""
         self._closed: LastOnes[str, None] = LastOnes(MAX_PLACES)
-        """Threads that Codex has closed, and nobody has opened again."""
+        """Threads that Codex has closed and that were not opened again."""
         self.hand_over: HandOver = HandOver(client)
-        client.subscribe_all(self, HEARD)
+        client.subscribe_all(self, FOLLOWED)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         thread_id = thread_of(params)
@@ -133,9 +135,9 @@ class ThreadServices(NotificationSink):
         tools: Iterable[Tool | Callable[..., object]],
         policy: Policy | None,
     ) -> OpenThread:
-        """Resume or fork a stored thread, as `Threads.resume` and `Threads.fork` say."""
+        """Resume or fork a stored thread, for `Threads.resume` and `Threads.fork`."""
         if forks and options.get("ephemeral"):
-            options.setdefault("exclude_turns", True)  # Codex forks no other way without a file
+            options.setdefault("exclude_turns", True)  # else Codex refuses an ephemeral fork
         params = trusted(params_of(options, ForkOptions if forks else ResumeOptions), trust=trust)
         params["threadId"] = thread_id
         if forks:
@@ -151,7 +153,7 @@ class ThreadServices(NotificationSink):
         policy: Policy | None,
         restore: dict[str, JsonValue] | None = None,
     ) -> OpenThread:
-        """Open a thread, and give it ``restore`` before its first turn."""
+        """Open a thread by ``method``, and give it the settings ``restore`` before a turn."""
         if policy is not None:
             self.client.must_be_usable(policy)
         tools = tuple(tools)
@@ -159,18 +161,18 @@ class ThreadServices(NotificationSink):
             cwd = await self._cwd(params)
             read = await self.client.call_raw("config/read", read_params(cwd))
             params = without_false_worktree(dict(params), cwd, read)
-        if "threadId" in params:  # Codex runs git when it resumes or forks one
-            await self._must_be_harmless(await self._cwd(params), dict(params))
-        answer = await self._answer(method, dict(params))
+        if "threadId" in params:  # Codex runs git when it resumes or forks a thread
+            await self._check_git_programs(await self._cwd(params), dict(params))
+        answer = await self._call_with_hand_over(method, dict(params))
         info, thread_id = value_at(answer, "thread"), text_at(answer, "thread", "id")
         self._closed.pop(thread_id or "", None)
         if thread_id is None:
-            self.client.decode_result(method, answer)  # says what does not fit
+            self.client.decode_result(method, answer)  # raises an error that names the fault
             raise InvalidPayload(f"the result of {method}", ("thread.id: it is missing",))
         for path, target in linked_instructions(answer):
             logger.warning("Codex gives the model %r as instructions: %r is a link", target, path)
         if restore is not None:
-            answer = await self._restored(thread_id, answer, restore)
+            answer = await self._restore(thread_id, answer, restore)
         given: JsonValue = {"config": {"projects": object_at(params, "config", "projects")}}
         self._places[thread_id] = _Place(text_at(answer, "cwd") or "", given)
         if policy is not None:
@@ -181,8 +183,8 @@ class ThreadServices(NotificationSink):
             self.client.tool_calls.add(tools, thread_id)
         return OpenThread(thread_id, info, (method, answer))
 
-    async def _answer(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
-        """Return Codex's answer, once another process of ours has handed the thread over."""
+    async def _call_with_hand_over(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
+        """Call ``method``; if another process has the thread, take the thread over first."""
         again = partial(self.client.call_raw, method, params, settled=False)
         try:
             return await again()
@@ -192,16 +194,17 @@ class ThreadServices(NotificationSink):
             return await self.hand_over.take_over(str(params["threadId"]), again, error)
 
     async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
-        """Have a thread here, where it stays while its turns have their `TurnMarks`.
+        """Make a thread ready for a turn in ``cwd``, or in the thread's own directory.
 
-        One that was handed over is taken back, which raises as `resume`. Checks that the turn can
-        reach its model, and has git run nothing of where it works: ``cwd``, or where the thread
-        does. Raises NotLoggedIn, UntrustedGitPrograms, and ThreadClosed if Codex has closed it.
+        Takes back a thread that was handed over, which raises as `resume` does. The thread then
+        stays as long as `HandOver.turns` has a running turn of it. Raises NotLoggedIn if the turn
+        could not reach its model, UntrustedGitPrograms for what git would run in the directory, and
+        ThreadClosed if Codex has closed the thread.
         """
         async with self.hand_over.lock(thread_id):
-            let_go = self.hand_over.params_to_reopen(thread_id)
-            if let_go is not None:
-                params, settings = let_go
+            handed_over = self.hand_over.params_to_reopen(thread_id)
+            if handed_over is not None:
+                params, settings = handed_over
                 await self.open("thread/resume", params, (), None, settings or None)
         if thread_id in self._closed:
             from codex_acp.codex.threads.results import TurnRecord
@@ -212,46 +215,47 @@ class ThreadServices(NotificationSink):
             thread = await self.client.call_raw("thread/read", {"threadId": thread_id})
             configured = await self.client.call_raw("config/read", {})
             provider = text_at(configured, "config", "model_provider") or OPENAI
-            if text_at(thread, "thread", "modelProvider") in (None, provider):  # no other one
+            if text_at(thread, "thread", "modelProvider") in (None, provider):
                 raise NotLoggedIn
         place = self._places.get(thread_id)
         if place is None or cwd is not None:
-            where = cwd or await self._cwd({"threadId": thread_id})
-            place = self._places[thread_id] = _Place(where, None if place is None else place.given)
-        await self._must_be_harmless(place.cwd, place.given)
+            directory = cwd or await self._cwd({"threadId": thread_id})
+            given = None if place is None else place.given
+            place = self._places[thread_id] = _Place(directory, given)
+        await self._check_git_programs(place.cwd, place.given)
 
-    async def _must_be_harmless(self, cwd: str, given: JsonValue) -> None:
-        """Raise UntrustedGitPrograms for what git would run there, unless the user trusts it.
+    async def _check_git_programs(self, cwd: str, given: JsonValue) -> None:
+        """Raise UntrustedGitPrograms for programs that git would run in an untrusted directory.
 
-        ``given`` is what the thread was opened with: it may trust the directory for itself.
+        ``given`` are the settings of the thread alone, which may trust the directory.
         """
         from codex_acp.codex.threads.git_programs import look_within
 
-        found = self._looks.get(cwd)
-        if found is None or not found.holds:
-            found = self._looks[cwd] = await look_within(cwd, asyncio.to_thread)
-        if not found.programs or is_trusted(cwd, given):
+        look = self._looks.get(cwd)
+        if look is None or not look.is_current:
+            look = self._looks[cwd] = await look_within(cwd, asyncio.to_thread)
+        if not look.programs or is_trusted(cwd, given):
             return
         if not is_trusted(cwd, await self.client.call_raw("config/read", read_params(cwd))):
             message = git_programs_refusal(
-                cwd, found.programs, "open the thread with trust=True and its cwd="
+                cwd, look.programs, "open the thread with trust=True and its cwd="
             )
-            raise UntrustedGitPrograms(message, cwd, found.programs)
+            raise UntrustedGitPrograms(message, cwd, look.programs)
 
     async def _cwd(self, params: Mapping[str, JsonValue]) -> str:
-        """Return where a thread works that is to be opened so, or is stored."""
+        """Return the directory of a thread to open: that of ``params``, else the stored one."""
         cwd = text_at(params, "cwd")
         if cwd is None and "threadId" in params:
-            asked: JsonValue = {"threadId": params["threadId"]}
-            cwd = text_at(await self.client.call_raw("thread/read", asked), "thread", "cwd")
+            read: JsonValue = {"threadId": params["threadId"]}
+            cwd = text_at(await self.client.call_raw("thread/read", read), "thread", "cwd")
         return cwd or os.getcwd()  # noqa: PTH109 - a string of the wire
 
-    async def _restored(
+    async def _restore(
         self, thread_id: str, answer: JsonValue, restore: dict[str, JsonValue]
     ) -> JsonValue:
-        """Give a new thread the settings it was not started with; return its answer with them.
+        """Give a new thread its settings, and return ``answer`` with these settings.
 
-        A thread that cannot have them is let go of. Raises ErrorReply.
+        Unsubscribes from a thread that Codex refuses the settings. Raises ErrorReply.
         """
         report = AwaitedNotification("thread/settings/updated", thread_id)
         self.client.subscribe(thread_id, report)
@@ -260,7 +264,7 @@ class ThreadServices(NotificationSink):
             await self.client.call_raw("thread/settings/update", params)
             with suppress(TimeoutError):
                 async with asyncio.timeout(REPORT_SECONDS):
-                    await report.came.wait()
+                    await report.arrived.wait()
         except BaseException:
             with suppress(CodexAcpError, TimeoutError):
                 async with asyncio.timeout(REPORT_SECONDS):
@@ -272,7 +276,10 @@ class ThreadServices(NotificationSink):
 
 
 def trusted(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue]:
-    """Return params that trust the directory of ``cwd``, if it is to be. Raises MisuseError."""
+    """Return ``params``, with ``trust`` in the directory of ``cwd`` if it is True.
+
+    Raises MisuseError if ``cwd`` is missing.
+    """
     if not trust:
         return params
     cwd = params.get("cwd")
@@ -281,61 +288,63 @@ def trusted(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue
     return trusting(params, trust_root(cwd), os.path.realpath(cwd))
 
 
-# Threads that other processes of this package ask for, or have.
+# The hand-over between processes of this package.
 
 MAX_THREADS: Final = 10_000
-"""Threads of which it is remembered how they were opened."""
+"""Threads whose params are remembered."""
 
-_AGAIN: Final = frozenset(map(wire_name, ResumeOptions.__annotations__))
+_RESUME_PARAMS: Final = frozenset(map(wire_name, ResumeOptions.__annotations__))
 
 _SETTINGS: Final = (
     "approvalPolicy", "approvalsReviewer", "collaborationMode", "effort", "model", "serviceTier",
     "summary",
 )  # fmt: skip
-"""Settings of a thread that Codex tells and takes alike; the sandbox has two names."""
+"""Settings that have one name in Codex's reports and in its params; the sandbox has two names."""
 
 
-class _Opened:
-    """Params and settings with which a thread is opened again."""
+class _KnownThread:
+    """State of a thread, and params and settings to open it again."""
 
     def __init__(self) -> None:
         self.params: JsonObject = {}
         """Params of ``thread/resume``."""
         self.settings: JsonObject = {}
-        """Given to it then, before its next turn."""
+        """Settings for the thread after ``thread/resume``, before its next turn."""
         self.stored = False
-        """Whether Codex has it on disk, which it has from the first turn on."""
-        self.elsewhere = False
+        """Whether Codex has the thread on the disk, as it does from the first turn on."""
+        self.handed_over = False
+        """Whether the thread was let go for another process, and not opened again."""
         self.lock = asyncio.Lock()
-        """Held while a turn begins, and while the thread goes or comes back."""
+        """Held while a turn begins, and while the thread is let go or opened again."""
 
 
 class HandOver:
-    """Lends the threads of one client, and takes them back. Raises as the client's calls."""
+    """Hands over the threads of one client, and takes them back. Raises as the client's calls."""
 
     def __init__(self, client: RequestApi) -> None:
         self._client = client
-        self._opened: LastOnes[str, _Opened] = LastOnes(MAX_THREADS)
+        self._known: LastOnes[str, _KnownThread] = LastOnes(MAX_THREADS)
         self._peers: ThreadPeers | None = None
         self._listening: asyncio.Task[None] | None = None
         self.turns: set[TurnMarks] = set()
-        """Turns that a caller of this client has begun and not left."""
+        """Turns that the program has begun and not left; `Turn` adds and removes itself."""
 
     def note_opened(
         self, method: str, thread_id: str, params: Mapping[str, JsonValue], settings: JsonValue
     ) -> None:
-        """Remember a thread that ``method`` has opened, and let others ask for it."""
+        """Remember a thread that ``method`` has opened, and let other processes ask for it."""
         if params.get("ephemeral"):
             return
-        it = self._opened.get(thread_id) or _Opened()
-        it.params = {name: value for name, value in params.items() if name in _AGAIN}
-        it.params |= {"threadId": thread_id, "excludeTurns": True}
-        it.settings = dict(object_at(settings))
-        it.stored = it.stored or method != "thread/start"
-        it.elsewhere = False
-        self._opened[thread_id] = it
-        for turn in self.turns:  # it was let go before the turn that has it opened again
-            turn.closed &= turn.thread_id != thread_id or turn.turn_id is not None
+        known = self._known.get(thread_id) or _KnownThread()
+        known.params = {name: value for name, value in params.items() if name in _RESUME_PARAMS}
+        known.params |= {"threadId": thread_id, "excludeTurns": True}
+        known.settings = dict(object_at(settings))
+        known.stored = known.stored or method != "thread/start"
+        known.handed_over = False
+        self._known[thread_id] = known
+        for turn in self.turns:  # the close was before the turn that begins now
+            if turn.thread_id == thread_id and turn.turn_id is None:
+                turn.closed = False
         if self._listening is None:
 
             async def listen() -> None:
@@ -343,48 +352,49 @@ class HandOver:
 
             self._listening = asyncio.ensure_future(listen())
 
-    def note_settings(self, thread_id: str, told: JsonValue) -> None:
-        """Remember the settings that Codex reports, the sandbox in force among them."""
-        it, settings = self._opened.get(thread_id), object_at(told)
-        if it is None or it.elsewhere:
+    def note_settings(self, thread_id: str, reported: JsonValue) -> None:
+        """Remember the settings that Codex reports, with the sandbox in force."""
+        known, new = self._known.get(thread_id), object_at(reported)
+        if known is None or known.handed_over:
             return
-        it.settings = {name: settings[name] for name in _SETTINGS if settings.get(name) is not None}
-        profile = text_at(settings, "activePermissionProfile", "id")
-        if profile is not None:  # Codex refuses the two together
-            it.settings["permissions"] = profile
-        elif "sandboxPolicy" in settings:
-            it.settings["sandboxPolicy"] = settings["sandboxPolicy"]
-        if "cwd" in settings:
-            it.params["cwd"] = settings["cwd"]
+        known.settings = {name: new[name] for name in _SETTINGS if new.get(name) is not None}
+        profile = text_at(new, "activePermissionProfile", "id")
+        if profile is not None:  # Codex refuses a profile together with a sandbox
+            known.settings["permissions"] = profile
+        elif "sandboxPolicy" in new:
+            known.settings["sandboxPolicy"] = new["sandboxPolicy"]
+        if "cwd" in new:
+            known.params["cwd"] = new["cwd"]
 
     def leave(self) -> None:
-        """Answer no process any more: the connection has ended."""
+        """Stop answering other processes, because the connection has ended."""
         if self._listening is not None:
             self._listening.cancel()
         if self._peers is not None:
             self._peers.leave()
 
     def lock(self, thread_id: str) -> asyncio.Lock:
-        """Return what is held while a turn begins in a thread, or it is opened again."""
-        it = self._opened.get(thread_id)
-        return asyncio.Lock() if it is None else it.lock
+        """Return the lock to hold while a turn begins in a thread, or the thread is reopened."""
+        known = self._known.get(thread_id)
+        return asyncio.Lock() if known is None else known.lock
 
     def params_to_reopen(self, thread_id: str) -> tuple[JsonObject, JsonObject] | None:
-        """Return the params and the settings to open a thread again with that was let go."""
-        it = self._opened.get(thread_id)
-        return (it.params, it.settings) if it is not None and it.elsewhere else None
+        """Return params and settings to open a thread that was handed over; None if it was not."""
+        known = self._known.get(thread_id)
+        return (known.params, known.settings) if known is not None and known.handed_over else None
 
     def note_turn(self, thread_id: str) -> None:
-        """Note that a turn has begun in a thread, so that Codex stores it."""
-        if thread_id in self._opened:
-            self._opened[thread_id].stored = True
+        """Note that a turn has begun in a thread, so that Codex stores the thread."""
+        if thread_id in self._known:
+            self._known[thread_id].stored = True
 
-    # A thread that another process has.
+    # Take a thread from another process.
 
     async def take_over(
         self, thread_id: str, again: Callable[[], Awaitable[JsonValue]], refused: ErrorReply
     ) -> JsonValue:
-        """Take a thread over (`ThreadPeers.take`); ThreadOpenElsewhere names the one who has it."""
+        """Take a thread over (`ThreadPeers.take`). Raises ThreadOpenElsewhere, which names the
+        process that has the thread."""
         try:
             return await self._thread_peers().take(self._client, thread_id, again, refused)
         except ErrorReply as error:
@@ -392,9 +402,9 @@ class HandOver:
                 raise
         from codex_acp.codex.connection.thread_peers import writer_of
 
-        found = await asyncio.to_thread(writer_of, self._client.server.codex_home, thread_id)
-        whose, pid = ("another program", None) if found is None else (str(found), found.pid)
-        raise ThreadOpenElsewhere(refused, thread_id, whose, pid, busy=False) from refused
+        writer = await asyncio.to_thread(writer_of, self._client.server.codex_home, thread_id)
+        name, pid = ("another program", None) if writer is None else (str(writer), writer.pid)
+        raise ThreadOpenElsewhere(refused, thread_id, name, pid, busy=False) from refused
 
     def _thread_peers(self) -> ThreadPeers:
         if self._peers is None:
@@ -403,61 +413,59 @@ class HandOver:
             self._peers = ThreadPeers(_program, self._let_go)
         return self._peers
 
-    # A thread that another process asks for.
+    # Let a thread go to another process.
 
     async def _let_go(self, thread_id: str, asker: Asker) -> State:
-        it = self._opened.get(thread_id)
-        if it is None or it.elsewhere or not it.stored or self._client.closed:
+        known = self._known.get(thread_id)
+        if known is None or known.handed_over or not known.stored or self._client.closed:
             return "unknown"
         try:
             for turn in self._running(thread_id) if asker.cancels else ():
                 await turn.interrupt()
-                await turn.wait_for_its_end()
+                await turn.wait_for_end()
             if self._running(thread_id):
                 return "busy"
-            async with it.lock:
-                return await self._leave(thread_id, it, asker)
+            async with known.lock:
+                return await self._let_go_idle(thread_id, known, asker)
         except CodexAcpError as error:
             logger.info("thread %s is not let go: %s", thread_id, error)
             return "unknown"
 
-    async def _leave(self, thread_id: str, it: _Opened, asker: Asker) -> State:
-        below = await self._resting_sub_agents(thread_id)
-        if below is None or self._running(thread_id):
+    async def _let_go_idle(self, thread_id: str, known: _KnownThread, asker: Asker) -> State:
+        sub_agents = await self._idle_sub_agents(thread_id)
+        if sub_agents is None or self._running(thread_id):
             return "busy"
-        it.elsewhere = True
+        known.handed_over = True
         logger.info("thread %s goes on in %r until its next turn here", thread_id, asker.client)
-        for each in (*below, thread_id):
+        for each in (*sub_agents, thread_id):
             await let_go(self._client, each)
         return "free"
 
     def _running(self, thread_id: str) -> list[TurnMarks]:
         return [turn for turn in self.turns if turn.thread_id == thread_id and turn.runs]
 
-    async def _resting_sub_agents(self, thread_id: str) -> list[str] | None:
-        """Return the loaded sub-agents of a thread; None if it, or one of them, works.
-
-        Codex is asked, not those who run turns here: a turn may have been detached.
-        """
+    async def _idle_sub_agents(self, thread_id: str) -> list[str] | None:
+        """Return the loaded sub-agents of a thread; None if a turn or a terminal runs in them or in
+        the thread. Asks Codex, because a turn may have been detached here."""
         loaded = list_at(await self._client.call_raw("thread/loaded/list", {}), "data")
-        others = [str(each) for each in loaded if each not in self._opened]
+        others = [str(each) for each in loaded if each not in self._known]
         found: dict[str, JsonObject] = {}
         for each in (thread_id, *others):
             with suppress(ErrorReply):  # it has just been unloaded
                 read = await self._client.call_raw("thread/read", {"threadId": each})
                 found[each] = object_at(read, "thread")
         family = [thread_id]
-        for each in family:  # grows meanwhile
+        for each in family:  # the loop also visits the threads that it adds
             family += [child for child in found if text_at(found[child], "parentThreadId") == each]
         if any(text_at(found.get(each), "status", "type") == "active" for each in family):
             return None
         terminals: JsonValue = None
         with suppress(ErrorReply):
-            about: JsonObject = {"threadId": thread_id}
-            terminals = await self._client.call_raw("thread/backgroundTerminals/list", about)
+            params: JsonObject = {"threadId": thread_id}
+            terminals = await self._client.call_raw("thread/backgroundTerminals/list", params)
         return None if list_at(object_at(terminals), "data") else family[1:]
 
 
 def _program() -> str:
-    """Return the program's name, for the person who reads where a session has gone."""
+    """Return the program's name, which the other process shows to its person."""
     return os.path.basename(sys.argv[0] if sys.argv else "") or "a program"  # noqa: PTH119 - a name

@@ -1,6 +1,6 @@
 """The threads of an app-server: start, resume, fork, list.
 
-Owns how a new thread's settings go to the wire, and the list of those that are stored.
+Owns the way of a new thread's settings to the wire, and the list of stored threads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class Threads:
-    """The threads of one client: ``codex.threads``. Every method raises as the client's calls."""
+    """The threads of one client: ``codex.threads``. Each method raises as the client's calls do."""
 
     def __init__(self, client: RequestApi) -> None:
         self._client = client
@@ -50,22 +50,22 @@ class Threads:
         policy: Policy | None = None,
         **options: Unpack[StartOptions],
     ) -> Thread:
-        """A new thread, ready for a turn. What is not given is as Codex is configured.
+        """Start a thread, ready for a turn. Codex's configuration has the defaults of ``options``.
 
         ``options`` are ``cwd``, ``model``, ``sandbox`` (``"read-only"``, ``"workspace-write"``,
         ``"danger-full-access"``), ``approval_policy`` (``"on-request"``, ``"never"``), ``config``
         and the others of ``codex_acp.codex.threads.options.StartOptions``.
 
-        Nothing of the directory ``cwd`` is run, and nothing is written to the configuration: what
-        it brings of its own in ``.codex`` (MCP servers, hooks, settings) is used if the user has
-        trusted it, or with ``trust`` in this thread alone. The trust is in the repository around
-        ``cwd``, which must be given for it.
+        Codex runs nothing of the directory ``cwd``, and writes nothing to its configuration. The
+        directory's own ``.codex`` (MCP servers, hooks, settings) is used if the user has trusted
+        the directory, or with ``trust``, which trusts the repository around ``cwd`` in this thread
+        alone and needs ``cwd``.
 
         ``tools`` are functions that the model may call in this thread, besides those of
-        `CodexClient.tool`. Codex keeps what is offered with the thread; a program that resumes it
-        must have the functions again. ``policy`` decides the approvals of this thread and of its
+        `CodexClient.tool`. Codex stores the offered tools with the thread; a program that resumes
+        it must pass the functions again. ``policy`` decides the approvals of this thread and of its
         sub-agents, in place of the client's. Raises MisuseError for a function that cannot be a
-        tool, for what is no policy, and for an option that there is not.
+        tool, for a value that is no policy, and for an unknown option.
         """
         params = params_of(options, StartOptions)
         tools = tuple(tools)
@@ -82,9 +82,12 @@ class Threads:
         read = await self._client.call_raw("config/read", read_params(cwd))
         params, restore = opening(params, read)
         opened = await self._services.open("thread/start", params, tools, policy, restore)
-        for folder, words in left_out_here(read) if undecided_root(cwd, read) is not None else ():
-            what = ", ".join(words)
-            logger.warning("%r is not used (%s): nobody trusts it; see trust=True", folder, what)
+        if undecided_root(cwd, read) is not None:
+            for folder, contents in left_out_here(read):
+                listed = ", ".join(contents)
+                logger.warning(
+                    "%r is not used (%s): nobody trusts it; see trust=True", folder, listed
+                )
         return Thread(self._services, *opened)
 
     async def resume(
@@ -98,9 +101,9 @@ class Threads:
     ) -> Thread:
         """Load a thread that Codex has stored, so that turns can run in it.
 
-        ``tools`` answer the calls of those that were offered when it was started, by their names;
-        ``trust`` and ``policy`` as for `start`; without one a thread keeps the policy that it was
-        opened with in this client, else it has the client's.
+        ``tools`` are the functions for the tools that were offered when the thread was started, by
+        their names. ``trust`` and ``policy`` are those of `start`. Without a ``policy`` the thread
+        keeps the policy with which this client opened it, else it has the client's.
         """
         opened = await self._services.reopen(
             thread_id, options, trust=trust, tools=tools, policy=policy
@@ -116,10 +119,10 @@ class Threads:
         policy: Policy | None = None,
         **options: Unpack[ForkOptions],
     ) -> Thread:
-        """A new thread that begins with what was said in another one, which stays as it is.
+        """Start a thread with a copy of another thread's conversation.
 
-        ``tools`` and ``trust`` as for `resume`. Without a ``policy`` it has the client's, whatever
-        the thread has that it is forked off.
+        ``tools`` and ``trust`` are those of `resume`. Without a ``policy`` the new thread has the
+        client's, even if the other thread has a policy of its own.
         """
         opened = await self._services.reopen(
             thread_id, options, forks=True, trust=trust, tools=tools, policy=policy
@@ -127,20 +130,18 @@ class Threads:
         return Thread(self._services, *opened)
 
     def get(self, thread_id: str) -> Thread:
-        """The object for a stored thread, to read, rename, archive or delete it; asks nobody.
-
-        Before a turn can run in it, `Thread.resume` it.
-        """
+        """Return the object of a stored thread, without a call, to read, rename, archive or delete
+        it. Call `Thread.resume` before its first turn."""
         return Thread(self._services, thread_id)
 
     def list(self, **options: Unpack[ListOptions]) -> AsyncIterator[Thread]:
-        """The stored threads, the last used first; pages are fetched as they are needed.
+        """Iterate over the stored threads, the last used first; fetches pages as needed.
 
-        ``async for thread in codex.threads.list(): print(thread.info.preview)``. None of them is
-        loaded: see `get`.
+        ``async for thread in codex.threads.list(): print(thread.info.preview)``. The threads are
+        not loaded (`get`).
         """
-        # Codex's own default, by creation, loses threads at the end of a page: its cursor is a
-        # second, and several may have begun in it.
+        # Codex's default, by creation, loses threads between pages: its cursor is a second, in
+        # which several threads may have begun.
         options.setdefault("sort_key", "recency_at")
         return self._pages(params_of(options, ListOptions))
 
@@ -151,7 +152,7 @@ class Threads:
             page: ThreadListResponse = self._client.decode_result("thread/list", answer)
             for info in page.data:
                 yield Thread(self._services, info.id, info)
-            if page.next_cursor is None or page.next_cursor in seen:  # Codex goes in circles
+            if page.next_cursor is None or page.next_cursor in seen:  # Codex may repeat a cursor
                 return
             seen.add(page.next_cursor)
             params["cursor"] = page.next_cursor

@@ -1,9 +1,9 @@
 """Python functions as tools that the model may call, and Python types as the shape of its answer.
 
-Owns the schema of a function's arguments, its calls (Codex: dynamic tools, experimental), and what
-its result is told as; and how pydantic's schema of an output type is made as strict as the
-Responses API wants it: every object closed, every property required, no defaults, no keyword
-beside a reference. Source: "Structured model outputs" of the OpenAI API, "Supported schemas".
+Owns the schema of a function's arguments, its calls (Codex: dynamic tools, experimental), and the
+form of its result. Makes pydantic's schema of an output type as strict as the Responses API wants
+it: every object closed, every property required, no defaults, no keyword beside a reference.
+Source: "Structured model outputs" of the OpenAI API, "Supported schemas".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic_core import ArgsKwargs, from_json, to_json
 
 from codex_acp._json import text_at, value_at
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals.callbacks import called, is_async
+from codex_acp.codex.approvals.callbacks import call, is_async
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.server_requests import sendable
 from codex_acp.codex.threads.options import data_url
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""Names that the Responses API takes for a function."""
+"""Names that the Responses API accepts for a function."""
 
 MAX_PROBLEMS: Final = 8
-"""More than this many wrong arguments help nobody."""
+"""Wrong arguments that a failure lists."""
 
 
 class Tool:
-    """A function that the model may call; made by `tool`. A value: threads and clients share it."""
+    """A function that the model may call, made by `tool`. Threads and clients can share it."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Tool:
         description: str | None = None,
         timeout: float | None = None,
     ) -> None:
-        given = getattr(function, "__name__", type(function).__name__)
+        default_name = getattr(function, "__name__", type(function).__name__)
         self.function = function
-        """Function that is called, by keywords."""
-        self.name: str = given if name is None else name
-        """Name that the model calls it by."""
+        """The function, called with keyword arguments."""
+        self.name: str = default_name if name is None else name
+        """Name of the tool for the model."""
         if not _NAME.fullmatch(self.name):
             message = f"{self.name!r} is no name for a tool: letters, digits, _ and -, at most 64"
             raise MisuseError(message)
@@ -76,14 +76,14 @@ class Tool:
         self.description: str = (
             inspect.getdoc(function) or "" if description is None else description
         )
-        """Description that the model reads."""
+        """Description for the model."""
         self._arguments = _arguments_of(function, self.name)
         try:
             schema = self._arguments.json_schema()
         except PydanticUserError as error:
             raise _no_schema(self.name, error) from error
         self.input_schema: dict[str, Any] = schema
-        """The JSON Schema of its arguments, an object."""
+        """The JSON Schema of the arguments, an object."""
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
@@ -98,9 +98,9 @@ class Tool:
         }
 
     async def call(self, arguments: object) -> DynamicToolCallResponse:
-        """The result of a call for the model. Never raises: what fails is told as a failure.
+        """Call the function and return the result for the model, a failure if the call raises.
 
-        An async function runs on this loop, any other one in a thread of its own.
+        An async function runs on this loop, any other function in a thread of its own.
         """
         given = arguments if isinstance(arguments, dict) else {}
         try:
@@ -117,8 +117,8 @@ class Tool:
                 if is_async(self.function):
                     result = await cast("Awaitable[object]", self.function(**bound))
                 else:
-                    result = await called(lambda _: self.function(**bound), None)
-                return _told(result)
+                    result = await call(lambda _: self.function(**bound), None)
+                return _response(result)
             except Exception as error:
                 logger.warning("the tool %s failed", self.name, exc_info=error)
                 return failure(f"{self.name} failed with {type(error).__name__}: {error}")
@@ -134,12 +134,12 @@ def tool(
 ) -> Tool:
     """Make a tool of a function, sync or async.
 
-    The schema of the arguments comes from the annotations (anything that pydantic reads from JSON;
-    ``Annotated[int, Field(description=...)]`` describes one), the description from the docstring.
-    The arguments are validated before the call. What the function returns is told to the model:
-    a string as it is, an image made with `image`, a list of such, anything else as JSON. What it
-    raises is told as a failure, and so is a call that takes longer than ``timeout`` seconds; the
-    turn goes on. A thread that still runs then cannot be stopped, only left.
+    The schema of the arguments comes from the annotations (any type that pydantic reads from JSON;
+    ``Annotated[int, Field(description=...)]`` describes an argument), the description from the
+    docstring. The arguments are validated before the call. The model gets the returned value: a
+    string unchanged, an image made with `image`, a list of these, any other value as JSON. The
+    model gets a failure if the function raises or takes longer than ``timeout`` seconds; the turn
+    continues. A function that runs in a thread cannot be stopped then, only left behind.
 
     Raises MisuseError if a parameter has no annotation, cannot be given by name, or has a type
     without a JSON Schema.
@@ -179,7 +179,7 @@ def _no_schema(name: str, error: Exception) -> MisuseError:
     return MisuseError(f"a parameter of the tool {name} has no JSON Schema: {reason}")
 
 
-def _told(result: object) -> DynamicToolCallResponse:
+def _response(result: object) -> DynamicToolCallResponse:
     if isinstance(result, models.DynamicToolCallResponse):
         return result
     several = isinstance(result, list | tuple) and any(isinstance(r, _parts()) for r in result)
@@ -188,7 +188,7 @@ def _told(result: object) -> DynamicToolCallResponse:
 
 
 def _parts() -> tuple[type, ...]:
-    """Return the types that are a part of a result by themselves."""
+    """Return the types whose values are a part of a result unchanged."""
     return (
         models.InputTextDynamicToolCallOutputContentItem,
         models.InputImageDynamicToolCallOutputContentItem,
@@ -210,7 +210,7 @@ def _part(value: object) -> DynamicToolCallOutputContentItem:
 
 
 def failure(text: str) -> DynamicToolCallResponse:
-    """The result of a call that did not work out; the model reads the text."""
+    """Return the result of a failed call, with a text for the model."""
     part = models.InputTextDynamicToolCallOutputContentItem(text=sendable(text))
     return models.DynamicToolCallResponse(success=False, content_items=[part])
 
@@ -225,22 +225,22 @@ class ToolCalls(NotificationSink):
     def __init__(self) -> None:
         self._tools: dict[str | None, dict[str, Tool]] = {EVERY_THREAD: {}}
         self._running: dict[tuple[type, RequestId], tuple[asyncio.Task[Any], str]] = {}
-        """Task and turn of each call, by its request's id."""
+        """Id of each request, with its type → task of the call, and turn."""
 
     def add(
         self, tools: Iterable[Tool | Callable[..., object]], thread_id: str | None = EVERY_THREAD
     ) -> None:
-        """Offer tools. Raises MisuseError for what is no tool, or two of one name."""
+        """Offer tools. Raises MisuseError for a value that is no tool, or two tools of one name."""
         known = self._tools.get(thread_id, {})
         self._tools[thread_id] = known | _by_name(tools, known)
 
     def offered(self, more: Iterable[Tool | Callable[..., object]]) -> list[JsonValue]:
-        """Return all threads' tools and ``more`` for ``thread/start``. Raises as `add`."""
+        """Return the tools of all threads and ``more`` for ``thread/start``. Raises as `add`."""
         every = self._tools[EVERY_THREAD]
         return [t.spec() for t in (every | _by_name(more, every)).values()]
 
     async def handle(self, request: ItemToolCall) -> DynamicToolCallResponse:
-        """Run a tool and return its result; for an unknown tool, return a failure that says so."""
+        """Run a tool and return its result, a failure for an unknown tool."""
         key = (type(request.id), request.id)
         task = asyncio.current_task()
         if task is not None:
@@ -248,7 +248,8 @@ class ToolCalls(NotificationSink):
         params = request.params
         offered = self._tools[EVERY_THREAD] | self._tools.get(params.thread_id, {})
         try:
-            if params.namespace is not None or params.tool not in offered:  # ours have none
+            # Our tools have no namespace.
+            if params.namespace is not None or params.tool not in offered:
                 return failure(f"this program has no tool {params.tool!r}")
             return await offered[params.tool].call(params.arguments)
         except asyncio.CancelledError:
@@ -261,9 +262,9 @@ class ToolCalls(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """End a call that Codex no longer waits for.
+        """Cancel calls for which Codex does not wait any more.
 
-        When a turn ends, Codex settles its calls in some cases, and says nothing in others.
+        When a turn ends, Codex does not always send ``serverRequest/resolved`` for its calls.
         """
         if method == "serverRequest/resolved":
             request_id = value_at(params, "requestId")
@@ -284,27 +285,27 @@ class ToolCalls(NotificationSink):
 def _by_name(
     tools: Iterable[Tool | Callable[..., object]], known: dict[str, Tool]
 ) -> dict[str, Tool]:
-    found: dict[str, Tool] = {}
+    new: dict[str, Tool] = {}
     for given in tools:
         made = tool(given)
-        taken = found.get(made.name) or known.get(made.name)
-        if taken is not None and taken.function is not made.function:
+        same_name = new.get(made.name) or known.get(made.name)
+        if same_name is not None and same_name.function is not made.function:
             message = f"two tools have the name {made.name!r}; give one of them another name"
             raise MisuseError(message)
-        found[made.name] = made
-    return found
+        new[made.name] = made
+    return new
 
 
 T = TypeVar("T")
 
 _DROPPED: Final = ("default", "title", "discriminator", "examples")
-"""Keywords that say nothing about the answer, or that the model's service refuses."""
+"""Keywords that do not restrict the answer, or that the model's service refuses."""
 
 
 class OutputType(Generic[T]):
-    """A type that answers are read as; its ``schema`` is what Codex gets.
+    """The type of an answer; Codex gets its ``schema``.
 
-    Raises MisuseError if the type has no JSON Schema, or one that no answer can be held to.
+    Raises MisuseError if the type has no JSON Schema, or none that can be made strict.
     """
 
     def __init__(self, wanted: type[T]) -> None:
@@ -318,7 +319,7 @@ class OutputType(Generic[T]):
         self.schema: dict[str, Any] = strict_schema(schema, self.name)
 
     def read(self, result: RunResult[None]) -> T:
-        """The text of a completed turn as the type. Raises OutputInvalid."""
+        """Return the text of a completed turn as a value of the type. Raises OutputInvalid."""
         from codex_acp.codex.threads.turn_errors import OutputInvalid
 
         try:
@@ -329,13 +330,13 @@ class OutputType(Generic[T]):
 
 
 def strict_schema(schema: dict[str, Any], name: str) -> dict[str, Any]:
-    """A JSON Schema as strict as the Responses API wants it; the one that was given stays as it is.
+    """Return a JSON Schema as strict as the Responses API wants it; leaves ``schema`` unchanged.
 
     Raises MisuseError if its root is no object, or a part can have any property: a ``dict``, or
     a model that allows extra fields.
     """
     definitions = schema.get("$defs", {})
-    strict = _Strict(name, definitions)
+    converter = _StrictConverter(name, definitions)
     root = dict(schema)
     root.pop("$defs", None)
     if "$ref" in root:  # a recursive model: the root must be the object itself
@@ -343,49 +344,50 @@ def strict_schema(schema: dict[str, Any], name: str) -> dict[str, Any]:
     if root.get("type") != "object":
         message = f"{name} cannot be an output type: an answer is an object, such as a model"
         raise MisuseError(message)
-    made = strict.of(root, "")
+    strict = converter.convert(root, "")
     if definitions:
-        made["$defs"] = {key: strict.of(part, key) for key, part in definitions.items()}
-    return made
+        strict["$defs"] = {key: converter.convert(part, key) for key, part in definitions.items()}
+    return strict
 
 
-class _Strict:
+class _StrictConverter:
     def __init__(self, name: str, definitions: dict[str, Any]) -> None:
         self._name = name
         self._definitions = definitions
         self._inlined: list[str] = []
+        """References that are being inlined, the outermost first."""
 
-    def of(self, given: Any, path: str) -> dict[str, Any]:
-        """Return a schema, and all below it, made strict."""
-        if given is True or not _without(given, "description", *_DROPPED):
+    def convert(self, schema: Any, path: str) -> dict[str, Any]:
+        """Make a schema strict, with all schemas in it; ``path`` names its place in errors."""
+        if schema is True or not _without(schema, "description", *_DROPPED):
             message = f"{self._name} cannot be an output type: {path or 'it'} may be anything"
             raise MisuseError(message)
-        part = _without(given, *_DROPPED)
+        part = _without(schema, *_DROPPED)
         if "$ref" in part and len(part) > 1:
             return self._inline(part, path)
         if len(part.get("allOf", ())) == 1:
             (only,) = part.pop("allOf")
-            return self.of({**only, **part}, path)
+            return self.convert({**only, **part}, path)
         if "oneOf" in part:
             part["anyOf"] = part.pop("oneOf")
         for key in ("anyOf", "allOf", "prefixItems"):
             if key in part:
-                part[key] = [self.of(member, path) for member in part[key]]
+                part[key] = [self.convert(member, path) for member in part[key]]
         if isinstance(part.get("items"), dict):
-            part["items"] = self.of(part["items"], f"{path}[]")
+            part["items"] = self.convert(part["items"], f"{path}[]")
         if part.get("type") == "object":
             self._close(part, path)
         return part
 
     def _inline(self, part: dict[str, Any], path: str) -> dict[str, Any]:
-        """A reference may have no keyword beside it: put what it refers to in its place."""
+        """Replace a reference that has other keywords beside it by the schema it refers to."""
         reference = part["$ref"]
-        if reference in self._inlined:  # recursive: the reference must stay
+        if reference in self._inlined:  # a recursive reference stays
             return {"$ref": reference}
         self._inlined.append(reference)
         try:
             target = self._definitions[_definition_of(reference)]
-            return self.of({**target, **_without(part, "$ref")}, path)
+            return self.convert({**target, **_without(part, "$ref")}, path)
         finally:
             self._inlined.pop()
 
@@ -397,7 +399,8 @@ class _Strict:
             )
         properties = part.get("properties", {})
         part["properties"] = {
-            key: self.of(member, f"{path}.{key}".lstrip(".")) for key, member in properties.items()
+            key: self.convert(member, f"{path}.{key}".lstrip("."))
+            for key, member in properties.items()
         }
         part["required"] = list(properties)
         part["additionalProperties"] = False

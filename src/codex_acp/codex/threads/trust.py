@@ -1,8 +1,8 @@
-"""Directories that a person trusts: what Codex is asked for it, and what is left out without it.
-Also what of a directory leads out of it.
+"""Find and record a person's trust in directories, and list what is left out without the trust.
 
-Looks at the file system, because trust is by repository; asks Codex nothing itself.
-Source: ``ConfigBatchWriteParams`` of ``schema/codex/experimental.json``.
+Also finds instructions that lead out of a directory. Looks at the file system, because trust is by
+repository; makes no call itself. Source: ``ConfigBatchWriteParams`` of
+``schema/codex/experimental.json``.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-LONGEST_LINE: Final = 8192
+MAX_LINE: Final = 8192
 """Characters read of a ``.git`` file: twice the longest path."""
 
 
 def trust_root(directory: str) -> str:
     """Return the directory to trust so that ``directory`` is trusted: its repository, else itself.
 
-    The nearest directory with a ``.git`` that Codex takes for one; what a file of that name says
-    is not followed.
+    The repository is the nearest directory with a ``.git`` that Codex accepts; a ``.git`` file is
+    not followed.
     """
     start = path = os.path.realpath(directory)
     while True:
@@ -40,7 +40,8 @@ def trust_root(directory: str) -> str:
 
 
 def undecided_root(directory: str, read: JsonValue) -> str | None:
-    """Return the `trust_root`, if nobody has decided on it: ``read`` answers ``config/read``."""
+    """Return the `trust_root` if the user has not decided on it; ``read`` is the answer to
+    ``config/read``."""
     if not isinstance(value_at(read, "config"), dict):
         return None
     root = trust_root(directory)
@@ -48,23 +49,23 @@ def undecided_root(directory: str, read: JsonValue) -> str | None:
 
 
 def is_trusted(directory: str, read: JsonValue) -> bool:
-    """Whether the user trusts a directory: ``read`` is the answer of ``config/read`` in it."""
+    """Return whether the user trusts a directory; ``read`` is its answer to ``config/read``."""
     projects, root = object_at(read, "config", "projects"), trust_root(directory)
     places = [os.path.realpath(directory), root]
     git = os.path.join(root, ".git")  # noqa: PTH118 - a string of the wire, as all below
-    kept = os.path.join(root, _line(git).removeprefix("gitdir:").strip())  # noqa: PTH118
-    if os.path.isfile(git) and "worktrees" in kept and not is_false_worktree(root):  # noqa: PTH113
-        common = os.path.join(kept, _line(os.path.join(kept, "commondir")))  # noqa: PTH118
+    git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())  # noqa: PTH118
+    if os.path.isfile(git) and "worktrees" in git_dir and not is_false_worktree(root):  # noqa: PTH113
+        common = os.path.join(git_dir, _line(os.path.join(git_dir, "commondir")))  # noqa: PTH118
         places.append(os.path.dirname(os.path.realpath(common)))  # noqa: PTH120
     level = next((text_at(projects, p, "trust_level") for p in places if p in projects), None)
     return level == "trusted"
 
 
 def linked_instructions(opened: JsonValue) -> list[tuple[str, str]]:
-    """Return the files of instructions that lead out of the repository of a thread: path, target.
+    """Return path and target of each instruction file that is a link out of a thread's repository.
 
-    ``opened`` is the answer that began the thread: Codex says there what it reads to the model,
-    and follows links (measured with 0.147, 0.163 and 0.169).
+    ``opened`` is the answer that opened the thread: it lists the files that Codex gives to the
+    model. Codex follows links (measured with 0.147, 0.163 and 0.169).
     """
     sources, cwd = list_at(opened, "instructionSources"), text_at(opened, "cwd")
     if not sources or cwd is None:
@@ -85,13 +86,13 @@ def _is_in(path: str, root: str) -> bool:
 def without_false_worktree(
     params: dict[str, JsonValue], directory: str, read: JsonValue
 ) -> dict[str, JsonValue]:
-    """Return params of a thread with which a Codex that `believes_worktrees` trusts none falsely.
+    """Return params of a thread with which a Codex that `believes_worktrees` trusts no false one.
 
-    ``read`` is the answer of ``config/read`` in its ``directory``.
+    ``read`` is the answer to ``config/read`` in the thread's ``directory``.
     """
     cwd = os.path.realpath(directory)
-    known = isinstance(value_at(read, "config"), dict)
-    root = undecided_root(cwd, read) if known else trust_root(cwd)
+    is_known = isinstance(value_at(read, "config"), dict)
+    root = undecided_root(cwd, read) if is_known else trust_root(cwd)
     given = object_at(params, "config", "projects")
     if root is None or {root, cwd} & given.keys() or not is_false_worktree(root):
         return params
@@ -99,35 +100,35 @@ def without_false_worktree(
 
 
 def is_false_worktree(root: str) -> bool:
-    """Whether a ``.git`` file calls it a worktree of a repository that does not know of it.
+    """Return whether the ``.git`` file of ``root`` names a repository without this worktree.
 
     Source: gitrepository-layout(5), ``worktrees/<id>/gitdir``.
     """
     git = os.path.join(root, ".git")  # noqa: PTH118 - a string of the wire, as all below
-    kept = os.path.join(root, _line(git).removeprefix("gitdir:").strip())  # noqa: PTH118
-    if not os.path.isfile(git) or "worktrees" not in kept:  # noqa: PTH113
+    git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())  # noqa: PTH118
+    if not os.path.isfile(git) or "worktrees" not in git_dir:  # noqa: PTH113
         return False
-    back = os.path.join(kept, _line(os.path.join(kept, "gitdir")))  # noqa: PTH118
-    there, name = os.path.split(back)
-    return os.path.islink(git) or (os.path.realpath(there), name) != (root, ".git")  # noqa: PTH114
+    listed = os.path.join(git_dir, _line(os.path.join(git_dir, "gitdir")))  # noqa: PTH118
+    worktree, name = os.path.split(listed)
+    return os.path.islink(git) or (os.path.realpath(worktree), name) != (root, ".git")  # noqa: PTH114
 
 
 def _line(path: str) -> str:
-    """Read a small file; return nothing of what is no file, such as a pipe, which would not end."""
+    """Return the content of a small file; empty if it is no regular file: a pipe may never end."""
     if not os.path.isfile(path):  # noqa: PTH113
         return ""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            return file.read(LONGEST_LINE).partition("\0")[0].strip()  # a text of C, to git
+            return file.read(MAX_LINE).partition("\0")[0].strip()  # git reads up to a NUL
     except OSError:
         return ""
 
 
 def trust_edit(root: str) -> dict[str, JsonValue]:
-    """Return params of ``config/batchWrite`` that keep a trust; open threads load it at once."""
+    """Return params of ``config/batchWrite`` that record a trust; open threads load it at once."""
     table: JsonValue = {root: {"trust_level": "trusted"}}
     edit: JsonValue = {"keyPath": "projects", "value": table, "mergeStrategy": "upsert"}
-    if root.isprintable() and not set(root) & set('"\\'):  # its own line; else a whole table
+    if root.isprintable() and not set(root) & set('"\\'):  # the path can be a key of its own
         path = f'projects."{root}".trust_level'
         edit = {"keyPath": path, "value": "trusted", "mergeStrategy": "upsert"}
     return {"edits": [edit], "reloadUserConfig": True}
@@ -137,17 +138,17 @@ def trust_arguments(roots: Sequence[str]) -> list[str]:
     """Return arguments of a ``codex app-server`` that trusts these roots as long as it runs."""
     if not roots:
         return []
-    import json  # the agent that starts without options has no use for it
+    import json  # rarely needed at the start of the agent
 
-    names = [json.dumps(root, ensure_ascii=False) for root in roots]  # TOML writes texts alike
+    names = [json.dumps(root, ensure_ascii=False) for root in roots]  # also a string of TOML
     tables = ",".join(f'{name}={{trust_level="trusted"}}' for name in names)
     return ["-c", f"projects={{{tables}}}"]
 
 
 def left_out_here(read: JsonValue) -> list[tuple[str, list[str]]]:
-    """Return each folder that is left out as untrusted and not empty, with its content in words."""
+    """Return each ``.codex`` folder that is left out as untrusted, with a list of its contents."""
     found = ((folder, brought(config, _names(folder))) for folder, config in left_out(read))
-    return [(folder, words) for folder, words in found if words]
+    return [(folder, contents) for folder, contents in found if contents]
 
 
 def _names(folder: str) -> list[str]:

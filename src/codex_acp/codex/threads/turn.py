@@ -1,7 +1,7 @@
-"""One turn of a thread: its notifications, its result, and the hold on it while it runs.
+"""One turn of a thread: its notifications, its result, and its interruption.
 
-Owns when a turn is interrupted: when it is left before its end, and was not detached. Must not
-know how its input is made.
+A turn is interrupted when the program leaves it before its end, unless it was detached. Must not
+know how the turn's input is made.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CLOSE_SECONDS: Final = 5.0
-"""Seconds that leaving a turn waits for Codex to interrupt it: usually a few milliseconds."""
+"""Seconds that leaving a turn waits for its interrupt, which usually takes milliseconds."""
 
 
 class Turn(Generic[T]):
     """A turn, from its start to its end. Made by `Thread.turn`; use it once, with ``async with``.
 
-    Entering starts it. Iterating gives its typed notifications in Codex's order, and those that
-    its thread gets without a turn; the last is the `TurnCompletedEvent`, however the turn ended.
-    `result` takes what is left and gives the whole. Leaving before the end interrupts the turn
-    and waits for that, at most five seconds; `detach` lets it run on.
+    Entering starts the turn. Iterating yields the typed notifications of the turn, and those of its
+    thread that name no turn, in Codex's order; the last is the `TurnCompletedEvent`, however the
+    turn ended. `result` takes the remaining notifications and returns the whole result. Leaving
+    before the end interrupts the turn, and waits for that at most five seconds; `detach` lets the
+    turn run on.
 
     Entering raises as every call. Iterating raises ProcessExited or ConnectionClosed if the
-    app-server is lost, ThreadClosed if Codex closes the thread, and TurnSilent, after which it can
-    go on, if a time was set for that.
+    app-server is lost, ThreadClosed if Codex closes the thread, and TurnSilent after
+    ``silent_after`` seconds without an event; iterating may then continue.
     """
 
     def __init__(
@@ -79,16 +80,17 @@ class Turn(Generic[T]):
         self._marks: TurnMarks | None = None
         self._watch: SilenceWatch | None = None
         self._left = False
+        """Whether the program has left or detached the turn."""
         self._closed = False
+        """Whether the program has taken the notification that Codex closed the thread."""
         self.thread_id = thread_id
-        """The thread it belongs to."""
 
     def __repr__(self) -> str:
         return f"Turn({self._id!r}, thread_id={self.thread_id!r})"
 
     @property
     def id(self) -> str:
-        """The turn's id. Raises MisuseError before it was entered."""
+        """Return the turn's id. Raises MisuseError before the turn was entered."""
         if self._id is None:
             raise MisuseError("the turn has not begun; use it with `async with`")
         return self._id
@@ -99,14 +101,14 @@ class Turn(Generic[T]):
         return self._record.result(self.id)
 
     async def __aenter__(self) -> Self:
-        """Start the turn. Cancelling this interrupts what may have been started."""
+        """Start the turn. If this is cancelled, a turn that begins is interrupted."""
         if self._stream is not None or self._left:
             raise MisuseError("a Turn can be used only once; make a new one")
         self._stream = NotificationStream(self._client, self.thread_id)
         self._marks = TurnMarks(self._client, self.thread_id)
         self._services.hand_over.turns.add(self._marks)
         try:
-            self._id = self._marks.turn_id = await self._started()
+            self._id = self._marks.turn_id = await self._start_shielded()
             after = self._silent_after or WARN_AFTER_SECONDS
             watchdogs = self._services.watchdogs
             self._watch = SilenceWatch(self._client, watchdogs, after, self.thread_id, self._id)
@@ -120,11 +122,11 @@ class Turn(Generic[T]):
         await self.aclose()
 
     def __aiter__(self) -> Self:
-        """The turn itself."""
+        """Return the turn itself."""
         return self
 
     async def __anext__(self) -> ServerNotification:
-        """The next notification; waits for it."""
+        """Wait for the next notification, and return it."""
         turn_id = self.id
         while self._record.ended is None and not self._left:
             if self._closed:
@@ -143,23 +145,23 @@ class Turn(Generic[T]):
         raise StopAsyncIteration
 
     async def result(self) -> RunResult[T]:
-        """Wait for the end, and give the whole; may be called again.
+        """Wait for the end, and return the whole result; may be called again.
 
-        That Codex tries again to reach its model, which may last, is logged as a warning.
+        Logs a warning each time that Codex tries again to reach its model.
 
         Raises TurnFailed and TurnInterrupted if the turn did not complete, ReachedElsewhere if its
-        model went beyond its own sub-agents, OutputInvalid if its text is not the output type, and
-        as iterating does. MisuseError if the turn was left.
+        model called threads that are no sub-agents of it, OutputInvalid if its text does not fit
+        the output type, MisuseError if the turn was left, and as iterating does.
         """
         async for event in self:
             if isinstance(event, notifications.ErrorEvent) and event.params.will_retry:
-                # Without a network Codex tries for ever, and nobody else would say why it waits.
+                # Without a network Codex tries for ever: only this warning explains the wait.
                 logger.warning(
                     "Codex tries again in turn %s: %r", self.id, event.params.error.message
                 )
         result = self.so_far
         if self._record.ended is None:
-            raise MisuseError("the turn was left before its end; nobody hears what became of it")
+            raise MisuseError("the turn was left before its end, so that it has no result")
         others = self._client.reached_elsewhere(self.id)
         if others:
             raise ReachedElsewhere(others, result)
@@ -173,7 +175,7 @@ class Turn(Generic[T]):
         return read
 
     async def steer(self, more: Input) -> None:
-        """Say something to the turn while it runs. Raises ErrorReply if it has ended."""
+        """Add a message to the running turn. Raises ErrorReply if the turn has ended."""
         await self._client.turn_steer(
             TurnSteerParams(
                 thread_id=self.thread_id, expected_turn_id=self.id, input=user_input(more)
@@ -181,33 +183,33 @@ class Turn(Generic[T]):
         )
 
     async def interrupt(self) -> None:
-        """End the turn now; the notifications up to its end still come.
+        """Interrupt the turn, unless it has just ended; the notifications up to its end follow.
 
-        That it has just ended is no error. Raises as every call.
+        Raises as every call.
         """
         if self.id and self._marks is not None:
             await self._marks.interrupt()
 
     async def detach(self) -> None:
-        """Let the turn run on, and hear no more of it: leaving will not interrupt it."""
+        """Let the turn run on without this object: leaving does not interrupt it any more."""
         self._left = True
-        await self._let_go()
+        await self._release()
 
     async def aclose(self) -> None:
-        """Leave the turn: interrupt it unless it has ended or was detached. Again is fine."""
+        """Leave the turn: interrupt it unless it has ended or was detached."""
         if self._left:
             return
         self._left = True
-        # First of all: what nobody takes any more must not hold up the reader.
+        # First of all, because a full stream would stop the reader.
         if self._stream is not None:
             await self._stream.aclose()
         try:
             if self._id is not None and self._record.ended is None and not self._client.closed:
-                await self._interrupt_for_good()
+                await self._interrupt_and_wait()
         finally:
-            await self._let_go()
+            await self._release()
 
-    async def _interrupt_for_good(self) -> None:
+    async def _interrupt_and_wait(self) -> None:
         marks, turn_id = self._marks, self.id
         if marks is None:
             return
@@ -220,7 +222,7 @@ class Turn(Generic[T]):
         if timeout.cancelled_caught:
             logger.warning("turn %s was not interrupted within %g s", turn_id, CLOSE_SECONDS)
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
@@ -230,8 +232,8 @@ class Turn(Generic[T]):
             self._services.hand_over.turns.discard(self._marks)
             self._marks.close()
 
-    async def _started(self) -> str:
-        """Return the id of the turn that begins. Cancelled, it still interrupts what began."""
+    async def _start_shielded(self) -> str:
+        """Start the turn and return its id; if cancelled, interrupt the turn that begins."""
         task = asyncio.ensure_future(self._start())
         try:
             return await shielded(task)
@@ -244,14 +246,14 @@ class Turn(Generic[T]):
                     logger.info("the turn that was given up had not begun: %s", error)
             if not task.done() and self._marks is not None:
                 marks, self._marks = self._marks, None
-                # The call that waits for Codex keeps it.
+                # The waiting call keeps a reference to this task.
                 asyncio.ensure_future(self._interrupt_late(task, marks))  # noqa: RUF006
             raise
 
-    async def _interrupt_late(self, begins: Awaitable[str], marks: TurnMarks) -> None:
-        """Interrupt a turn that begins when nobody waits for it any more."""
+    async def _interrupt_late(self, start: Awaitable[str], marks: TurnMarks) -> None:
+        """Interrupt a turn that begins after it was given up."""
         try:
-            marks.turn_id = await begins
+            marks.turn_id = await start
             await marks.interrupt()
         except CodexAcpError as error:
             logger.info("a turn that was given up has not begun, or has ended: %s", error)
@@ -273,7 +275,7 @@ class Turn(Generic[T]):
         return marks.begun[0]
 
     async def _next(self) -> ServerNotification | None:
-        """Return the next notification of the thread; None if the turn was left meanwhile."""
+        """Return the thread's next notification; None if the turn is left before it arrives."""
         stream, watch = self._stream, self._watch
         if stream is None or watch is None:
             return None

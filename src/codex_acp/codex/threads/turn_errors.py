@@ -1,13 +1,13 @@
-"""The exceptions of running a turn: each carries what there was of its result.
+"""The exceptions of running a turn, each with the turn's result so far.
 
-Owns this branch of the tree in `codex_acp.errors`.
+A branch of the exception tree in `codex_acp.errors`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.codex.connection.server_requests import OpenRequest, in_words
+from codex_acp.codex.connection.server_requests import OpenRequest, as_text
 from codex_acp.errors import CodexAcpError
 
 if TYPE_CHECKING:
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 class TurnUnfinished(CodexAcpError):
-    """A turn did not end as it should. Catch this for all of its kinds.
-
-    ``result`` has the text, items and usage as far as they came.
-    """
+    """The base class of errors of a turn; ``result`` has its text, items and usage so far."""
 
     def __init__(self, message: str, result: RunResult[None]) -> None:
         super().__init__(message)
@@ -26,7 +23,7 @@ class TurnUnfinished(CodexAcpError):
 
 
 class TurnFailed(TurnUnfinished):
-    """Codex reported that the turn failed; ``result.error`` has its words and its kind."""
+    """Codex reported that the turn failed; ``result.error`` has the message and the kind."""
 
     def __init__(self, result: RunResult[None]) -> None:
         error = result.error
@@ -43,9 +40,9 @@ class TurnInterrupted(TurnUnfinished):
 
 
 class ReachedElsewhere(TurnUnfinished):
-    """The turn's model has reached for threads that are not its own sub-agents, see ``threads``.
+    """The turn was interrupted, because its model called ``threads`` that are no sub-agents of it.
 
-    The turn was interrupted. With hooks (``features.hooks``) Codex refuses such a call instead.
+    With hooks (``features.hooks``) Codex refuses such a call instead.
     """
 
     def __init__(self, threads: tuple[str, ...], result: RunResult[None]) -> None:
@@ -59,9 +56,9 @@ class ReachedElsewhere(TurnUnfinished):
 
 
 class ThreadClosed(TurnUnfinished):
-    """Codex has closed the thread, so that no turn runs there: ``thread_id`` names it.
+    """Codex has closed the thread ``thread_id``, so that no turn runs there.
 
-    Another client, or another thread's model (``close_agent``), may have had it do so.
+    Another client, or another thread's model (``close_agent``), may have asked for that.
     """
 
     def __init__(self, result: RunResult[None]) -> None:
@@ -73,10 +70,10 @@ class ThreadClosed(TurnUnfinished):
 
 
 class TurnSilent(TurnUnfinished):
-    """Nothing was heard of the turn for ``seconds`` (contract 6.3). It still runs.
+    """The turn still runs, but has sent no event for ``seconds`` (contract 6.3).
 
-    ``open_requests`` are the requests of the app-server, of all threads, that wait for an answer
-    of this program: the usual cause.
+    ``open_requests`` are the app-server's requests, of all threads, that wait for an answer of this
+    program: the usual cause.
     """
 
     def __init__(
@@ -84,7 +81,7 @@ class TurnSilent(TurnUnfinished):
     ) -> None:
         super().__init__(
             f"turn {result.turn_id} of thread {result.thread_id} is silent for {seconds:.1f} s; "
-            f"open server requests: {in_words(open_requests)}",
+            f"open server requests: {as_text(open_requests)}",
             result,
         )
         self.thread_id: str = result.thread_id
@@ -94,9 +91,9 @@ class TurnSilent(TurnUnfinished):
 
 
 class OutputInvalid(TurnUnfinished):
-    """The turn completed, but its text is not the ``output_type``; ``text`` is what it said.
+    """The turn completed, but its ``text`` does not fit the ``output_type``.
 
-    ``problems`` names each field and what is wrong with it.
+    ``problems`` names each field and its fault.
     """
 
     def __init__(self, wanted: str, problems: tuple[str, ...], result: RunResult[None]) -> None:

@@ -1,8 +1,7 @@
-"""Reports silence: a running turn of which nothing was heard for a set time (contract 6.3).
+"""Report running turns that send no event for a set time (contract 6.3).
 
-Owns when each running turn was last heard of, and one watchdog for each client and time: a hundred
-turns must not have a hundred sinks. Ends nothing: what to do about a silent turn is the program's
-matter. The clock is given to it.
+Owns the time of each turn's last event, and one watchdog for each client and set time, so that a
+hundred turns do not need a hundred sinks. Never ends a turn: that is for the program to decide.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import anyio
 from codex_acp.codex._generated import notifications
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
 from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
-from codex_acp.codex.connection.server_requests import OpenRequest, in_words
+from codex_acp.codex.connection.server_requests import OpenRequest, as_text
 from codex_acp.errors import MisuseError, TransportError
 
 if TYPE_CHECKING:
@@ -30,29 +29,29 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ROUNDS: Final = 4
-"""How often `TurnWatchdog.run` looks within the set time: a report is late by at most a quarter."""
+"""Checks of `TurnWatchdog.run` within the set time: a report is late by a quarter at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class SilentTurn:
-    """A turn of which nothing was heard."""
+    """A running turn without events."""
 
     thread_id: str
     turn_id: str
     seconds: float
-    """Since its last event, or its sub-agents' last."""
+    """Seconds since the last event of the turn or of its sub-agents."""
     open_requests: tuple[OpenRequest, ...]
-    """The server's requests that wait for an answer of this program: of all threads."""
+    """The server's requests, of all threads, that wait for an answer of this program."""
 
 
 class TurnWatchdog(NotificationSink):
-    """Reports each silence of a turn once; the next event of the turn arms it again.
+    """Calls ``report`` once for each silence of a turn; the turn's next event arms it again.
 
     ``async with anyio.create_task_group() as group: group.start_soon(watchdog.run)``, or call
-    `check` from a timer of the program's own. ``after`` is in seconds, ``clock`` too. An event of
-    a sub-agent counts for the turns above it. Events of no thread count for nobody.
+    `check` from a timer of the program's own. ``after`` and ``clock`` are in seconds. An event of a
+    sub-agent counts for the turns above it; events without a thread do not count.
 
-    Raises MisuseError for a time that is not positive.
+    Raises MisuseError if ``after`` is not positive.
     """
 
     def __init__(
@@ -69,13 +68,13 @@ class TurnWatchdog(NotificationSink):
         self._report = report
         self._clock = clock
         self._items = Items(client.opened_threads)
-        self._heard: dict[tuple[str, str], float] = {}
-        """Thread and turn → when its last event came."""
+        self._last_event: dict[tuple[str, str], float] = {}
+        """Thread and turn → time of the turn's last event."""
         self._reported: set[tuple[str, str]] = set()
         client.subscribe_all(self)
 
     def __repr__(self) -> str:
-        return f"TurnWatchdog(after={self._after!r}, turns={len(self._heard)})"
+        return f"TurnWatchdog(after={self._after!r}, turns={len(self._last_event)})"
 
     async def run(self) -> None:
         """Check until cancelled or the connection ends."""
@@ -84,35 +83,35 @@ class TurnWatchdog(NotificationSink):
             await anyio.sleep(self._after / ROUNDS)
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._client.unsubscribe_all(self)
-        self._heard.clear()
+        self._last_event.clear()
 
     def expect(self, thread_id: str, turn_id: str) -> None:
-        """Watch a turn from now on, although Codex has not said that it started."""
-        self._heard.setdefault((thread_id, turn_id), self._clock())
+        """Watch a turn from now on, before Codex reports its start."""
+        self._last_event.setdefault((thread_id, turn_id), self._clock())
 
     def forget(self, thread_id: str, turn_id: str) -> None:
-        """Watch a turn no more."""
-        self._heard.pop((thread_id, turn_id), None)
+        """Stop watching a turn."""
+        self._last_event.pop((thread_id, turn_id), None)
         self._reported.discard((thread_id, turn_id))
 
     def check(self) -> list[SilentTurn]:
-        """Report the turns that are silent by now and were not reported; and return them."""
+        """Report the turns that are silent by now and were not reported, and return them."""
         now = self._clock()
         silent = []
-        for turn, heard in self._heard.items():
-            if now - heard >= self._after and turn not in self._reported:
+        for turn, last_event in self._last_event.items():
+            if now - last_event >= self._after and turn not in self._reported:
                 self._reported.add(turn)
                 open_requests = self._client.open_requests
-                silent.append(SilentTurn(*turn, now - heard, open_requests))
+                silent.append(SilentTurn(*turn, now - last_event, open_requests))
         for found in silent:
             logger.warning(
                 "turn %s of thread %s is silent for %.1f s; open server requests: %s",
                 found.turn_id,
                 found.thread_id,
                 found.seconds,
-                in_words(found.open_requests),
+                as_text(found.open_requests),
             )
             try:
                 self._report(found)
@@ -132,39 +131,41 @@ class TurnWatchdog(NotificationSink):
         turn_id = self._items.running_turn(thread_id)
         now = self._clock()
         if turn_id is not None:
-            self._heard.setdefault((thread_id, turn_id), now)
+            self._last_event.setdefault((thread_id, turn_id), now)
         threads = {thread_id, *self._items.ancestors_of(thread_id)}
-        for turn in self._heard:
+        for turn in self._last_event:
             if turn[0] in threads:
-                self._heard[turn] = now
+                self._last_event[turn] = now
                 self._reported.discard(turn)
         if isinstance(event, notifications.TurnCompletedEvent):
             self.forget(thread_id, event.params.turn.id)
         elif isinstance(event, notifications.ThreadClosedEvent):
-            for turn in [each for each in self._heard if each[0] == thread_id]:
+            for turn in [each for each in self._last_event if each[0] == thread_id]:
                 self.forget(*turn)
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Do nothing: the end is an event of its own, no silence."""
+        """Stop watching: the waiting turns get an error of their own."""
         del error
-        self._heard.clear()
+        self._last_event.clear()
 
 
 WARN_AFTER_SECONDS: Final = 120.0
-"""After this a silent turn is a warning in the log, unless the program set a time of its own."""
+"""Seconds after which the log has a warning for a silent turn, if the program set no time."""
 
 
 class SharedWatchdog(TurnWatchdog):
-    """A watchdog of all turns of a client that have one time."""
+    """The watchdog of all turns of a client that have the same ``after``."""
 
     def __init__(self, client: AppServerConnection, after: float) -> None:
         self.users = 0
+        """Number of turns that use it."""
         self.reports: dict[str, SilentTurn] = {}
+        """Turn id → report that `SilenceWatch.check` has not returned yet."""
         super().__init__(client, after, lambda found: self.reports.update({found.turn_id: found}))
 
 
 class SilenceWatch:
-    """Watches one turn until it is closed; ``watchdogs`` are those of the client, by their time."""
+    """Watches one turn until `close`; ``watchdogs`` are those of the client, by their ``after``."""
 
     def __init__(
         self,
@@ -180,17 +181,17 @@ class SilenceWatch:
         self._watchdog = watchdogs[after]
         self._turn = (thread_id, turn_id)
         self.look_every: float = after / ROUNDS
-        """Seconds after which whoever waits for the turn should `check`."""
+        """Seconds between two calls of `check` by the task that waits for the turn."""
         self._watchdog.users += 1
         self._watchdog.expect(thread_id, turn_id)
 
     def check(self) -> SilentTurn | None:
         """Return the report of this turn's silence, once; None while there is none."""
-        self._watchdog.check()  # also behind `close`: whoever waits for the turn may look once more
+        self._watchdog.check()  # harmless after `close`
         return self._watchdog.reports.pop(self._turn[1], None)
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching; the last user closes the shared watchdog."""
         watchdog = self._watchdog
         watchdog.forget(*self._turn)
         watchdog.reports.pop(self._turn[1], None)
