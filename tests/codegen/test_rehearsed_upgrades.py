@@ -34,7 +34,7 @@ Schema: TypeAlias = dict[str, Any]
 Edit: TypeAlias = Callable[[Schema], None]
 
 OF_VERSION_1 = (
-    "tests/acp/test_as_v1.py", "tests/acp/test_client_side.py",
+    "tests/acp/test_v2_to_v1.py", "tests/acp/test_client_side.py",
     "tests/acp/test_agent_side_requests.py",
 )  # fmt: skip
 """Tests of both sides of version 1."""
@@ -191,7 +191,7 @@ def test_a_discriminator_that_a_draft_of_acp_renames_is_named_wherever_it_is_use
             files[key] = json.loads(_renamed_in(json.dumps(files[key])))
 
     lines = after_acp(renamed)
-    assert {line.split(":")[0] for line in lines} == {"src/codex_acp/acp/agent_of_v2.py"}
+    assert {line.split(":")[0] for line in lines} == {"src/codex_acp/acp/call_v2_agent.py"}
     assert all("StateUpdateSessionUpdate is gone from the schema" in line for line in lines)
     assert all("; perhaps it is now " in line for line in lines)
 
@@ -205,7 +205,7 @@ def test_what_a_draft_of_acp_stabilises_needs_its_rows_and_no_other_version_chan
     assert any('"session/fork": None,  # not offered; or the function' in line for line in lines)
     assert not any("is gone" in line for line in lines)
     assert {Path(line.split(":")[0]).name for line in lines} <= {
-        "agent_in_v2.py", "agent_of_v2.py", "agent_v2.py", "tables_v2.py",
+        "serve_v2_client.py", "call_v2_agent.py", "agent_v2.py", "tables_v2.py",
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 Owns the handshake, the sessions' ids, that a cancelled prompt turn ends as ACP wants it, the shape
 of the usual updates, and which calls of the agent go another way where version 2 is spoken; what
-the client asks there, `agent_in_v2` answers. Nothing of version 2 is loaded for a client of
+the client asks there, `serve_v2_client` answers. Nothing of version 2 is loaded for a client of
 version 1.
 Source: ACP pages "Prompt Turn" and "Tool Calls".
 """
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
         SomeAgentNotificationHandlers,
         SomeAgentRequestHandlers,
     )
-    from codex_acp.acp.agent_in_v2 import AgentInVersion2
     from codex_acp.acp.dialects import AgentHandlers
+    from codex_acp.acp.serve_v2_client import AgentInVersion2
     from codex_acp.errors import TransportError
     from codex_acp.transport.connection import Connection
     from codex_acp.transport.link import Link
@@ -272,7 +272,7 @@ class AgentOfBothVersions(AgentSide):
         )
 
     def _handlers(self) -> AgentHandlers:
-        from codex_acp.acp.agent_in_v2 import AgentInVersion2
+        from codex_acp.acp.serve_v2_client import AgentInVersion2
 
         self._in_v2 = AgentInVersion2(self, self._spawn, *self._rows)
         return self._in_v2.handlers()

@@ -204,7 +204,7 @@ def agent_features_v2(
     Every agent of version 2 can list, resume with history and close sessions. ``has_logins``:
     the agent named ``authMethods``.
     """
-    from codex_acp.acp.as_v1 import agent_capabilities
+    from codex_acp.acp.v2_to_v1 import agent_capabilities
     from codex_acp.wire.codec import plain
 
     in_v1 = agent_capabilities(object_at(plain(capabilities)), has_logins=has_logins)

@@ -1,6 +1,6 @@
 """A client's side that is used in version 1 of ACP, whichever version the agent speaks.
 
-Owns which calls are translated if the agent speaks version 2. `agent_of_v2` translates them; that
+Owns which calls are translated if the agent speaks version 2. `call_v2_agent` translates them; that
 module is not loaded for an agent of version 1.
 """
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
         NewSessionResponse,
     )
     from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
-    from codex_acp.acp.agent_of_v2 import AgentOfVersion2
-    from codex_acp.acp.as_v1 import Update
+    from codex_acp.acp.call_v2_agent import AgentOfVersion2
     from codex_acp.acp.dialects import ClientHandlers
     from codex_acp.acp.side import InvalidNotificationCallback
+    from codex_acp.acp.v2_to_v1 import Update
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.connection import Connection
@@ -64,7 +64,7 @@ class ClientOfBothVersions(ClientSide):
         )
 
     def _handlers(self) -> ClientHandlers:
-        from codex_acp.acp.agent_of_v2 import AgentOfVersion2
+        from codex_acp.acp.call_v2_agent import AgentOfVersion2
 
         self._agent = AgentOfVersion2(self, *self._rows, self._give)
         return self._agent.handlers()

@@ -19,9 +19,9 @@ from codex_acp.acp._generated.v1.methods import AGENT_REQUESTS
 from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
 from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
-from codex_acp.acp.as_v2 import Updates, agent_capabilities, auth_method, mcp_server, opened
 from codex_acp.acp.capabilities import client_capabilities
 from codex_acp.acp.dialects import AgentHandlers
+from codex_acp.acp.v1_to_v2 import Updates, agent_capabilities, auth_method, mcp_server, opened
 from codex_acp.errors import ErrorReply, InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,

@@ -17,7 +17,8 @@ from codex_acp.acp._generated.v1 import models as v1
 from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS
-from codex_acp.acp.as_v1 import (
+from codex_acp.acp.dialects import ClientHandlers
+from codex_acp.acp.v2_to_v1 import (
     Updates,
     agent_capabilities,
     as_json,
@@ -30,7 +31,6 @@ from codex_acp.acp.as_v1 import (
     mcp_server,
     permission,
 )
-from codex_acp.acp.dialects import ClientHandlers
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp._generated.v2.handlers import ClientNotificationHandlers as NotificationsOfV2
     from codex_acp.acp._generated.v2.handlers import ClientRequestHandlers as RequestsOfV2
-    from codex_acp.acp.as_v1 import Update
     from codex_acp.acp.client_side import ClientSide
+    from codex_acp.acp.v2_to_v1 import Update
 
 
 logger = logging.getLogger(__name__)

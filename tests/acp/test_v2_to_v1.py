@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS
-from codex_acp.acp.as_v1 import Updates, diffs
 from codex_acp.acp.types import UnknownVariant
+from codex_acp.acp.v2_to_v1 import Updates, diffs
 from codex_acp.wire.codec import plain
 
 Json = dict[str, Any]
@@ -146,7 +146,7 @@ def test_the_output_of_a_command_is_told_in_few_calls_and_once_in_each() -> None
 def test_what_is_kept_of_an_agent_that_never_ends_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("codex_acp.acp.as_v1.MAX_CONTENT", 20_000)
+    monkeypatch.setattr("codex_acp.acp.v2_to_v1.MAX_CONTENT", 20_000)
     updates = Updates()
     for n in range(100):
         content = [text_piece("x" * 2_000)] * 20
