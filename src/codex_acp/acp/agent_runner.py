@@ -1,9 +1,8 @@
-"""Run an agent in a few lines: one function that answers prompts, a row for each further method.
+"""Run an agent in a few lines: a function that answers prompts, and handlers of further methods.
 
-Owns the handshake, the sessions' ids, that a cancelled prompt turn ends as ACP wants it, the shape
-of the usual updates, and which calls of the agent go another way where version 2 is spoken; what
-the client asks there, `serve_v2_client` answers. Nothing of version 2 is loaded for a client of
-version 1.
+Owns the handshake, the ids of the sessions, the end of a cancelled prompt, short forms of the usual
+updates, and which calls `serve_v2_client` converts for a client of version 2. Nothing of version 2
+is loaded for a client of version 1.
 Source: ACP pages "Prompt Turn" and "Tool Calls".
 """
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
         SomeAgentRequestHandlers,
     )
     from codex_acp.acp.dialects import AgentHandlers
-    from codex_acp.acp.serve_v2_client import AgentInVersion2
+    from codex_acp.acp.serve_v2_client import V1AgentAsV2
     from codex_acp.errors import TransportError
     from codex_acp.transport.connection import Connection
     from codex_acp.transport.link import Link
@@ -50,17 +49,15 @@ if TYPE_CHECKING:
 
 
 ALLOW: Final = types.PermissionOption(option_id="allow", name="Allow", kind="allow_once")
-
-
 REJECT: Final = types.PermissionOption(option_id="reject", name="Reject", kind="reject_once")
 
 
 class PromptTurn:
-    """A prompt that is being answered. What is sent here reaches the client before its answer."""
+    """A prompt that the agent answers. All updates reach the client before the answer does."""
 
     def __init__(self, side: AgentSide, request: types.PromptRequest) -> None:
         self.side = side
-        """The client, for everything that has no shorter form here."""
+        """The client's methods, for all calls without a short form here."""
         self.request = request
         self.session_id: str = request.session_id
 
@@ -74,15 +71,15 @@ class PromptTurn:
         return "".join(part.text for part in parts if isinstance(part, types.TextContentBlock))
 
     def say(self, text: str) -> None:
-        """A piece of the agent's message."""
+        """Send a piece of the agent's message."""
         self.update(types.AgentMessageChunkSessionUpdate(content=types.TextContentBlock(text=text)))
 
     def think(self, text: str) -> None:
-        """A piece of the agent's reasoning."""
+        """Send a piece of the agent's reasoning."""
         self.update(types.AgentThoughtChunkSessionUpdate(content=types.TextContentBlock(text=text)))
 
     def plan(self, steps: Mapping[str, types.PlanEntryStatus]) -> None:
-        """The whole plan: what is to be done → where it stands."""
+        """Send the whole plan: step → its status."""
         entries = [
             types.PlanEntry(content=content, status=status, priority="medium")
             for content, status in steps.items()
@@ -92,18 +89,18 @@ class PromptTurn:
     def tool_call(
         self, title: str, *, kind: types.ToolKind = "other", raw_input: object = None
     ) -> TurnToolCall:
-        """Announce a tool call. ``async with`` says how it ended; see `TurnToolCall`."""
+        """Announce a tool call; see `TurnToolCall`."""
         return TurnToolCall(self, title, kind, raw_input)
 
     def update(self, update: types.SessionUpdate) -> None:
-        """Any ``session/update``."""
+        """Send any ``session/update``."""
         self.side.session_update(
             types.SessionNotification(session_id=self.session_id, update=update)
         )
 
 
 class TurnToolCall:
-    """A tool call of the turn; as a context manager it ends completed, or failed by an exception.
+    """A tool call of the turn. The context manager ends it: completed, or failed if it raises.
 
     ::
 
@@ -143,9 +140,9 @@ class TurnToolCall:
             self.end("completed" if error is None else "failed")
 
     async def is_allowed(self, options: Sequence[types.PermissionOption] = (ALLOW, REJECT)) -> bool:
-        """Ask the person. True only for an option of ``options`` that allows; the tool call is
-        failed otherwise. Raises ErrorReply or TransportError if the client cannot be asked.
-        """
+        """Ask the person for permission. Return whether the person chose an option of ``options``
+        that allows; if not, the tool call ends as failed. Raises ErrorReply or TransportError if
+        the client cannot be asked."""
         request = types.RequestPermissionRequest(
             session_id=self._turn.session_id,
             tool_call=types.ToolCallUpdate(tool_call_id=self.id, title=self._title),
@@ -162,7 +159,7 @@ class TurnToolCall:
         return False
 
     def show(self, *content: str | types.ToolCallContent) -> None:
-        """Replace what it shows: texts, diffs, terminals."""
+        """Replace the content that the tool call shows: texts, diffs, terminals."""
         self._send(
             content=[
                 types.ContentToolCallContent(content=types.TextContentBlock(text=part))
@@ -173,7 +170,7 @@ class TurnToolCall:
         )
 
     def end(self, status: types.ToolCallStatus) -> None:
-        """Say how it ended, where the context manager's own word is not right."""
+        """End the tool call with ``status``; the context manager then sends no other."""
         self._ended = True
         self._send(status=status)
 
@@ -191,17 +188,18 @@ class TurnToolCall:
         self._turn.update(update)
 
 
-_ASKED: Final = methods_of(AGENT_REQUESTS, unstable=False)
-_HEARD: Final = methods_of({**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)
+_REQUESTS: Final = methods_of(AGENT_REQUESTS, unstable=False)
+_NOTIFICATIONS: Final = methods_of(
+    {**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False
+)
 
 _SESSION_METHODS: Final = ("list", "delete", "resume", "close")
-"""Methods that are advertised by an object of their own in ``sessionCapabilities``."""
+"""Methods ``session/…`` that an object of the same name in ``sessionCapabilities`` advertises."""
 
-
-BY_HAND: Final = (
+TERMINAL_HINT: Final = (
     "an ACP agent, which a client starts; try it: codex-acp-sdk run --command '...' Hello"
 )
-"""For somebody who starts it in a terminal and would see nothing at all."""
+"""Line on stderr for a person who starts the agent in a terminal, where it waits for a client."""
 
 
 async def run_agent(
@@ -220,40 +218,42 @@ async def run_agent(
 
     ``answer`` gets each prompt as a `PromptTurn` and returns its stop reason; None is
     ``end_turn``. It is cancelled when the client cancels the prompt. ``requests`` and
-    ``notifications`` have the handlers of further methods, see `AgentSide`; a method without one is
-    answered -32601 and not advertised. ``capabilities`` says what cannot be seen from them: the
-    content of prompts, MCP transports. What is printed goes to stderr: stdout is the protocol's.
+    ``notifications`` have the handlers of further methods, see `AgentSide`; a method without a
+    handler is answered -32601 and not advertised. ``capabilities`` adds what the handlers do not
+    show: the content of prompts, MCP transports. Printed text goes to stderr: stdout belongs to
+    the protocol.
 
-    The highest version of ACP that the client has is spoken, or ``protocol_version`` alone; what
-    the agent is written with, `PromptTurn`, handlers and models, is version 1 either way. A client
-    of version 2 has no files or terminals to lend (such a call raises ErrorReply -32601), is told
-    of no modes, and may send a second prompt while one runs: it waits for its place.
+    The connection uses the highest version of ACP that the client has, or ``protocol_version``
+    alone; `PromptTurn`, handlers and models are version 1 either way. With a client of version 2,
+    calls for its files or terminals raise ErrorReply -32601, modes are not sent, and a second
+    prompt of a session waits until the first has ended.
 
     Raises MisuseError for a method that ACP does not have, TransportError if the connection broke.
     """
     if link is None and os.isatty(0) and sys.stderr is not None:
-        sys.stderr.write(f"{name}: {BY_HAND}\n")
+        sys.stderr.write(f"{name}: {TERMINAL_HINT}\n")
     agent = _Agent(answer, requests or {}, capabilities or types.AgentCapabilities())
     agent.info = types.Implementation(name=name, version=version)
     agent.auth_methods = list(auth_methods)
-    table: dict[str, object] = {**dict.fromkeys(_ASKED), **agent.requests}
-    heard: dict[str, object] = {
-        **dict.fromkeys(_HEARD),
+    all_requests: dict[str, object] = {**dict.fromkeys(_REQUESTS), **agent.requests}
+    all_notifications: dict[str, object] = {
+        **dict.fromkeys(_NOTIFICATIONS),
         **(notifications or {}),
         "session/cancel": agent.cancel,
     }
-    check_known("notification", heard, _HEARD)
+    check_known("notification", all_notifications, _NOTIFICATIONS)
     side = agent.side = AgentOfBothVersions(
         acp_connection(stdio() if link is None else link, name="the client"),
-        cast("AgentRequestHandlers", table),
-        cast("AgentNotificationHandlers", heard),
+        cast("AgentRequestHandlers", all_requests),
+        cast("AgentNotificationHandlers", all_notifications),
         (1, 2) if protocol_version is None else (protocol_version,),
     )
     await side.run()
 
 
 class AgentOfBothVersions(AgentSide):
-    """``requests`` and ``notifications`` are those of version 1; ``versions`` may be spoken."""
+    """An agent that may speak any of ``versions``, with handlers of version 1: ``requests`` and
+    ``notifications``."""
 
     def __init__(
         self,
@@ -262,45 +262,47 @@ class AgentOfBothVersions(AgentSide):
         notifications: AgentNotificationHandlers,
         versions: Collection[int],
     ) -> None:
-        self._rows = (requests, notifications)
-        self._in_v2: AgentInVersion2 | None = None
+        self._handlers_of_v1 = (requests, notifications)
+        self._as_v2: V1AgentAsV2 | None = None
         super().__init__(
             connection,
             requests if 1 in versions else None,
             notifications if 1 in versions else None,
-            v2=self._handlers if 2 in versions else None,
+            v2=self._handlers_of_v2 if 2 in versions else None,
         )
 
-    def _handlers(self) -> AgentHandlers:
-        from codex_acp.acp.serve_v2_client import AgentInVersion2
+    def _handlers_of_v2(self) -> AgentHandlers:
+        from codex_acp.acp.serve_v2_client import V1AgentAsV2
 
-        self._in_v2 = AgentInVersion2(self, self._spawn, *self._rows)
-        return self._in_v2.handlers()
+        self._as_v2 = V1AgentAsV2(self, self._spawn, *self._handlers_of_v1)
+        return self._as_v2.handlers()
 
     def _spawn(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Start what outlives a request; it ends with the connection."""
+        """Start a task that may outlive its request and ends with the connection."""
         assert self._tasks is not None
         self._tasks.create_task(work())
 
     def on_closed(self, error: TransportError | None) -> None:
-        """End the prompts of version 2, which are no open requests, and all else as `Side`."""
+        """Do what `Side` does; then cancel the prompts of version 2, which are no open requests."""
         super().on_closed(error)
-        if self._in_v2 is not None:
-            self._in_v2.leave()
+        if self._as_v2 is not None:
+            self._as_v2.cancel_all()
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
-        if self._in_v2 is None or self.version != 2:
+        if self._as_v2 is None or self.version != 2:
             return await super()._call(method, params)
-        return await self._in_v2.ask_client(method, params)
+        return await self._as_v2.call_client(method, params)
 
     def _notify(self, method: str, params: WireModel | Any | None) -> None:
-        if self._in_v2 is None or self.version != 2:
+        if self._as_v2 is None or self.version != 2:
             super()._notify(method, params)
         else:
-            self._in_v2.tell_client(method, params)
+            self._as_v2.notify_client(method, params)
 
 
 class _Agent:
+    """The handlers of `run_agent`, which sets the attributes below."""
+
     side: AgentSide
     info: types.Implementation
     auth_methods: list[types.AuthMethod]
@@ -311,36 +313,36 @@ class _Agent:
         requests: SomeAgentRequestHandlers,
         capabilities: types.AgentCapabilities,
     ) -> None:
-        check_known("request", requests, _ASKED)
+        check_known("request", requests, _REQUESTS)
         self._answer = answer
         self._capabilities = capabilities
         self._turns: dict[str, anyio.CancelScope | None] = {}
-        """Session id → its running turn."""
-        mine = {
+        """Id of an open session → the scope of its running turn, or None."""
+        self.requests: dict[str, Any] = {
             "initialize": self._initialize,
             "session/new": self._new_session,
             "session/prompt": self._prompt,
+            **requests,
         }
-        self.requests: dict[str, Any] = {**mine, **requests}
         for method in ("session/new", "session/load", "session/resume"):
             if method in requests:
-                self.requests[method] = self._noting(self.requests[method])
+                self.requests[method] = self._opening(self.requests[method])
         for method in ("session/close", "session/delete"):
             if method in requests:
-                self.requests[method] = self._ending(self.requests[method])
+                self.requests[method] = self._closing(self.requests[method])
 
     async def _initialize(self, request: types.InitializeRequest) -> types.InitializeResponse:
-        found = self._capabilities.model_copy()
-        found.load_session = "session/load" in self.requests
-        offered: dict[str, object] = {
-            name: {} for name in _SESSION_METHODS if f"session/{name}" in self.requests
-        }
-        given = found.session_capabilities
-        known = {} if given is None else given.model_dump(exclude_unset=True)
-        found.session_capabilities = types.SessionCapabilities.model_validate({**known, **offered})
+        capabilities = self._capabilities.model_copy()
+        capabilities.load_session = "session/load" in self.requests
+        given = capabilities.session_capabilities
+        of_sessions = {} if given is None else given.model_dump(exclude_unset=True)
+        for name in _SESSION_METHODS:
+            if f"session/{name}" in self.requests:
+                of_sessions[name] = {}
+        capabilities.session_capabilities = types.SessionCapabilities.model_validate(of_sessions)
         return types.InitializeResponse(
             protocol_version=negotiated_version(request.protocol_version),
-            agent_capabilities=found,
+            agent_capabilities=capabilities,
             agent_info=self.info,
             auth_methods=self.auth_methods,
         )
@@ -351,8 +353,8 @@ class _Agent:
         self._turns[session_id] = None
         return types.NewSessionResponse(session_id=session_id)
 
-    def _noting(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-        """A handler of the author's that opens a session, whose id is in its answer or request."""
+    def _opening(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        """Wrap the program's handler that opens a session: note the session's id."""
 
         async def run(request: Any) -> Any:
             response = await handler(request)
@@ -362,8 +364,8 @@ class _Agent:
 
         return run
 
-    def _ending(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-        """A handler of the author's that ends a session: its turn ends, and none begins in it."""
+    def _closing(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        """Wrap the program's handler that closes a session: cancel the turn and refuse others."""
 
         async def run(request: Any) -> Any:
             session_id = request.session_id
@@ -373,7 +375,7 @@ class _Agent:
             try:
                 return await handler(request)
             except BaseException:
-                if was_open:  # it still is
+                if was_open:  # the session is open again
                     self._turns.setdefault(session_id, None)
                 raise
 
@@ -397,7 +399,7 @@ class _Agent:
         return types.PromptResponse(stop_reason=reason or "end_turn")
 
     def cancel(self, notification: types.CancelNotification) -> None:
-        """``session/cancel``: the turn that runs, if one does."""
+        """Handle ``session/cancel``: cancel the turn that runs."""
         scope = self._turns.get(notification.session_id)
         if scope is not None:
             scope.cancel()

@@ -1,8 +1,8 @@
-"""Call an agent of version 2 as one of version 1: what programs are written for.
+"""Call an agent of version 2 of ACP with the calls of version 1, which programs are written for.
 
-Owns which call of one version is which of the other, what the agent asks, and which report of an
-idle session is the end of which prompt, whose answer says only that it was inserted. Must not know
-what a session does with it. Loaded when an agent turns out to be of version 2.
+Owns the pairs of calls, the agent's questions, and the end of each prompt: an agent of version 2
+answers a prompt as soon as it has taken it, and later reports that the session is idle. Must not
+know what a program does with a session. Loaded only for an agent of version 2.
 Source: https://agentclientprotocol.com/protocol/v2/prompt-lifecycle
 """
 
@@ -19,17 +19,17 @@ from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS
 from codex_acp.acp.dialects import ClientHandlers
 from codex_acp.acp.v2_to_v1 import (
-    Updates,
+    UpdatesToV1,
     agent_capabilities,
     as_json,
     auth_method,
     command,
     config_option,
-    each,
-    elicitation,
-    fitting,
+    converted,
+    elicitation_request,
     mcp_server,
-    permission,
+    permission_request,
+    v1_model,
 )
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.jsonrpc.message import (
@@ -58,22 +58,27 @@ logger = logging.getLogger(__name__)
 
 
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
-"""Those of version 1, in which a program is told why a prompt has ended."""
+"""The stop reasons of version 1."""
 
 
-class Turn:
-    """One prompt, from the moment that it is sent. The session may be at work already."""
+class _PromptTurn:
+    """One prompt until its end. An earlier prompt of the session may still run when it is sent."""
 
-    def __init__(self, prompt: object = None) -> None:
+    def __init__(self, prompt: object) -> None:
         self._prompt = prompt
         self._message_id: str | None = None
+        """Id that the agent gave the prompt; None until the agent has answered."""
         self._echoed: set[str] = set()
-        self._is_active = False
+        """Ids of the user messages that the agent has sent since the prompt."""
+        self._was_active = False
+        """Whether the session was active since the prompt."""
         self._idle: v2.IdleStateUpdateSessionUpdate | None = None
+        """The last state of the session, if it is idle."""
         self._end: asyncio.Future[v2.IdleStateUpdateSessionUpdate] = (
             asyncio.get_running_loop().create_future()
         )
         self.was_cancelled = False
+        """Whether the program cancelled the session; set by `V2AgentAsV1`."""
 
     def note(self, update: v2.SessionUpdate) -> None:
         """Note an update of the session, in order."""
@@ -83,15 +88,15 @@ class Turn:
             update,
             v2.RunningStateUpdateSessionUpdate
             | v2.RequiresActionStateUpdateSessionUpdate
-            | v2.OtherStateUpdateSessionUpdate,  # whatever that is, it is not idle
+            | v2.OtherStateUpdateSessionUpdate,  # an unknown state is not idle
         ):
-            self._is_active, self._idle = True, None
+            self._was_active, self._idle = True, None
         elif isinstance(update, v2.IdleStateUpdateSessionUpdate):
             self._idle = update
             self._end_if_idle()
 
     def echoes(self, update: v2.SessionUpdate) -> bool:
-        """Whether this says what the prompt has said, and nothing else."""
+        """Return whether the update only repeats the prompt."""
         if isinstance(update, v2.UserMessageSessionUpdate | v2.UserMessageChunkSessionUpdate):
             if self._message_id is not None:
                 return update.message_id == self._message_id
@@ -100,120 +105,124 @@ class Turn:
             )
         return False
 
-    def inserted(self, message_id: str) -> None:
-        """Note the id under which the agent has taken the prompt."""
+    def set_message_id(self, message_id: str) -> None:
+        """Note the id that the agent gave the prompt when it took it."""
         self._message_id = message_id
         self._end_if_idle()
 
     def _end_if_idle(self) -> None:
-        """End the turn if the session is idle after the prompt, and not still from before it."""
-        is_ours = self._message_id in self._echoed or self._is_active
-        if self._message_id is None or self._idle is None or not is_ours or self._end.done():
+        """End the turn if the session became idle after the agent had begun the prompt."""
+        if self._message_id is None or self._idle is None or self._end.done():
             return
-        self._end.set_result(self._idle)
+        if self._message_id in self._echoed or self._was_active:
+            self._end.set_result(self._idle)
 
     def fail(self, error: Exception) -> None:
-        """End the turn with an error: nothing more will come."""
+        """End the turn with an error."""
         if not self._end.done():
             self._end.set_exception(error)
-            self._end.exception()  # it need not be looked at: the request may have failed itself
+            self._end.exception()  # or asyncio logs it if session/prompt failed: nobody awaits
 
     async def end(self) -> PromptResponse:
-        """Wait for it. Raises ErrorReply for a turn that failed."""
+        """Wait for the end of the turn. Raises ErrorReply for a turn that failed."""
         idle = await self._end
         reason = idle.stop_reason
-        if reason is None:  # the agent does not say
+        if reason is None:
             return PromptResponse(stop_reason="cancelled" if self.was_cancelled else "end_turn")
         if reason == "error":
             error = idle.error
-            code = INTERNAL_ERROR if error is None else error.code
-            message = "the turn failed" if error is None else error.message
-            data = None if error is None else error.data
-            raise ErrorReply("session/prompt", code, message, data)
+            if error is None:
+                raise ErrorReply("session/prompt", INTERNAL_ERROR, "the turn failed", None)
+            raise ErrorReply("session/prompt", error.code, error.message, error.data)
         if reason not in STOP_REASONS:
             raise CodexAcpError(f"the agent stopped for a reason that is not known here: {reason}")
-        told = {"stopReason": reason, "usage": idle.usage and plain(idle.usage), "_meta": idle.meta}
-        return PromptResponse.model_validate({k: v for k, v in told.items() if v is not None})
+        usage = idle.usage and plain(idle.usage)
+        result = {"stopReason": reason, "usage": usage, "_meta": idle.meta}
+        return PromptResponse.model_validate({k: v for k, v in result.items() if v is not None})
 
 
 MAX_SESSIONS: Final = 1_000
-"""Sessions whose updates are remembered: an agent can send updates of any number of sessions."""
+"""Sessions whose state is kept: an agent can send updates of any number of sessions."""
 
 
-class AgentOfVersion2:
-    """The calls of version 1; ``give`` takes what the agent tells."""
+class V2AgentAsV1:
+    """An agent of version 2, called as an agent of version 1.
+
+    ``requests`` and ``notifications`` are the program's handlers of version 1. ``give_update`` is
+    called with the session id and each update, converted to version 1.
+    """
 
     def __init__(
         self,
         side: ClientSide,
         requests: ClientRequestHandlers,
         notifications: ClientNotificationHandlers,
-        give: Callable[[str, Update], None],
+        give_update: Callable[[str, Update], None],
     ) -> None:
         self._side = side
         self._requests = requests
         self._notifications = notifications
-        self._give = give
-        self._updates: LastOnes[str, Updates] = LastOnes(MAX_SESSIONS)
-        self._turns: dict[str, list[Turn]] = {}
+        self._give_update = give_update
+        self._updates: LastOnes[str, UpdatesToV1] = LastOnes(MAX_SESSIONS)
+        """Session id → the converter of its updates."""
+        self._turns: dict[str, list[_PromptTurn]] = {}
         """Session id → the turns of its prompts that have not ended."""
 
     def handlers(self) -> ClientHandlers:
-        """Return the handlers of the agent's methods."""
+        """Return the handlers of version 2 for the agent's requests and notifications."""
         has_forms = self._requests["elicitation/create"] is not None
         requests: RequestsOfV2 = {
-            "session/request_permission": self._permission,
+            "session/request_permission": self._ask_permission,
             "elicitation/create": self._elicit if has_forms else None,
         }
         notifications: NotificationsOfV2 = {
-            "session/update": self._take,
-            "elicitation/complete": self._url_done,
+            "session/update": self._on_update,
+            "elicitation/complete": self._on_elicitation_complete,
             "$/cancel_request": None,
         }
         return ClientHandlers(requests, notifications)
 
-    def introduced(self, response: v2.InitializeResponse) -> v1.InitializeResponse:
-        """Return the agent's answer to ``initialize`` as version 1 has it."""
-        said = as_json(response)
+    def initialize_response(self, response: v2.InitializeResponse) -> v1.InitializeResponse:
+        """Convert the agent's answer to ``initialize``."""
+        result = as_json(response)
         return v1.InitializeResponse.model_validate(
             {
                 "protocolVersion": response.protocol_version,
-                "agentInfo": said["info"],
+                "agentInfo": result["info"],
                 "agentCapabilities": agent_capabilities(
-                    said.get("capabilities") or {}, has_logins=bool(said.get("authMethods"))
+                    result.get("capabilities") or {}, has_logins=bool(result.get("authMethods"))
                 ),
-                "authMethods": each(auth_method, said.get("authMethods")),
+                "authMethods": converted(auth_method, result.get("authMethods")),
             }
         )
 
-    def ended(self, error: Exception) -> None:
-        """Fail all prompts that run: the agent is gone."""
+    def fail_turns(self, error: Exception) -> None:
+        """Fail all prompts that run, because the connection has ended."""
         for turn in [turn for turns in self._turns.values() for turn in turns]:
             turn.fail(error)
 
     async def call(self, method: str, params: Any) -> Any:
-        """Call a method of version 1. Raises ErrorReply for one that version 2 lacks."""
+        """Call a method of version 1. Raises ErrorReply if version 2 lacks the method."""
         agent = self._side.v2
         match method:
             case "authenticate":
                 await agent.auth_login(v2.LoginAuthRequest(method_id=params.method_id))
                 return v1.AuthenticateResponse()
-            case "logout":  # whose params may be absent
+            case "logout":
                 await agent.auth_logout(v2.LogoutAuthRequest())
                 return v1.LogoutResponse()
             case "session/new":
-                new = v2.NewSessionRequest.model_validate(_where(params))
+                new = v2.NewSessionRequest.model_validate(_opening_params(params))
                 return self._new_session(await agent.session_new(new))
             case "session/load":
-                self._updates[params.session_id] = Updates()
-                resumed = await self._resumed(params, {"replayFrom": {"type": "start"}})
+                self._updates[params.session_id] = UpdatesToV1()
+                resumed = await self._resume(params, {"replayFrom": {"type": "start"}})
                 return v1.LoadSessionResponse.model_validate(resumed)
             case "session/resume":
-                return v1.ResumeSessionResponse.model_validate(await self._resumed(params, {}))
+                return v1.ResumeSessionResponse.model_validate(await self._resume(params, {}))
             case "session/list":
-                given = {} if params is None else as_json(params)
-                request = v2.ListSessionsRequest.model_validate(given)
-                listed = await agent.session_list(request)
+                page = {} if params is None else as_json(params)
+                listed = await agent.session_list(v2.ListSessionsRequest.model_validate(page))
                 return v1.ListSessionsResponse.model_validate(as_json(listed))
             case "session/delete":
                 await agent.session_delete(v2.DeleteSessionRequest(session_id=params.session_id))
@@ -226,38 +235,38 @@ class AgentOfVersion2:
                 return await self._prompt(params)
             case "session/set_config_option":
                 return await self._set_config_option(params)
-        # Version 2 has config options in place of modes.
         raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
 
     async def fork(self, session_id: str, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
-        """``session/fork``, which the stable schema lacks; it is answered as ``session/new``."""
-        params = encode_json({**_where(request), "sessionId": session_id})
+        """Send ``session/fork``, which the stable schema lacks; its result is that of
+        ``session/new``."""
+        params = encode_json({**_opening_params(request), "sessionId": session_id})
         result = await self._side.connection.call("session/fork", params)
         return self._new_session(
             STABLE_MODELS.decode("NewSessionResponse", result, "the result of session/fork")
         )
 
     def _new_session(self, response: v2.NewSessionResponse) -> v1.NewSessionResponse:
-        """Return the answer of version 1; its commands are an update there."""
-        said = as_json(response)
-        self._tell_commands(response.session_id, said)
-        return v1.NewSessionResponse.model_validate(_opened(said))
+        result = as_json(response)
+        self._give_commands(response.session_id, result)
+        return v1.NewSessionResponse.model_validate(_opened_session(result))
 
-    async def _resumed(
+    async def _resume(
         self, request: v1.LoadSessionRequest | v1.ResumeSessionRequest, replay: dict[str, Any]
     ) -> dict[str, Any]:
-        params = {"sessionId": request.session_id, **_where(request), **replay}
+        """Resume a session; return the result of version 1. ``replay`` is added to the params."""
+        params = {"sessionId": request.session_id, **_opening_params(request), **replay}
         response = await self._side.v2.session_resume(
             v2.ResumeSessionRequest.model_validate(params)
         )
-        said = as_json(response)
-        self._tell_commands(request.session_id, said)
-        return _opened(said)
+        result = as_json(response)
+        self._give_commands(request.session_id, result)
+        return _opened_session(result)
 
     async def _set_config_option(
         self, request: v1.SetSessionConfigOptionRequest
     ) -> v1.SetSessionConfigOptionResponse:
-        """Set an option; in version 2 each value says of which type it is."""
+        """Set an option; version 2 requires the type of the value."""
         params = {"type": "id", **as_json(request)}
         made: v2.SetSessionConfigOptionRequest = (
             v2.BooleanSetSessionConfigOptionRequest.model_validate(params)
@@ -265,23 +274,22 @@ class AgentOfVersion2:
             else v2.IdSetSessionConfigOptionRequest.model_validate(params)
         )
         response = await self._side.v2.session_set_config_option(made)
-        options = each(config_option, as_json(response)["configOptions"])
+        options = converted(config_option, as_json(response)["configOptions"])
         return v1.SetSessionConfigOptionResponse.model_validate({"configOptions": options})
 
     async def _prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
         """Send a prompt and wait for its turn's end. Raises ErrorReply for a failed turn."""
-        turn = Turn(as_json(request)["prompt"])
+        params = as_json(request)
+        turn = _PromptTurn(params["prompt"])
         turns = self._turns.setdefault(request.session_id, [])
         turns.append(turn)
         try:
-            accepted = await self._side.v2.session_prompt(
-                v2.PromptRequest.model_validate(as_json(request))
-            )
-            turn.inserted(accepted.message_id)
+            accepted = await self._side.v2.session_prompt(v2.PromptRequest.model_validate(params))
+            turn.set_message_id(accepted.message_id)
             return await turn.end()
         except ErrorReply as error:
             if error.code == REQUEST_CANCELLED and turn.was_cancelled:
-                return v1.PromptResponse(stop_reason="cancelled")  # before the agent had taken it
+                return v1.PromptResponse(stop_reason="cancelled")  # before the agent took it
             raise
         finally:
             turns.remove(turn)
@@ -296,72 +304,75 @@ class AgentOfVersion2:
             v2.CancelSessionNotification(session_id=notification.session_id)
         )
 
-    # What the agent tells and asks.
+    # Handlers of the agent's notifications and requests.
 
-    def _take(self, notification: v2.UpdateSessionNotification) -> None:
+    def _on_update(self, notification: v2.UpdateSessionNotification) -> None:
+        """Give the update to the program, unless it repeats a prompt: version 1 repeats none."""
         session_id, update = notification.session_id, notification.update
         is_echo = False
         if not isinstance(update, UnknownVariant):
             for turn in tuple(self._turns.get(session_id, ())):
-                # Version 1 does not repeat what the client has just said.
                 is_echo = turn.echoes(update) or is_echo
                 turn.note(update)
-        for each_update in () if is_echo else self._of(session_id).translated(update):
-            self._give(session_id, each_update)
+        if not is_echo:
+            for update_of_v1 in self._updates_of(session_id).convert(update):
+                self._give_update(session_id, update_of_v1)
 
-    def _of(self, session_id: str) -> Updates:
-        return self._updates.setdefault(session_id, Updates())
+    def _updates_of(self, session_id: str) -> UpdatesToV1:
+        return self._updates.setdefault(session_id, UpdatesToV1())
 
-    async def _permission(
+    async def _ask_permission(
         self, request: v2.RequestPermissionRequest
     ) -> v2.RequestPermissionResponse:
         ask = self._requests["session/request_permission"]
         assert ask is not None
-        calls = self._of(request.session_id).calls
-        response = await ask(permission(request, calls))
+        calls = self._updates_of(request.session_id).calls
+        response = await ask(permission_request(request, calls))
         return v2.RequestPermissionResponse.model_validate(as_json(response))
 
     async def _elicit(self, request: v2.CreateElicitationRequest) -> v2.CreateElicitationResponse:
         ask = self._requests["elicitation/create"]
-        asked = elicitation(request)
-        if ask is None or asked is None:
+        form_or_url = elicitation_request(request)
+        if ask is None or form_or_url is None:
             logger.warning("the agent asked in a way that version 1 lacks; declined")
             return v2.DeclineCreateElicitationResponse()
-        said = as_json(await ask(asked))
-        if said.get("action") == "accept":
-            return v2.AcceptCreateElicitationResponse.model_validate(said)
-        if said.get("action") == "decline":
+        response = as_json(await ask(form_or_url))
+        if response.get("action") == "accept":
+            return v2.AcceptCreateElicitationResponse.model_validate(response)
+        if response.get("action") == "decline":
             return v2.DeclineCreateElicitationResponse()
         return v2.CancelCreateElicitationResponse()
 
-    def _url_done(self, notification: v2.CompleteElicitationNotification) -> None:
-        told = self._notifications["elicitation/complete"]
-        made = fitting("CompleteElicitationNotification", as_json(notification))
-        if told is not None and made is not None:
-            told(made)
+    def _on_elicitation_complete(self, notification: v2.CompleteElicitationNotification) -> None:
+        handler = self._notifications["elicitation/complete"]
+        made = v1_model("CompleteElicitationNotification", as_json(notification))
+        if handler is not None and made is not None:
+            handler(made)
 
-    def _tell_commands(self, session_id: str, said: dict[str, Any]) -> None:
-        """Behind the answer that has them, as version 1 has it: then the session is open."""
-        commands = each(command, said.get("availableCommands"))
-        update = fitting(
+    def _give_commands(self, session_id: str, result: dict[str, Any]) -> None:
+        """Give the program the commands in a result as an update, after it has the result: in
+        version 1 commands are an update of an open session."""
+        if "availableCommands" not in result:
+            return
+        commands = converted(command, result["availableCommands"])
+        update = v1_model(
             "SessionUpdate",
             {"sessionUpdate": "available_commands_update", "availableCommands": commands},
         )
-        if "availableCommands" in said:
-            asyncio.get_running_loop().call_soon(self._give, session_id, update)
+        asyncio.get_running_loop().call_soon(self._give_update, session_id, update)
 
 
-def _where(request: WireModel) -> dict[str, Any]:
-    """Directory, further ones and MCP servers of a session that is opened."""
-    said = as_json(request)
-    made = {k: v for k, v in said.items() if k in ("cwd", "additionalDirectories")}
-    servers = [mcp_server(server) for server in said.get("mcpServers") or ()]
+def _opening_params(request: WireModel) -> dict[str, Any]:
+    """Return the directories and MCP servers of a request that opens a session."""
+    params = as_json(request)
+    made = {k: v for k, v in params.items() if k in ("cwd", "additionalDirectories")}
+    servers = [mcp_server(server) for server in params.get("mcpServers") or ()]
     return {**made, "mcpServers": servers} if servers else made
 
 
-def _opened(said: dict[str, Any]) -> dict[str, Any]:
-    """The answer to an opening; its commands are told by themselves."""
-    made = {key: value for key, value in said.items() if key != "availableCommands"}
-    if "configOptions" in said:
-        made["configOptions"] = each(config_option, said["configOptions"])
+def _opened_session(result: dict[str, Any]) -> dict[str, Any]:
+    """Convert the result of an opening, without its commands (see `_give_commands`)."""
+    made = {key: value for key, value in result.items() if key != "availableCommands"}
+    if "configOptions" in result:
+        made["configOptions"] = converted(config_option, result["configOptions"])
     return made

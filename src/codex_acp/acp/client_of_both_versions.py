@@ -1,7 +1,7 @@
-"""A client's side that is used in version 1 of ACP, whichever version the agent speaks.
+"""A client's side that programs use in version 1 of ACP, whichever version the agent speaks.
 
-Owns which calls are translated if the agent speaks version 2. `call_v2_agent` translates them; that
-module is not loaded for an agent of version 1.
+Owns which calls `call_v2_agent` converts, if the agent speaks version 2. That module is not loaded
+for an agent of version 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         NewSessionResponse,
     )
     from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
-    from codex_acp.acp.call_v2_agent import AgentOfVersion2
+    from codex_acp.acp.call_v2_agent import V2AgentAsV1
     from codex_acp.acp.dialects import ClientHandlers
     from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.acp.v2_to_v1 import Update
@@ -52,81 +52,83 @@ class ClientOfBothVersions(ClientSide):
         versions: Collection[int],
         on_invalid_notification: InvalidNotificationCallback | None = None,
     ) -> None:
-        self._rows = (requests, notifications)
+        self._handlers_of_v1 = (requests, notifications)
         self._versions = versions
-        self._agent: AgentOfVersion2 | None = None
+        self._v2_agent: V2AgentAsV1 | None = None
         super().__init__(
             connection,
             requests if 1 in versions else None,
             notifications if 1 in versions else None,
             on_invalid_notification=on_invalid_notification,
-            v2=self._handlers if 2 in versions else None,
+            v2=self._handlers_of_v2 if 2 in versions else None,
         )
 
-    def _handlers(self) -> ClientHandlers:
-        from codex_acp.acp.call_v2_agent import AgentOfVersion2
+    def _handlers_of_v2(self) -> ClientHandlers:
+        from codex_acp.acp.call_v2_agent import V2AgentAsV1
 
-        self._agent = AgentOfVersion2(self, *self._rows, self._give)
-        return self._agent.handlers()
+        self._v2_agent = V2AgentAsV1(self, *self._handlers_of_v1, self._give_update)
+        return self._v2_agent.handlers()
 
     async def introduce(self, request: InitializeRequest) -> InitializeResponse:
         """Send ``initialize``; return the agent's answer in version 1. Raises as
         `ClientSide.negotiate`."""
         params = cast("dict[str, JsonValue]", plain(request))
-        newer: dict[str, JsonValue] = {
+        params_of_v2: dict[str, JsonValue] = {
             "info": params["clientInfo"],
-            "capabilities": _in_v2(params.get("clientCapabilities")),
+            "capabilities": _capabilities_of_v2(params.get("clientCapabilities")),
         }
         response = await self.negotiate(
-            params if 1 in self._versions else None, newer if 2 in self._versions else None
+            params if 1 in self._versions else None, params_of_v2 if 2 in self._versions else None
         )
-        if self._agent is None or self.version == 1:
+        if self._v2_agent is None or self.version == 1:
             return cast("InitializeResponse", response)
-        return self._agent.introduced(cast("InitializeResponseV2", response))
+        return self._v2_agent.initialize_response(cast("InitializeResponseV2", response))
 
     async def fork(self, session_id: str, request: NewSessionRequest) -> NewSessionResponse:
         """Send ``session/fork``, which the stable schema lacks; its result is that of
         ``session/new``."""
-        if self._agent is not None and self.version == 2:
-            return await self._agent.fork(session_id, request)
+        if self._v2_agent is not None and self.version == 2:
+            return await self._v2_agent.fork(session_id, request)
         params = {**cast("dict[str, JsonValue]", plain(request)), "sessionId": session_id}
         result = await self.connection.call("session/fork", encode_json(params))
         return cast("NewSessionResponse", self._dialect_for(1).result("session/new", result))
 
     def on_closed(self, error: TransportError | None) -> None:
-        """End the prompts that wait for the end of their turn, after all that `Side` ends."""
+        """Do what `Side` does; then fail the prompts whose turn has not ended."""
         super().on_closed(error)
         why = self.connection.why_closed
-        if self._agent is not None and why is not None:
-            self._loop.call_soon(self._agent.ended, why)  # after its earlier updates
+        if self._v2_agent is not None and why is not None:
+            self._loop.call_soon(self._v2_agent.fail_turns, why)  # after earlier updates
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
-        if self._agent is None or self.version != 2:
+        if self._v2_agent is None or self.version != 2:
             return await super()._call(method, params)
-        return await self._agent.call(method, params)
+        return await self._v2_agent.call(method, params)
 
     def _notify(self, method: str, params: WireModel | Any | None) -> None:
-        if self._agent is not None and self.version == 2 and method == "session/cancel":
-            self._agent.session_cancel(cast("Any", params))
+        if self._v2_agent is not None and self.version == 2 and method == "session/cancel":
+            self._v2_agent.session_cancel(cast("Any", params))
         else:
             super()._notify(method, params)
 
-    def _give(self, session_id: str, update: Update) -> None:
+    def _give_update(self, session_id: str, update: Update) -> None:
+        """Call the program's handler with an update; drop a kind that version 1 lacks."""
         from codex_acp.acp._generated.v1.models import SessionNotification
         from codex_acp.wire.model import UnknownVariant
 
-        told = self._rows[1]["session/update"]
+        handler = self._handlers_of_v1[1]["session/update"]
         if isinstance(update, UnknownVariant):
             logger.debug("left out, for version 1 has none: %s", update.wire())
-        elif told is not None:
-            told(SessionNotification(session_id=session_id, update=update))
+        elif handler is not None:
+            handler(SessionNotification(session_id=session_id, update=update))
 
 
-def _in_v2(given: JsonValue) -> dict[str, JsonValue]:
+def _capabilities_of_v2(capabilities: JsonValue) -> dict[str, JsonValue]:
     """Convert the client's capabilities to version 2, which has fewer of them."""
-    if not isinstance(given, dict):
+    if not isinstance(capabilities, dict):
         return {}
-    made = {key: given[key] for key in ("elicitation", "_meta") if given.get(key) is not None}
-    if value_at(given, "auth", "terminal") is True:
+    kept = ("elicitation", "_meta")
+    made = {key: capabilities[key] for key in kept if capabilities.get(key) is not None}
+    if value_at(capabilities, "auth", "terminal") is True:
         made["auth"] = {"terminal": {}}
     return made

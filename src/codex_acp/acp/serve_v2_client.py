@@ -1,7 +1,7 @@
-"""Serve a client of version 2 with an agent that is written in version 1. See `run_agent`.
+"""Serve a client of version 2 of ACP with an agent that is written in version 1. See `run_agent`.
 
-Owns the calls: which handler of version 1 answers which request, and what of it is told; the state
-of each session, and the order of its prompts: one runs, the others wait for their place.
+Owns which handler of version 1 answers which request, how its result is converted, and of each
+session its state and the order of its prompts: one prompt runs, the others wait.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.capabilities import client_capabilities
 from codex_acp.acp.dialects import AgentHandlers
-from codex_acp.acp.v1_to_v2 import Updates, agent_capabilities, auth_method, mcp_server, opened
+from codex_acp.acp.v1_to_v2 import (
+    UpdatesToV2,
+    agent_capabilities,
+    auth_method,
+    mcp_server,
+    opened_session,
+)
 from codex_acp.errors import ErrorReply, InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.agent_side import AgentSide
 
     Spawn: TypeAlias = Callable[[Callable[[], Coroutine[object, object, None]]], None]
-    """Start work that outlives a request; it ends with the connection."""
+    """Starts a task that may outlive its request and ends with the connection."""
 
 
 logger = logging.getLogger(__name__)
@@ -49,8 +55,11 @@ logger = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 
-class AgentInVersion2:
-    """``requests`` and ``notifications`` are the agent's handlers of version 1."""
+class V1AgentAsV2:
+    """An agent of version 1, served as an agent of version 2.
+
+    ``requests`` and ``notifications`` are the agent's handlers of version 1.
+    """
 
     def __init__(
         self,
@@ -61,15 +70,15 @@ class AgentInVersion2:
     ) -> None:
         self._side = side
         self._requests = cast("dict[str, Callable[[Any], Awaitable[Any]] | None]", requests)
-        self._cancel = cast("Callable[[Any], None]", notifications["session/cancel"])
+        self._on_cancel = cast("Callable[[Any], None]", notifications["session/cancel"])
         self._spawn = spawn
-        self._sessions: dict[str, SessionInV2] = {}
-        """All of them: an agent may tell of a session before it is open."""
+        self._sessions: dict[str, _Session] = {}
+        """Session id → session, open or not: the agent may update a session before it is open."""
         self._open: set[str] = set()
+        """Ids of the open sessions."""
 
     def handlers(self) -> AgentHandlers:
-        """Return the handlers of the client's methods, with those that version 2 always
-        requires."""
+        """Return the handlers of version 2 for the client's requests and notifications."""
         requests: RequestsOfV2 = {
             "initialize": self._initialize,
             "auth/login": self._login if self._requests["authenticate"] else None,
@@ -87,118 +96,127 @@ class AgentInVersion2:
             "terminal/cancel": None,
         }
         notifications: NotificationsOfV2 = {
-            "session/cancel": self._cancelled,
+            "session/cancel": self._cancel_session,
             "$/cancel_request": None,
         }
         return AgentHandlers(requests, notifications)
 
-    def leave(self) -> None:
-        """End what the client waits for: it is gone."""
+    def cancel_all(self) -> None:
+        """Cancel all prompts, because the client has disconnected."""
         for session in self._sessions.values():
-            session.leave()
+            session.cancel_all()
 
-    # What the agent asks and tells.
+    # Requests and notifications of the agent.
 
-    async def ask_client(self, method: str, params: Any) -> Any:
-        """Send a request of version 1. Raises ErrorReply for one that version 2 does not have."""
+    async def call_client(self, method: str, params: Any) -> Any:
+        """Send a request of version 1. Raises ErrorReply if version 2 lacks the method."""
         if method == "session/request_permission":
-            said = _json(params)
-            session = self._any_session(said["sessionId"])
-            subject = {"type": "tool_call", "toolCall": session.updates.tool_call(said["toolCall"])}
-            title = session.updates.title_of(said["toolCall"])
-            asking = {**said, "title": title, "subject": subject}
-            del asking["toolCall"]
-            asked = v2.RequestPermissionRequest.model_validate(asking)
-            with session.asking():
-                chosen = await self._side.v2.session_request_permission(asked)
-            outcome: Json = {"outcome": "cancelled"}  # also one that is not known: it is no consent
-            if isinstance(chosen.outcome, v2.SelectedRequestPermissionOutcome):
-                outcome = {"outcome": "selected", "optionId": chosen.outcome.option_id}
-            return v1.RequestPermissionResponse.model_validate({"outcome": outcome})
+            return await self._ask_permission(_json(params))
         if method != "elicitation/create":
             raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
         request = MODELS.decode("CreateElicitationRequest", plain(params), "an elicitation")
         answer = await self._side.v2.elicitation_create(request)
         return MODELS_OF_V1.decode("CreateElicitationResponse", plain(answer), "its answer")
 
-    def tell_client(self, method: str, params: Any) -> None:
-        """Send a notification of version 1 as one of version 2."""
-        said = _json(params)
+    async def _ask_permission(self, params: Json) -> v1.RequestPermissionResponse:
+        session = self._any_session(params["sessionId"])
+        call = params.pop("toolCall")
+        converted = session.updates.convert_tool_call(call)
+        params["subject"] = {"type": "tool_call", "toolCall": converted}
+        params["title"] = session.updates.title_of(call)
+        request = v2.RequestPermissionRequest.model_validate(params)
+        with session.asking():
+            chosen = (await self._side.v2.session_request_permission(request)).outcome
+        outcome: Json = {"outcome": "cancelled"}  # an unknown outcome is no consent either
+        if isinstance(chosen, v2.SelectedRequestPermissionOutcome):
+            outcome = {"outcome": "selected", "optionId": chosen.option_id}
+        return v1.RequestPermissionResponse.model_validate({"outcome": outcome})
+
+    def notify_client(self, method: str, params: Any) -> None:
+        """Send a notification of version 1; drop it if version 2 lacks the method."""
+        given = _json(params)
         if method == "session/update":
-            self._any_session(said["sessionId"]).tell_v1(said["update"])
+            self._any_session(given["sessionId"]).send_update_of_v1(given["update"])
         elif method == "elicitation/complete":
-            done = v2.CompleteElicitationNotification(elicitation_id=said["elicitationId"])
+            done = v2.CompleteElicitationNotification(elicitation_id=given["elicitationId"])
             self._side.v2.elicitation_complete(done)
         else:
             logger.debug("version 2 has no %s; it was left out", method)
 
-    # What the client asks.
+    # Handlers of the client's requests and notifications.
 
     async def _initialize(self, request: v2.InitializeRequest) -> v2.InitializeResponse:
-        params = _json(request)
-        given = client_capabilities(params.get("capabilities") or {})
-        introduced = {"clientInfo": params["info"], "clientCapabilities": given}
-        said = await self._ask("initialize", {"protocolVersion": 1, **introduced})
+        given = _json(request)
+        params = {
+            "protocolVersion": 1,
+            "clientInfo": given["info"],
+            "clientCapabilities": client_capabilities(given.get("capabilities") or {}),
+        }
+        result = await self._handle("initialize", params)
         return v2.InitializeResponse.model_validate(
             {
                 "protocolVersion": 2,
-                "info": said.get("agentInfo") or {"name": "unknown", "version": "unknown"},
-                "capabilities": agent_capabilities(said.get("agentCapabilities") or {}),
-                "authMethods": [auth_method(each) for each in said.get("authMethods") or ()],
+                "info": result.get("agentInfo") or {"name": "unknown", "version": "unknown"},
+                "capabilities": agent_capabilities(result.get("agentCapabilities") or {}),
+                "authMethods": [*map(auth_method, result.get("authMethods") or ())],
             }
         )
 
     async def _login(self, request: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
-        await self._ask("authenticate", _json(request))
+        await self._handle("authenticate", _json(request))
         return v2.LoginAuthResponse()
 
     async def _logout(self, _: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
-        await self._ask("logout", {})
+        await self._handle("logout", {})
         return v2.LogoutAuthResponse()
 
     async def _new(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
-        said = await self._ask("session/new", _opening(request))
-        self._note_open(said["sessionId"])
-        return v2.NewSessionResponse.model_validate(opened(said))
+        result = await self._handle("session/new", _opening_params(request))
+        self._note_open(result["sessionId"])
+        return v2.NewSessionResponse.model_validate(opened_session(result))
 
     async def _list(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
-        keeps_any = self._requests["session/list"] is not None
-        said = await self._ask("session/list", _json(request)) if keeps_any else {"sessions": []}
-        return v2.ListSessionsResponse.model_validate(said)
+        result: Json = {"sessions": []}
+        if self._requests["session/list"] is not None:
+            result = await self._handle("session/list", _json(request))
+        return v2.ListSessionsResponse.model_validate(result)
 
     async def _resume(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
-        """With its history if the agent keeps one, and it is wanted."""
-        history = request.replay_from is not None
-        if history and not isinstance(request.replay_from, v2.StartReplayFrom):
+        """Load or resume the session, whichever the agent offers and fits ``replayFrom`` better.
+
+        An agent that offers neither can resume an open session alone.
+        """
+        wants_history = request.replay_from is not None
+        if wants_history and not isinstance(request.replay_from, v2.StartReplayFrom):
             raise RpcError(INVALID_PARAMS, "replayFrom: history is told from the start only")
         methods = ["session/load", "session/resume"]
-        ways = methods if history else methods[::-1]
-        way = next((each for each in ways if self._requests[each] is not None), None)
-        said: Json = {}
-        if way is None:
+        preferred = methods if wants_history else methods[::-1]
+        offered = [method for method in preferred if self._requests[method] is not None]
+        result: Json = {}
+        if not offered:
             self._session(request.session_id)
         else:
             session = self._any_session(request.session_id)
-            session.muted = not history
+            session.is_muted = not wants_history
             try:
-                said = await self._ask(way, _opening(request))
+                result = await self._handle(offered[0], _opening_params(request))
             finally:
-                session.muted = False
+                session.is_muted = False
             self._note_open(request.session_id)
-        self._any_session(request.session_id).tell_state()
-        return v2.ResumeSessionResponse.model_validate(opened(said))
+        self._any_session(request.session_id).send_state()
+        return v2.ResumeSessionResponse.model_validate(opened_session(result))
 
     async def _close(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
         session = self._session(request.session_id)
-        self._cancelled(v2.CancelSessionNotification(session_id=request.session_id))
-        await session.rest()
+        self._cancel_session(v2.CancelSessionNotification(session_id=request.session_id))
+        await session.wait_idle()
         if self._requests["session/close"] is not None:
-            await self._ask("session/close", _json(request))
+            await self._handle("session/close", _json(request))
         self._forget(request.session_id)
         return v2.CloseSessionResponse()
 
     async def _delete(self, request: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
-        await self._ask("session/delete", _json(request))
+        await self._handle("session/delete", _json(request))
         self._forget(request.session_id)
         return v2.DeleteSessionResponse()
 
@@ -208,37 +226,38 @@ class AgentInVersion2:
         params = _json(request)
         if params.get("type") == "id":
             del params["type"]
-        said = await self._ask("session/set_config_option", params)
-        return v2.SetSessionConfigOptionResponse.model_validate(opened(said))
+        result = await self._handle("session/set_config_option", params)
+        return v2.SetSessionConfigOptionResponse.model_validate(opened_session(result))
 
     async def _prompt(self, request: v2.PromptRequest) -> v2.PromptResponse:
         session = self._session(request.session_id)
         run = self._requests["session/prompt"]
         assert run is not None, "an agent answers prompts"
-        prompt = _request("session/prompt", _json(request))
-        return v2.PromptResponse(
-            message_id=await session.insert(_json(request)["prompt"], lambda: run(prompt))
-        )
+        params = _json(request)
+        prompt = _params_of_v1("session/prompt", params)
+        message_id = await session.start_prompt(params["prompt"], lambda: run(prompt))
+        return v2.PromptResponse(message_id=message_id)
 
-    def _cancelled(self, notification: v2.CancelSessionNotification) -> None:
+    def _cancel_session(self, notification: v2.CancelSessionNotification) -> None:
         session = self._open_session(notification.session_id)
         if session is not None:
-            session.withdraw_held()
-        self._cancel(v1.CancelNotification(session_id=notification.session_id))
+            session.cancel_waiting()
+        self._on_cancel(v1.CancelNotification(session_id=notification.session_id))
 
-    async def _ask(self, method: str, params: Json) -> Json:
-        """Call a handler of version 1 and return its answer."""
+    async def _handle(self, method: str, params: Json) -> Json:
+        """Call the handler of version 1 and return its result."""
         handler = self._requests[method]
         assert handler is not None
-        answer = await handler(_request(method, params))
-        return {} if answer is None else _json(answer)
+        result = await handler(_params_of_v1(method, params))
+        return {} if result is None else _json(result)
 
-    def _any_session(self, session_id: str) -> SessionInV2:
+    def _any_session(self, session_id: str) -> _Session:
+        """Return the session, open or not; make it if it is new."""
         if session_id not in self._sessions:
-            self._sessions[session_id] = SessionInV2(self._side, self._spawn, session_id)
+            self._sessions[session_id] = _Session(self._side, self._spawn, session_id)
         return self._sessions[session_id]
 
-    def _open_session(self, session_id: str) -> SessionInV2 | None:
+    def _open_session(self, session_id: str) -> _Session | None:
         return self._sessions.get(session_id) if session_id in self._open else None
 
     def _note_open(self, session_id: str) -> None:
@@ -249,21 +268,22 @@ class AgentInVersion2:
         self._open.discard(session_id)
         self._sessions.pop(session_id, None)
 
-    def _session(self, session_id: str) -> SessionInV2:
+    def _session(self, session_id: str) -> _Session:
+        """Return the open session. Raises RpcError if it is not open."""
         session = self._open_session(session_id)
         if session is None:
             raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r}")
         return session
 
 
-def _opening(request: v2.NewSessionRequest | v2.ResumeSessionRequest) -> Json:
+def _opening_params(request: v2.NewSessionRequest | v2.ResumeSessionRequest) -> Json:
     params = _json(request)
     params.pop("replayFrom", None)
     return {**params, "mcpServers": [*map(mcp_server, params.get("mcpServers") or ())]}
 
 
-def _request(method: str, params: Json) -> Any:
-    """Params as version 1 has them. Raises RpcError -32602 for what it does not."""
+def _params_of_v1(method: str, params: Json) -> Any:
+    """Decode params as the model of version 1. Raises RpcError -32602 if they do not fit."""
     model = AGENT_REQUESTS[method].params
     assert model is not None
     try:
@@ -278,108 +298,112 @@ def _json(model: Any) -> Json:
     return made
 
 
-class SessionInV2:
+class _Session:
+    """The prompts and the state of one session, as the client of version 2 sees them."""
+
     def __init__(self, side: AgentSide, spawn: Spawn, session_id: str) -> None:
-        self.updates: Updates = Updates()
+        self.updates: UpdatesToV2 = UpdatesToV2()
         self._side = side
         self._spawn = spawn
         self._id = session_id
         self._turn = asyncio.Lock()
-        self._works = False
+        """Held by the prompt that runs."""
+        self._is_running = False
         self._questions = 0
-        self.muted: bool = False
-        """Whether the agent tells of the past, and the client does not want to hear it."""
-        self._held: list[anyio.CancelScope] = []
-        self._running: anyio.CancelScope | None = None
+        """Permission requests that the client has not answered."""
+        self.is_muted: bool = False
+        """Whether to drop updates: the agent replays the history, which the client did not ask
+        for. Set by `V1AgentAsV2`."""
+        self._waiting: list[anyio.CancelScope] = []
+        """Scopes of the prompts that wait for the turn."""
+        self._run_scope: anyio.CancelScope | None = None
 
-    async def insert(self, content: list[Json], run: Callable[[], Awaitable[Any]]) -> str:
-        """Give a prompt its place behind the others, and run it. Raises RpcError -32800 if
-        cancelled before."""
-        held = anyio.CancelScope()
-        self._held.append(held)
+    async def start_prompt(self, content: list[Json], run: Callable[[], Awaitable[Any]]) -> str:
+        """Wait for the earlier prompts, then call ``run`` in a task; return the message's id.
+        Raises RpcError -32800 if cancelled while it waits."""
+        waiting = anyio.CancelScope()
+        self._waiting.append(waiting)
         try:
-            with held:
+            with waiting:
                 await self._turn.acquire()
         finally:
-            self._held.remove(held)
-        if held.cancelled_caught:
+            self._waiting.remove(waiting)
+        if waiting.cancelled_caught:
             raise RpcError(REQUEST_CANCELLED, "the prompt was cancelled before it had its place")
         message_id = secrets.token_hex(8)
-        self._works = True
-        self._tell({"sessionUpdate": "user_message", "messageId": message_id, "content": content})
-        self.tell_state()
+        self._is_running = True
+        self._send({"sessionUpdate": "user_message", "messageId": message_id, "content": content})
+        self.send_state()
         self._spawn(lambda: self._run(run))
         return message_id
 
     async def _run(self, run: Callable[[], Awaitable[Any]]) -> None:
+        """Run a prompt; send how it ended with the idle state."""
         end: Json = {"stopReason": "cancelled"}
         try:
-            with anyio.CancelScope() as self._running:
+            with anyio.CancelScope() as self._run_scope:
                 end = {"stopReason": (await run()).stop_reason}
         except RpcError as error:
-            end = _failed(error.code, error.message, error.data)
+            end = _error_end(error.code, error.message, error.data)
         except Exception:
             logger.exception("the answer to a prompt failed")
-            end = _failed(INTERNAL_ERROR, "the agent failed", None)
+            end = _error_end(INTERNAL_ERROR, "the agent failed", None)
         finally:
-            self._works = False
+            self._is_running = False
             self._turn.release()
-        self.updates.ended()
-        self._tell({"sessionUpdate": "state_update", "state": "idle", **end})
+        self.updates.end_message()
+        self._send({"sessionUpdate": "state_update", "state": "idle", **end})
 
-    async def rest(self) -> None:
-        """Wait until nothing runs."""
+    async def wait_idle(self) -> None:
+        """Wait until no prompt runs."""
         async with self._turn:
             pass
 
-    def withdraw_held(self) -> None:
-        """Cancel the prompts that wait for their place."""
-        for scope in self._held:
+    def cancel_waiting(self) -> None:
+        """Cancel the prompts that wait for the turn."""
+        for scope in self._waiting:
             scope.cancel()
 
-    def leave(self) -> None:
-        """Cancel all prompts: the client is gone."""
-        self.withdraw_held()
-        if self._running is not None:
-            self._running.cancel()
-
-    # What is told.
+    def cancel_all(self) -> None:
+        """Cancel all prompts, because the client has disconnected."""
+        self.cancel_waiting()
+        if self._run_scope is not None:
+            self._run_scope.cancel()
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Tell the state while a person is asked."""
+        """Send the state ``requires_action`` while the person is asked."""
         self._questions += 1
         if self._questions == 1:
-            self.tell_state()
+            self.send_state()
         try:
             yield
         finally:
             self._questions -= 1
             if not self._questions:
-                self.tell_state()
+                self.send_state()
 
-    def tell_v1(self, update: Json) -> None:
-        """Send an update of version 1 as one of version 2."""
-        made = self.updates.translated(update)
+    def send_update_of_v1(self, update: Json) -> None:
+        """Convert an update to version 2 and send it."""
+        made = self.updates.convert(update)
         if made is None:
             logger.debug("version 2 has no %s; it was left out", update["sessionUpdate"])
-        elif not self.muted:
-            self._tell(made)
+        elif not self.is_muted:
+            self._send(made)
 
-    def tell_state(self) -> None:
+    def send_state(self) -> None:
         busy = "requires_action" if self._questions else "running"
-        self._tell({"sessionUpdate": "state_update", "state": busy if self._works else "idle"})
+        self._send({"sessionUpdate": "state_update", "state": busy if self._is_running else "idle"})
 
-    def _tell(self, update: Json) -> None:
+    def _send(self, update: Json) -> None:
         try:
             made: v2.SessionUpdate = MODELS.decode("SessionUpdate", update, "an update")
         except InvalidPayload:
             logger.exception("an update that version 2 cannot carry was left out")
             return
-        told = v2.UpdateSessionNotification(session_id=self._id, update=made)
-        self._side.v2.session_update(told)
+        self._side.v2.session_update(v2.UpdateSessionNotification(session_id=self._id, update=made))
 
 
-def _failed(code: int, message: str, data: object) -> Json:
+def _error_end(code: int, message: str, data: object) -> Json:
     error = {"code": code, "message": message, **({} if data is None else {"data": data})}
     return {"stopReason": "error", "error": error}

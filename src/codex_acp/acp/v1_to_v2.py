@@ -1,6 +1,7 @@
-"""PURE: values of version 1 as those of version 2, and requests of version 2 as those of version 1.
+"""PURE: convert the values and updates of an agent of version 1 to version 2, as plain JSON.
 
-All as plain JSON. What version 2 lacks is left out: modes, terminals and files of the client.
+Leaves out what version 2 lacks: modes, and the terminals and files of the client. Must not know
+connections or which sessions are open.
 """
 
 from __future__ import annotations
@@ -12,29 +13,31 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 
-def agent_capabilities(said: Json) -> Json:
-    """Return an agent's capabilities; all of version 2 list, resume and close sessions."""
-    sessions = said.get("sessionCapabilities") or {}
-    prompt, mcp = said.get("promptCapabilities") or {}, said.get("mcpCapabilities") or {}
+def agent_capabilities(capabilities: Json) -> Json:
+    """Convert an agent's capabilities; every agent of version 2 can list, resume and close
+    sessions."""
+    sessions = capabilities.get("sessionCapabilities") or {}
+    prompt = capabilities.get("promptCapabilities") or {}
+    mcp = capabilities.get("mcpCapabilities") or {}
     session: Json = {
         "prompt": {name: {} for name in ("image", "audio", "embeddedContext") if prompt.get(name)},
         "mcp": {"stdio": {}, **({"http": {}} if mcp.get("http") else {})},
         **{name: {} for name in ("delete", "additionalDirectories") if name in sessions},
     }
-    meta = {"_meta": said["_meta"]} if "_meta" in said else {}
+    meta = {"_meta": capabilities["_meta"]} if "_meta" in capabilities else {}
     return {"session": session, **meta}
 
 
 def auth_method(method: Json) -> Json:
-    """A login; one that has no type is the agent's own."""
-    made = {"type": "agent", **_renamed(method, "id", "methodId")}
+    """Convert a login; without a type the agent runs it."""
+    made = {"type": "agent", **_with_key_renamed(method, "id", "methodId")}
     if isinstance(made.get("env"), dict):
         made["env"] = [{"name": name, "value": value} for name, value in made["env"].items()]
     return made
 
 
 def command(given: Json) -> Json:
-    """A slash command."""
+    """Convert a slash command."""
     made: Json = {"type": "command", **given}
     if isinstance(given.get("input"), dict):
         made["input"] = {"type": "text", **given["input"]}
@@ -42,100 +45,104 @@ def command(given: Json) -> Json:
 
 
 def config_option(option: Json) -> Json:
-    """A select or a boolean."""
-    made = _renamed(option, "id", "configId")
+    """Convert a select or a boolean option."""
+    made = _with_key_renamed(option, "id", "configId")
     if "options" in made:
-        made["options"] = [_renamed(each, "group", "groupId") for each in made["options"]]
+        made["options"] = [
+            _with_key_renamed(choice, "group", "groupId") for choice in made["options"]
+        ]
     return made
 
 
 def mcp_server(server: Json) -> Json:
-    """One of version 2 as version 1 has it, where the lists must be there."""
+    """Convert an MCP server of version 2 to version 1, which requires the lists."""
     if server.get("type") == "http":
         return {"headers": [], **server}
     rest = {key: value for key, value in server.items() if key != "type"}
     return {"args": [], "env": [], **rest}
 
 
-def opened(answer: Json) -> Json:
-    """The answer to a session's opening."""
-    made = {key: value for key, value in answer.items() if key != "modes"}
+def opened_session(result: Json) -> Json:
+    """Convert the result of ``session/new``, ``load``, ``resume`` or ``set_config_option``."""
+    made = {key: value for key, value in result.items() if key != "modes"}
     if made.get("configOptions") is not None:
         made["configOptions"] = [config_option(option) for option in made["configOptions"]]
     return made
 
 
-def content(parts: list[Json]) -> list[Json]:
-    """Return the content of a tool call: blocks and diffs."""
-    known = {"content": lambda part: part, "diff": _diff}
-    return [known[part["type"]](part) for part in parts if part.get("type") in known]
+def _call_content(parts: list[Json]) -> list[Json]:
+    """Convert the content of a tool call: keep blocks and diffs."""
+    return [
+        _diff(part) if part["type"] == "diff" else part
+        for part in parts
+        if part.get("type") in ("content", "diff")
+    ]
 
 
 def _diff(part: Json) -> Json:
+    """Convert a diff to a git patch; there is no patch for a path that git would quote."""
     path, old, new = part["path"], part.get("oldText"), part["newText"]
-    before = "/dev/null" if old is None else path
-    lines = [
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-        for line in unified_diff(_lines(old or ""), _lines(new), before, path)
-    ]
-    kind = "new file mode 100644\n" if old is None else ""
+    is_new = old is None
     made: Json = {
         "type": "diff",
-        "changes": [{"operation": "add" if old is None else "modify", "path": path}],
+        "changes": [{"operation": "add" if is_new else "modify", "path": path}],
     }
-    if path.isprintable() and not set(path) & set(' "\\'):  # git quotes any other
-        text = f"diff --git {path} {path}\n{kind}{''.join(lines)}"
+    if path.isprintable() and not set(path) & set(' "\\'):
+        from_path = "/dev/null" if is_new else path
+        lines = [
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in unified_diff(_lines(old or ""), _lines(new), from_path, path)
+        ]
+        mode = "new file mode 100644\n" if is_new else ""
+        text = f"diff --git {path} {path}\n{mode}{''.join(lines)}"
         made["patch"] = {"format": "git_patch", "text": text}
     return made | ({"_meta": part["_meta"]} if "_meta" in part else {})
 
 
 def _lines(text: str) -> list[str]:
-    """Split at ``\n`` alone, and keep it."""
+    """Return the lines with their ``\n``; no other character ends a line."""
     parts = text.split("\n")
     last = parts.pop()
     return [f"{part}\n" for part in parts] + ([last] if last else [])
 
 
-def _renamed(value: Json, old: str, new: str) -> Json:
+def _with_key_renamed(value: Json, old: str, new: str) -> Json:
     return {new if key == old else key: inner for key, inner in value.items()}
 
 
-# PURE: the updates of one session of version 1, in order, as those of version 2, as plain JSON.
-
-
 _CHUNKS: Final = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
-_SAME: Final = (
+_KINDS_OF_BOTH: Final = (
     "session_info_update", "usage_update", "notice", "compaction_update", "plan_update",
     "plan_removed",
 )  # fmt: skip
-"""Kinds that both versions write alike."""
+"""Kinds of updates that are the same in both versions."""
 
 
-class Updates:
-    """Translates the updates of one session."""
+class UpdatesToV2:
+    """Converts the updates of one session, in order."""
 
     def __init__(self) -> None:
         self._message: tuple[str, str] | None = None
-        """Kind and id of the message whose pieces come."""
+        """Kind and made-up id of the message whose chunks arrive without an id."""
         self._numbers = count(1)
         self._titles: dict[str, str] = {}
-        """Tool calls that were announced, and what they are called."""
+        """Id of a tool call → its last title."""
 
     def title_of(self, call: Json) -> str:
-        """Return the title of the tool call that a question is about."""
+        """Return the title of the tool call that a permission request is about."""
         return str(call.get("title") or self._titles.get(call["toolCallId"]) or "Allow this?")
 
-    def translated(self, update: Json) -> Json | None:
-        """Return an update as version 2 has it; None: that version has nothing of the kind."""
+    def convert(self, update: Json) -> Json | None:
+        """Convert an update; return None for a kind that version 2 lacks."""
         kind = update["sessionUpdate"]
         if kind in _CHUNKS:
-            return {**update, "messageId": update.get("messageId") or self._id_of(kind)}
-        if kind in _SAME:
+            return {**update, "messageId": update.get("messageId") or self._made_up_id(kind)}
+        if kind in _KINDS_OF_BOTH:
             return update
         self._message = None
         match kind:
             case "tool_call" | "tool_call_update":
-                return {**self.tool_call(update), "sessionUpdate": "tool_call_update"}
+                return {**self.convert_tool_call(update), "sessionUpdate": "tool_call_update"}
             case "plan":
                 plan = {"type": "items", "planId": "plan", "entries": update["entries"]}
                 return {"sessionUpdate": "plan_update", "plan": plan}
@@ -145,23 +152,22 @@ class Updates:
                 return {**update, "configOptions": [*map(config_option, update["configOptions"])]}
         return None
 
-    def tool_call(self, call: Json) -> Json:
-        """Return an update of a tool call, ``pending`` until version 1 sends another status."""
-        call_id = call["toolCallId"]
+    def convert_tool_call(self, call: Json) -> Json:
+        """Convert an update of a tool call; a new one is ``pending`` if it has no status."""
         made = {key: value for key, value in call.items() if value is not None}
         if made.get("content") is not None:
-            made["content"] = content(made["content"])
+            made["content"] = _call_content(made["content"])
         if call.get("sessionUpdate") == "tool_call":
             made.setdefault("status", "pending")
         if "title" in made:
-            self._titles[call_id] = made["title"]
+            self._titles[call["toolCallId"]] = made["title"]
         return made
 
-    def ended(self) -> None:
-        """End the open messages: the next chunk begins a new one."""
+    def end_message(self) -> None:
+        """End the message without an id: the next chunk begins a new message."""
         self._message = None
 
-    def _id_of(self, kind: str) -> str:
+    def _made_up_id(self, kind: str) -> str:
         if self._message is None or self._message[0] != kind:
             self._message = (kind, f"{kind.removesuffix('_chunk')}-{next(self._numbers)}")
         return self._message[1]

@@ -1,19 +1,18 @@
-"""PURE: values, updates and questions of an agent of version 2, in the models of version 1.
+"""PURE: convert the values, updates and questions of an agent of version 2 to version 1.
 
-For a program that is written once and drives agents of either version. What version 1 has no
-place for is an `UnknownVariant` with all of it, and a function that returns None has nothing of the
-kind in version 1: nobody is told that a value is what it is not. Knows no session, no connection
-and no clock.
+A program that knows version 1 alone can so drive agents of both versions. For a value that version
+1 cannot express a function returns None; an update becomes an `UnknownVariant` with all its fields.
+Must not know sessions, connections or clocks.
 
-A message that is given as a whole becomes the pieces that are new in it. In version 1 the content
-of a tool call is replaced as a whole, and a command's output is content: what came of both is kept
-here, and the output becomes text when the command has ended. What is kept is bounded, and so is
-what a small piece more has told again: an agent can send any number of them. A diff is the old and
-the new text of a file there; a git patch has of both what is around a change, so each hunk becomes
-a diff, and a change without a patch is told in words.
+Three differences need more than new names. Version 2 may send a whole message again: version 1 gets
+the new text alone. In version 1 an update replaces the whole content of a tool call, and the output
+of a command is part of that content: `ToolCalls` keeps the content, and adds the output when the
+command has ended. An agent can send any number of small pieces, so the kept content is bounded, and
+so is the content that is sent again. A diff of version 1 has the old and the new text, a git patch
+only the lines around each change: each hunk becomes a diff, a change without patch a line of text.
 
-No permission becomes easier to give: an option of a kind that is not known cannot be chosen, and a
-question that cannot be shown whole is not asked.
+No permission becomes easier to give: options of an unknown kind are removed, and the agent's
+elicitation is not shown if version 1 cannot show all of it.
 """
 
 from __future__ import annotations
@@ -49,40 +48,43 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _PLAN_STATUSES: Final = ("pending", "in_progress", "completed")
+_PRIORITIES: Final = ("high", "medium", "low")
 
 
 def as_json(model: WireModel) -> Json:
-    """A model as plain JSON data under its wire names: what was set, nothing else."""
+    """Return a model as plain JSON under its wire names: only the fields that were set."""
     return cast("Json", plain(model))
 
 
-def fitting(name: str, value: object) -> Any:
-    """``value`` as a model of version 1; None if it does not fit."""
+def v1_model(name: str, value: object) -> Any:
+    """Decode ``value`` as the model ``name`` of version 1; return None if it does not fit."""
     try:
         return STABLE_MODELS.decode(name, value, name)
     except InvalidPayload:
         return None
 
 
-def each(make: Callable[[Json], Json | None], values: object) -> list[Json]:
-    """Return those objects of a list, as ``make`` has them, that version 1 has."""
+def converted(convert: Callable[[Json], Json | None], values: object) -> list[Json]:
+    """Convert each object of a list; leave out those for which ``convert`` returns None."""
     given = values if isinstance(values, Sequence) else ()
-    made = (make(value) for value in given if isinstance(value, dict))
+    made = (convert(value) for value in given if isinstance(value, dict))
     return [value for value in made if value is not None]
 
 
 def config_option(option: Json) -> Json | None:
-    """A select or a boolean; their ids have other names."""
+    """Convert a select or a boolean option."""
     if option.get("type") not in ("select", "boolean"):
         return None
-    made = _renamed(option, "configId", "id")
+    made = _with_key_renamed(option, "configId", "id")
     if "options" in made:
-        made["options"] = [_renamed(each, "groupId", "group") for each in made["options"]]
+        made["options"] = [
+            _with_key_renamed(choice, "groupId", "group") for choice in made["options"]
+        ]
     return made
 
 
 def command(given: Json) -> Json | None:
-    """A command with free text behind it, or with nothing."""
+    """Convert a slash command that takes free text or nothing."""
     if given.get("type") != "command":
         return None
     made = {key: value for key, value in given.items() if key not in ("type", "input")}
@@ -93,32 +95,32 @@ def command(given: Json) -> Json | None:
 
 
 def auth_method(method: Json) -> Json | None:
-    """A login that the agent runs, or one in a terminal."""
-    made = _renamed(method, "methodId", "id")
+    """Convert a login that the agent runs, or a login in a terminal."""
+    made = _with_key_renamed(method, "methodId", "id")
     if method.get("type") == "agent":
         del made["type"]
         return made
     if method.get("type") != "terminal":
         return None
-    made["env"] = {each["name"]: each["value"] for each in method.get("env") or ()}
+    made["env"] = {variable["name"]: variable["value"] for variable in method.get("env") or ()}
     return made
 
 
-def agent_capabilities(said: Json, *, has_logins: bool) -> Json:
-    """Those of an agent; what is baseline in version 2 is said in version 1."""
-    made: Json = {key: said[key] for key in ("_meta",) if key in said}
+def agent_capabilities(capabilities: Json, *, has_logins: bool) -> Json:
+    """Convert an agent's capabilities, with those that every agent of version 2 has."""
+    made: Json = {key: capabilities[key] for key in ("_meta",) if key in capabilities}
     if has_logins:
         made["auth"] = {"logout": {}}
-    session = said.get("session")
+    session = capabilities.get("session")
     if not isinstance(session, dict):
         return made
     prompt, mcp = session.get("prompt") or {}, session.get("mcp") or {}
-    may_be = ("delete", "fork", "additionalDirectories")
-    offered = [name for name in may_be if session.get(name) is not None]
+    optional = ("delete", "fork", "additionalDirectories")
+    advertised = [name for name in optional if session.get(name) is not None]
     return {
         **made,
         "loadSession": True,
-        "sessionCapabilities": {name: {} for name in ("list", "resume", "close", *offered)},
+        "sessionCapabilities": {name: {} for name in ("list", "resume", "close", *advertised)},
         "promptCapabilities": {
             name: prompt.get(name) is not None for name in ("image", "audio", "embeddedContext")
         },
@@ -127,73 +129,77 @@ def agent_capabilities(said: Json, *, has_logins: bool) -> Json:
 
 
 def mcp_server(server: Json) -> Json:
-    """One of version 1 as version 2 has it, where each says what it is."""
+    """Convert an MCP server of version 1 to version 2, which requires a ``type``."""
     return server if "type" in server else {"type": "stdio", **server}
 
 
-def plan(content: object) -> list[Json] | None:
-    """The entries of a plan of items; one that was given up is no longer part of it."""
+def plan_entries(content: object) -> list[Json] | None:
+    """Return the entries of a plan of items, without those that were given up."""
     if not isinstance(content, dict) or content.get("type") != "items":
         return None
     entries = content.get("entries") or ()
-    kept = [entry for entry in entries if entry.get("status") in _PLAN_STATUSES]
-    known = ("high", "medium", "low")
-    return [e if e.get("priority") in known else {**e, "priority": "medium"} for e in kept]
+    return [
+        entry if entry.get("priority") in _PRIORITIES else {**entry, "priority": "medium"}
+        for entry in entries
+        if entry.get("status") in _PLAN_STATUSES
+    ]
 
 
-def _renamed(value: Json, old: str, new: str) -> Json:
+def _with_key_renamed(value: Json, old: str, new: str) -> Json:
     return {new if key == old else key: inner for key, inner in value.items()}
 
 
 OUTPUT_LIMIT: Final = 1 << 16
-"""Bytes of one command's output that are kept, its end."""
+"""Bytes that are kept of one command's output: its end."""
 
 MAX_CONTENT: Final = 1 << 20
-"""Characters of one tool call's content that are kept, its end; what went before is told once."""
+"""Characters that are kept of one tool call's content: its end."""
 
 MAX_CONTENTS: Final = 64
-"""Tool calls whose content is kept, the last ones."""
+"""Tool calls whose content is kept: those that were updated last."""
 
 MAX_CALLS: Final = 10_000
-"""Tool calls that are known at all."""
+"""Tool calls whose ids are kept."""
 
 MAX_TERMINALS: Final = 256
+"""Terminals whose output is kept."""
 
-MAX_SHOWING: Final = 4
-"""Tool calls that one command's output is told in; usually it is one."""
+MAX_CALLS_PER_TERMINAL: Final = 4
+"""Tool calls that repeat one command's output; usually there is one."""
 
-TOLD_AT_ONCE: Final = 1 << 14
-"""Characters of content up to which every piece more is told; then they are gathered."""
+RESEND_LIMIT: Final = 1 << 14
+"""Characters of content up to which each new piece has all content sent again at once."""
 
-_PIECE: Final = 64
-"""Characters that each piece counts for besides its own."""
+_PIECE_OVERHEAD: Final = 64
+"""Characters that are added to the length of each piece of content, so that empty ones count."""
 
 _LEFT_OUT: Final = "(What this tool call had shown before is not repeated.)"
 
 _STATUSES: Final = {"paused": "in_progress", "cancelled": "failed"}
-"""Statuses that version 1 lacks."""
+"""Status that version 1 lacks → its replacement."""
 
-_ENDS: Final = ("completed", "failed")
+_ENDED: Final = ("completed", "failed")
 
 MAX_DEPTH: Final = 100
-"""Directories above a file in which the patch may have been made."""
+"""Leading directories of a path that a patch may leave out."""
 
 _FILE: Final = re.compile(r"^diff --git ", re.M)
 _HUNK: Final = re.compile(r"^@@ .*$", re.M)
-_NEW: Final = re.compile(r"^\+\+\+ (?:b/)?(.+?)\t?$", re.M)
-_OLD: Final = re.compile(r"^--- (?:a/)?(.+?)\t?$", re.M)
+_NEW_NAME: Final = re.compile(r"^\+\+\+ (?:b/)?(.+?)\t?$", re.M)
+_OLD_NAME: Final = re.compile(r"^--- (?:a/)?(.+?)\t?$", re.M)
 
 
 @dataclass(slots=True)
 class _Terminal:
-    """A command of the agent, as far as it was told."""
+    """The output of a command that runs in a terminal of the agent."""
 
     output: bytearray = field(default_factory=bytearray)
     has_ended: bool = False
-    calls: set[str] = field(default_factory=set)
-    """Tool calls that show it."""
+    call_ids: set[str] = field(default_factory=set)
+    """Tool calls that show this terminal."""
 
     def add(self, data: object) -> None:
+        """Add base64 to the output; ignore anything else."""
         try:
             self.output += base64.b64decode(str(data), validate=True)
         except (binascii.Error, ValueError):
@@ -202,359 +208,363 @@ class _Terminal:
 
     @property
     def text(self) -> str:
-        """The output; bytes that are no UTF-8 are marked."""
         return self.output.decode(errors="replace")
 
 
 @dataclass(slots=True)
-class _Call:
-    """Fields of a tool call as the client has them now."""
+class _CallContent:
+    """The content of a tool call, as pieces of version 2."""
 
     pieces: deque[Json] = field(default_factory=deque)
     size: int = 0
-    untold: int = 0
-    """Of that, what was not told."""
-    left_out: bool = False
+    """Characters of ``pieces``, see `_size`."""
+    unsent_size: int = 0
+    """Characters of the pieces that version 1 has not received yet."""
+    is_cut: bool = False
+    """Whether earlier pieces are no longer kept."""
 
     def add(self, piece: Json) -> None:
         size = _size(piece)
         self.pieces.append(piece)
         self.size += size
-        self.untold += size
+        self.unsent_size += size
 
     def trim(self) -> None:
-        """Keep no more than may be; to be called when what is new was told, if that is due."""
+        """Drop the oldest pieces above `MAX_CONTENT`; first send the new pieces if they are due."""
         while self.size > MAX_CONTENT:
             self.size -= _size(self.pieces.popleft())
-            self.left_out = True
+            self.is_cut = True
 
     def forget(self) -> None:
-        self.left_out = self.left_out or bool(self.pieces)
+        self.is_cut = self.is_cut or bool(self.pieces)
         self.pieces.clear()
-        self.size = self.untold = 0
+        self.size = self.unsent_size = 0
 
 
 class ToolCalls:
-    """The tool calls of one session."""
+    """Converts the tool calls of one session."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _CallContent] = {}
         self._with_content: dict[str, None] = {}
-        """Ids of the calls whose content is kept, the one updated last at the end."""
+        """Ids of the calls whose content is kept; the last id was updated last."""
         self._terminals: LastOnes[str, _Terminal] = LastOnes(MAX_TERMINALS)
-        self._late: list[Json] = []
-        """Updates still to be sent of calls whose content is no longer kept."""
+        self._evicted: list[Json] = []
+        """Updates that are still to be sent, of calls whose content is no longer kept."""
 
-    def updated(self, update: Json) -> Json:
-        """``tool_call_update`` of version 2: one that is new is version 1's ``tool_call``."""
-        call_id = update["toolCallId"]
-        is_new = call_id not in self._calls
-        made = self.patch(update)
+    def convert_update(self, update: Json) -> Json:
+        """Convert a ``tool_call_update``: of a new call to ``tool_call``, which needs a title."""
+        is_new = not self.knows(update["toolCallId"])
+        made = self.convert_fields(update)
         if not is_new:
             return {**made, "sessionUpdate": "tool_call_update"}
         title = made.get("title") or made.get("name") or "tool call"
         return {**made, "sessionUpdate": "tool_call", "title": title}
 
     def knows(self, call_id: str) -> bool:
-        """Whether the tool call was told of before."""
+        """Return whether the agent has sent the tool call before."""
         return call_id in self._calls
 
-    def patch(self, update: Json) -> Json:
-        """Return the fields that a tool call's update sets, as version 1 has them."""
+    def convert_fields(self, update: Json) -> Json:
+        """Convert the fields that an update of a tool call sets, and keep its content."""
         call_id = update["toolCallId"]
-        call = self._call(call_id)
+        call = self._touch(call_id)
         made = {key: value for key, value in update.items() if value is not None}
         made.pop("capabilities", None)
         if "status" in made:
             made["status"] = _STATUSES.get(made["status"], made["status"])
-        if "kind" in made and fitting("ToolKind", made["kind"]) is None:
+        if "kind" in made and v1_model("ToolKind", made["kind"]) is None:
             made["kind"] = "other"
         if "content" in update:
             call.forget()
-            call.left_out = False
+            call.is_cut = False
             pieces = update["content"] or ()
-            made["content"] = self._shown(call_id, pieces)
+            made["content"] = self._convert_pieces(call_id, pieces)
             for piece in pieces:
                 call.add(piece)
             call.trim()
-            call.untold = 0
-        elif call.untold and made.get("status") in _ENDS:
-            made["content"] = self.shown(call_id)
+            call.unsent_size = 0
+        elif call.unsent_size and made.get("status") in _ENDED:
+            made["content"] = self.send_content(call_id)
         if update.get("locations", ...) is None:
             made["locations"] = []
         return made
 
-    def appended(self, chunk: Json) -> list[Json]:
-        """``tool_call_content_chunk``: the whole content, with one more piece; perhaps later."""
-        call = self._call(chunk["toolCallId"])
+    def append(self, chunk: Json) -> list[Json]:
+        """Convert a ``tool_call_content_chunk``: return an update with the whole content, or none
+        until enough pieces are new."""
+        call = self._touch(chunk["toolCallId"])
         call.add(chunk["content"])
-        # Whether what is new is worth telling all of it again.
-        is_due = call.size <= TOLD_AT_ONCE or call.untold >= call.size // 4
-        told = [self._whole(chunk["toolCallId"])] if is_due else []
+        is_due = call.size <= RESEND_LIMIT or call.unsent_size >= call.size // 4
+        updates = [self._content_update(chunk["toolCallId"])] if is_due else []
         call.trim()
-        return told
+        return updates
 
-    def untold(self) -> list[Json]:
-        """Return the updates that still wait, at the end of the agent's work."""
-        rest = [self._whole(name) for name in self._with_content if self._calls[name].untold]
-        return self.late() + rest
+    def take_unsent(self) -> list[Json]:
+        """Return the updates of all content that was not sent yet, when the agent becomes idle."""
+        unsent = [call_id for call_id in self._with_content if self._calls[call_id].unsent_size]
+        return self.take_evicted() + [self._content_update(call_id) for call_id in unsent]
 
-    def late(self) -> list[Json]:
-        """The same of calls that others have taken the place of: with the next update."""
-        late, self._late = self._late, []
-        return late
+    def take_evicted(self) -> list[Json]:
+        """Return the unsent updates of calls whose content is no longer kept."""
+        evicted, self._evicted = self._evicted, []
+        return evicted
 
-    def _call(self, call_id: str) -> _Call:
-        """Return the tool call of which something is said; forget content of older ones."""
-        call = self._calls.setdefault(call_id, _Call())
+    def _touch(self, call_id: str) -> _CallContent:
+        """Return a tool call as the one updated last; forget the content of the oldest call."""
+        call = self._calls.setdefault(call_id, _CallContent())
         self._with_content.pop(call_id, None)
         self._with_content[call_id] = None
         if len(self._with_content) > MAX_CONTENTS:
             oldest = next(iter(self._with_content))
             del self._with_content[oldest]
-            if self._calls[oldest].untold:
-                self._late.append(self._whole(oldest))
+            if self._calls[oldest].unsent_size:
+                self._evicted.append(self._content_update(oldest))
             self._calls[oldest].forget()
         if len(self._calls) > MAX_CALLS:
-            del self._calls[next(name for name in self._calls if name not in self._with_content)]
+            del self._calls[next(known for known in self._calls if known not in self._with_content)]
         return call
 
-    def terminal(self, update: Json) -> list[Json]:
-        """``terminal_update`` and ``terminal_output_chunk``: updates of the calls that show it."""
+    def convert_terminal(self, update: Json) -> list[Json]:
+        """Convert a ``terminal_update`` or ``terminal_output_chunk`` to updates of the tool calls
+        that show the terminal."""
+        kind = update["sessionUpdate"]
         terminal = self._terminals.setdefault(update["terminalId"], _Terminal())
         if terminal.has_ended:
             return []
-        if update["sessionUpdate"] == "terminal_output_chunk":
+        replaces_output = kind == "terminal_update" and "output" in update
+        if kind == "terminal_output_chunk":
             terminal.add(update["data"])
-        elif "output" in update:
+        elif replaces_output:
             terminal.output.clear()
             terminal.add((update["output"] or {}).get("data", ""))
         if update.get("exitStatus") is not None:
             terminal.has_ended = True
-        elif update["sessionUpdate"] != "terminal_update" or "output" not in update:
+        elif not replaces_output:
             return []
-        return [self._whole(name) for name in sorted(terminal.calls) if name in self._calls]
+        known = [call_id for call_id in sorted(terminal.call_ids) if self.knows(call_id)]
+        return [self._content_update(call_id) for call_id in known]
 
-    def _whole(self, call_id: str) -> Json:
+    def _content_update(self, call_id: str) -> Json:
         return {
             "sessionUpdate": "tool_call_update",
             "toolCallId": call_id,
-            "content": self.shown(call_id),
+            "content": self.send_content(call_id),
         }
 
-    def shown(self, call_id: str) -> list[Json]:
-        """Its whole content, as far as version 1 has it and it is kept."""
+    def send_content(self, call_id: str) -> list[Json]:
+        """Return the kept content of a tool call in version 1, and note that it was sent."""
         call = self._calls[call_id]
-        call.untold = 0
-        before = [_words(_LEFT_OUT)] if call.left_out else []
-        return before + self._shown(call_id, call.pieces)
+        call.unsent_size = 0
+        before = [_text_content(_LEFT_OUT)] if call.is_cut else []
+        return before + self._convert_pieces(call_id, call.pieces)
 
-    def _shown(self, call_id: str, pieces: Iterable[Json]) -> list[Json]:
-        shown: list[Json] = []
-        told: set[str] = set()
+    def _convert_pieces(self, call_id: str, pieces: Iterable[Json]) -> list[Json]:
+        """Convert content; leave out kinds that version 1 lacks."""
+        made: list[Json] = []
+        with_output: set[str] = set()
         for piece in pieces:
-            kind = piece.get("type")  # another than these three version 1 lacks
+            kind = piece.get("type")
             if kind == "diff":
-                shown += diffs(piece)
+                made += diffs(piece)
             elif kind == "terminal":
-                shown += self._command(call_id, piece, told)
-            elif kind == "content" and fitting("ContentBlock", piece.get("content")) is not None:
-                shown.append(piece)
-        return shown
+                made += self._convert_terminal_piece(call_id, piece, with_output)
+            elif kind == "content" and v1_model("ContentBlock", piece.get("content")) is not None:
+                made.append(piece)
+        return made
 
-    def _command(self, call_id: str, piece: Json, told: set[str]) -> list[Json]:
-        """Return a command and, once, its output."""
+    def _convert_terminal_piece(
+        self, call_id: str, piece: Json, with_output: set[str]
+    ) -> list[Json]:
+        """Return the piece, and the output of a command that has ended. ``with_output`` collects
+        the terminals whose output was returned: each is returned once."""
         terminal_id = piece["terminalId"]
         terminal = self._terminals.setdefault(terminal_id, _Terminal())
-        if len(terminal.calls) < MAX_SHOWING:
-            terminal.calls.add(call_id)
-        if (
-            not (terminal.has_ended and terminal.output)
-            or call_id not in terminal.calls
-            or terminal_id in told
-        ):
+        if len(terminal.call_ids) < MAX_CALLS_PER_TERMINAL:
+            terminal.call_ids.add(call_id)
+        if not (terminal.has_ended and terminal.output):
             return [piece]
-        told.add(terminal_id)
-        return [piece, _words(terminal.text)]
+        if call_id not in terminal.call_ids or terminal_id in with_output:
+            return [piece]
+        with_output.add(terminal_id)
+        return [piece, _text_content(terminal.text)]
 
 
-def _words(text: str) -> Json:
+def _text_content(text: str) -> Json:
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
 def _size(piece: Json) -> int:
-    return _PIECE + len(str(piece))
+    return _PIECE_OVERHEAD + len(str(piece))
 
 
 def diffs(diff: Json) -> list[Json]:
-    """Content of a tool call, for ``DiffToolCallContent`` of version 2."""
+    """Convert a diff of version 2 to content of a tool call: one piece for each hunk."""
     hunks: dict[str, list[tuple[str, str]]] = {}
-    for name, texts in _hunks(diff.get("patch")):
-        hunks.setdefault(name, []).append(texts)
-    found: list[Json] = []
+    for name, old_and_new in _hunks(diff.get("patch")):
+        hunks.setdefault(name, []).append(old_and_new)
+    made: list[Json] = []
     for change in diff.get("changes") or ():
         path = str(change.get("path", ""))
-        # Each is told once, however many changes name its file.
-        own = next((hunks.pop(name) for name in _names(path) if name in hunks), [])
-        for old, new in own:
-            made: Json = {"type": "diff", "path": path, "newText": new}
+        # `pop`: a second change of the file does not repeat the hunks.
+        of_file = next((hunks.pop(name) for name in _possible_names(path) if name in hunks), [])
+        for old, new in of_file:
+            piece: Json = {"type": "diff", "path": path, "newText": new}
             if change.get("operation") != "add":
-                made["oldText"] = old
-            found.append(made)
-        if not own:
+                piece["oldText"] = old
+            made.append(piece)
+        if not of_file:
             moved = f"{change['oldPath']} → " if "oldPath" in change else ""
-            text = f"{change.get('operation')}: {moved}{path}"
-            found.append({"type": "content", "content": {"type": "text", "text": text}})
-    return found
+            made.append(_text_content(f"{change.get('operation')}: {moved}{path}"))
+    return made
 
 
-def _names(path: str) -> Iterator[str]:
-    """As the patch may call it: by its whole path, or from any directory on."""
+def _possible_names(path: str) -> Iterator[str]:
+    """Yield the names that a patch may use for a path: the whole path, or its end after any
+    ``/``."""
     yield path
-    for found in islice(re.finditer("/", path), MAX_DEPTH):
-        yield path[found.end() :]
+    for slash in islice(re.finditer("/", path), MAX_DEPTH):
+        yield path[slash.end() :]
 
 
 def _hunks(patch: object) -> list[tuple[str, tuple[str, str]]]:
-    """(file, (old text, new text)) of each hunk."""
+    """Return (file, (old text, new text)) of each hunk."""
     if not isinstance(patch, dict) or patch.get("format") != "git_patch":
         return []
     found = []
     for section in _FILE.split(str(patch.get("text", "")))[1:]:
         head, *bodies = _HUNK.split(section)
-        new, old = _NEW.search(head), _OLD.search(head)
+        new, old = _NEW_NAME.search(head), _OLD_NAME.search(head)
         if new is not None and new[1] != "/dev/null":
             name = new[1]
         else:
             name = old[1] if old is not None else ""
-        found += [(name, _texts(body)) for body in bodies]
+        found += [(name, _old_and_new(body)) for body in bodies]
     return found
 
 
-def _texts(body: str) -> tuple[str, str]:
+def _old_and_new(body: str) -> tuple[str, str]:
+    """Return the old and the new text of a hunk's lines."""
     old: list[str] = []
     new: list[str] = []
     for line in body.split("\n")[1:]:
         sign, text = line[:1], line[1:]
         if sign in (" ", "-"):
-            old.append(text)
+            old.append(f"{text}\n")
         if sign in (" ", "+"):
-            new.append(text)
-    return _joined(old), _joined(new)
+            new.append(f"{text}\n")
+    return "".join(old), "".join(new)
 
 
-def _joined(lines: list[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+_OPTION_KINDS: Final = ("allow_once", "allow_always", "reject_once", "reject_always")
 
 
-_KINDS: Final = ("allow_once", "allow_always", "reject_once", "reject_always")
+def permission_request(
+    request: v2.RequestPermissionRequest, calls: ToolCalls
+) -> RequestPermissionRequest:
+    """Convert a permission request to one about a tool call, whose content ends with the
+    ``description``.
 
-
-def permission(request: v2.RequestPermissionRequest, calls: ToolCalls) -> RequestPermissionRequest:
-    """As version 1 asks it, about a tool call whose content ends with the ``description``.
-
-    ``title``, ``description`` and ``subject`` are kept as they came, among the fields that
-    version 1 lacks.
+    ``title``, ``description`` and ``subject`` are kept as unknown fields of the model.
     """
-    said = as_json(request)
-    options = [option for option in said["options"] if option.get("kind") in _KINDS]
-    tool_call = _tool_call(said, calls)
+    asked = as_json(request)
+    options = [option for option in asked["options"] if option.get("kind") in _OPTION_KINDS]
     return RequestPermissionRequest.model_validate(
-        {**said, "toolCall": tool_call, "options": options}
+        {**asked, "toolCall": _asked_call(asked, calls), "options": options}
     )
 
 
-def elicitation(request: v2.CreateElicitationRequest) -> CreateElicitationRequest | None:
-    """A form or a URL; None for a mode that is not known, and for a form that version 1 lacks."""
+def elicitation_request(request: v2.CreateElicitationRequest) -> CreateElicitationRequest | None:
+    """Convert a form or a URL; return None for an unknown mode or a form that version 1 lacks."""
     if isinstance(request, UnknownVariant):
         return None
-    made: CreateElicitationRequest | None = fitting("CreateElicitationRequest", as_json(request))
+    made: CreateElicitationRequest | None = v1_model("CreateElicitationRequest", as_json(request))
     return made
 
 
-def _tool_call(said: dict[str, Any], calls: ToolCalls) -> dict[str, Any]:
-    """A patch, as in version 1: what was said of the tool call before is not changed by it."""
-    subject = said.get("subject") or {}
+def _asked_call(asked: Json, calls: ToolCalls) -> Json:
+    """Return ``toolCall`` of a permission request: the fields to change of a known tool call, or
+    all fields of a new one."""
+    subject = asked.get("subject") or {}
     if subject.get("type") == "tool_call":
         call_id = subject["toolCall"]["toolCallId"]
-        known = calls.knows(call_id)
-        patch = {**({} if known else {"title": said["title"]}), **calls.patch(subject["toolCall"])}
-        return {**patch, **_why(said, calls, call_id)}
-    text = "\n\n".join(filter(None, (said["title"], said.get("description"))))
-    new: dict[str, Any] = {
+        title = {} if calls.knows(call_id) else {"title": asked["title"]}
+        fields = {**title, **calls.convert_fields(subject["toolCall"])}
+        return {**fields, **_content_with_reason(asked, calls, call_id)}
+    reason = "\n\n".join(filter(None, (asked["title"], asked.get("description"))))
+    made: Json = {
         "toolCallId": f"permission-{next(_numbers)}",
-        "title": said["title"],
-        "content": [{"type": "content", "content": {"type": "text", "text": text}}],
+        "title": asked["title"],
+        "content": [_text_content(reason)],
     }
     if subject.get("type") != "command":
-        return new
-    command = {"command": subject["command"], "cwd": subject["cwd"]}
-    made = {**new, "title": subject["command"], "kind": "execute", "rawInput": command}
+        return made
+    raw_input = {"command": subject["command"], "cwd": subject["cwd"]}
+    made = {**made, "title": subject["command"], "kind": "execute", "rawInput": raw_input}
     call_id = subject.get("toolCallId")
     if call_id is None:
         return made
-    if calls.knows(call_id):
-        return {"toolCallId": call_id, "rawInput": command, **_why(said, calls, call_id)}
-    return {**made, "toolCallId": call_id}
+    if not calls.knows(call_id):
+        return {**made, "toolCallId": call_id}
+    reason_shown = _content_with_reason(asked, calls, call_id)
+    return {"toolCallId": call_id, "rawInput": raw_input, **reason_shown}
 
 
-def _why(said: dict[str, Any], calls: ToolCalls, call_id: str) -> dict[str, Any]:
-    """The content of a tool call that is shown already, and why it is asked about."""
-    if not said.get("description"):
+def _content_with_reason(asked: Json, calls: ToolCalls, call_id: str) -> Json:
+    """Return ``content`` of a known tool call with the request's description behind it; nothing
+    without a description."""
+    if not asked.get("description"):
         return {}
-    text = {"type": "text", "text": said["description"]}
-    return {"content": [*calls.shown(call_id), {"type": "content", "content": text}]}
+    return {"content": [*calls.send_content(call_id), _text_content(asked["description"])]}
 
 
 _numbers = count(1)
 
 
 MESSAGES: Final = 64
-"""Messages of a session of which is remembered what was said: the last ones may still change."""
+"""Messages of a session whose sent text is remembered: the last ones, which may still change."""
 
-_WHOLE: Final = {
+_CHUNK_OF: Final = {
     "user_message": "user_message_chunk",
     "agent_message": "agent_message_chunk",
     "agent_thought": "agent_thought_chunk",
 }
+"""Kind of update with a whole message → the kind with a piece of it."""
 
 
-class _Said:
-    """The text of a message, of which only is kept what tells it from another."""
+class _SentText:
+    """The length and the hash of the text of a message that was sent to version 1."""
 
-    __slots__ = ("_hash", "length", "name")
+    __slots__ = ("_hash", "length", "v1_id")
 
-    def __init__(self, name: str, text: str = "") -> None:
-        self.name = name
-        """The id under which it goes on: another one, where what was said of it was replaced."""
+    def __init__(self, v1_id: str, text: str = "") -> None:
+        self.v1_id = v1_id
+        """Id of the message in version 1; a new id after the text was replaced."""
         self._hash = sha256()
         self.length = 0
         self.add(text)
 
-    def __bool__(self) -> bool:
-        return self.length > 0
-
     def add(self, text: str) -> None:
-        """Add text to the message."""
         self._hash.update(text.encode("utf-8", "surrogatepass"))
         self.length += len(text)
 
-    def begins(self, text: str) -> bool:
-        """Whether ``text`` begins with it."""
-        begin = text[: self.length].encode("utf-8", "surrogatepass")
-        return sha256(begin).digest() == self._hash.digest()
+    def is_start_of(self, text: str) -> bool:
+        """Return whether some text was sent, and ``text`` starts with it."""
+        start = text[: self.length].encode("utf-8", "surrogatepass")
+        return self.length > 0 and sha256(start).digest() == self._hash.digest()
 
 
-class Updates:
-    """Translates the updates of one session; permission requests refer to its tool ``calls``."""
+class UpdatesToV1:
+    """Converts the updates of one session; permission requests refer to its tool ``calls``."""
 
     def __init__(self) -> None:
         self.calls: ToolCalls = ToolCalls()
-        self._said: LastOnes[str, _Said] = LastOnes(MESSAGES)
+        self._sent: LastOnes[str, _SentText] = LastOnes(MESSAGES)
         self._replaced = 0
+        """Number of messages whose text was replaced."""
 
-    def translated(self, update: v2.SessionUpdate) -> list[Update]:
-        """Return an update as version 1 has it: none, one or several updates."""
+    def convert(self, update: v2.SessionUpdate) -> list[Update]:
+        """Convert an update to any number of updates."""
         if (
             isinstance(
                 update, v2.AgentMessageChunkSessionUpdate | v2.AgentThoughtChunkSessionUpdate
@@ -562,80 +572,86 @@ class Updates:
             and isinstance(update.content, v2.TextContentBlock)
             and update.content.model_fields_set <= {"type", "text"}
         ):
-            return [self._text(update, update.content.text)]
+            return [self._convert_text(update, update.content.text)]
         wire: Any = plain(update)
-        made = self._translated(wire)
+        made = self._convert_json(wire)
         if made is None:
-            rest = self.calls.untold() if wire.get("state") == "idle" else []
-            late = (fitting("SessionUpdate", each) for each in rest)
-            return [*(each for each in late if each), UnknownVariant.model_validate(wire)]
-        known = [fitting("SessionUpdate", each) for each in made]
-        found: list[Update] = [each for each in known if each is not None]
+            unsent = self.calls.take_unsent() if wire.get("state") == "idle" else []
+            return [*_models(unsent), UnknownVariant.model_validate(wire)]
+        updates = _models(made)
         if wire["sessionUpdate"].startswith("terminal_"):
-            return [UnknownVariant.model_validate(wire), *found]
-        return found if found or not made else [UnknownVariant.model_validate(wire)]
+            return [UnknownVariant.model_validate(wire), *updates]
+        return updates if updates or not made else [UnknownVariant.model_validate(wire)]
 
-    def _translated(self, update: Json) -> list[Json] | None:
-        """Return an update as those of version 1; None: it has nothing like it."""
+    def _convert_json(self, update: Json) -> list[Json] | None:
+        """Convert an update; return None if version 1 has nothing like it."""
         kind: str = update["sessionUpdate"]
-        if kind in _WHOLE:
-            return self._message(update, _WHOLE[kind])
-        if kind in _WHOLE.values():
-            name = self._note(update["messageId"], [update["content"]])
-            return [{**update, "messageId": name}]
+        if kind in _CHUNK_OF:
+            return self._convert_message(update, _CHUNK_OF[kind])
+        if kind in _CHUNK_OF.values():
+            v1_id = self._note_sent(update["messageId"], [update["content"]])
+            return [{**update, "messageId": v1_id}]
         match kind:
             case "state_update" | "plan_removed":
                 return None
             case "tool_call_update":
-                return [self.calls.updated(update), *self.calls.late()]
+                return [self.calls.convert_update(update), *self.calls.take_evicted()]
             case "tool_call_content_chunk":
-                return self.calls.appended(update)
+                return self.calls.append(update)
             case "terminal_update" | "terminal_output_chunk":
-                return self.calls.terminal(update)
+                return self.calls.convert_terminal(update)
             case "plan_update":
-                entries = plan(update.get("plan"))
+                entries = plan_entries(update.get("plan"))
                 return None if entries is None else [{"sessionUpdate": "plan", "entries": entries}]
             case "available_commands_update":
-                return [{**update, "availableCommands": each(command, update["availableCommands"])}]
+                commands = converted(command, update["availableCommands"])
+                return [{**update, "availableCommands": commands}]
             case "config_option_update":
-                return [{**update, "configOptions": each(config_option, update["configOptions"])}]
+                options = converted(config_option, update["configOptions"])
+                return [{**update, "configOptions": options}]
         return [update]
 
-    def _text(
+    def _convert_text(
         self,
         update: v2.AgentMessageChunkSessionUpdate | v2.AgentThoughtChunkSessionUpdate,
         text: str,
     ) -> Update:
-        """Return a chunk of text, of which there are thousands."""
-        name = self._note(update.message_id, [{"type": "text", "text": text}])
+        """Convert a chunk of plain text without JSON in between: a turn has thousands of them."""
+        v1_id = self._note_sent(update.message_id, [{"type": "text", "text": text}])
         content = v1.TextContentBlock(text=text)
         if isinstance(update, v2.AgentMessageChunkSessionUpdate):
-            return v1.AgentMessageChunkSessionUpdate(content=content, message_id=name)
-        return v1.AgentThoughtChunkSessionUpdate(content=content, message_id=name)
+            return v1.AgentMessageChunkSessionUpdate(content=content, message_id=v1_id)
+        return v1.AgentThoughtChunkSessionUpdate(content=content, message_id=v1_id)
 
-    def _message(self, update: Json, kind: str) -> list[Json]:
-        """Return chunks with the new part of a message that version 2 sends as a whole."""
+    def _convert_message(self, update: Json, chunk_kind: str) -> list[Json]:
+        """Convert a whole message to chunks with its new part."""
         message_id, content = update["messageId"], update.get("content") or []
-        said = self._said.get(message_id)
+        sent = self._sent.get(message_id)
         text = _text_of(content)
-        if said and said.begins(text):
-            rest = text[said.length :]
+        if sent is not None and sent.is_start_of(text):
+            rest = text[sent.length :]
             content = [{"type": "text", "text": rest}] if rest else []
-            name = self._note(message_id, content)
-        elif said and content:
-            # Version 1 cannot take back what was said: the new text is a message of its own.
+            v1_id = self._note_sent(message_id, content)
+        elif sent is not None and sent.length and content:
+            # Version 1 cannot take back sent text: the new text becomes another message.
             self._replaced += 1
-            name = f"{message_id}#{self._replaced}"
-            self._said[message_id] = _Said(name, text)
+            v1_id = f"{message_id}#{self._replaced}"
+            self._sent[message_id] = _SentText(v1_id, text)
         else:
-            name = self._note(message_id, content)
-        return [{"sessionUpdate": kind, "messageId": name, "content": c} for c in content]
+            v1_id = self._note_sent(message_id, content)
+        return [{"sessionUpdate": chunk_kind, "messageId": v1_id, "content": c} for c in content]
 
-    def _note(self, message_id: str, content: Sequence[Json]) -> str:
-        """Remember more content of a message, and return the message's id in version 1."""
-        said = self._said.setdefault(message_id, _Said(message_id))
-        said.add(_text_of(content))
-        return said.name
+    def _note_sent(self, message_id: str, content: Sequence[Json]) -> str:
+        """Add content to the sent text of a message; return the message's id in version 1."""
+        sent = self._sent.setdefault(message_id, _SentText(message_id))
+        sent.add(_text_of(content))
+        return sent.v1_id
+
+
+def _models(updates: list[Json]) -> list[Update]:
+    """Decode updates of version 1; leave out those that do not fit."""
+    decoded = [v1_model("SessionUpdate", update) for update in updates]
+    return [update for update in decoded if update is not None]
 
 
 def _text_of(content: Sequence[Json]) -> str:

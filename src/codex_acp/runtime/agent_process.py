@@ -76,7 +76,7 @@ class _Client(ClientOfBothVersions):
         super().on_closed(error)
         self.on_end()
 
-    def _give(self, session_id: str, update: Update) -> None:
+    def _give_update(self, session_id: str, update: Update) -> None:
         """Give an update to its session, also of a kind that version 1 lacks: the base class drops
         those."""
         self.give(session_id, update)
