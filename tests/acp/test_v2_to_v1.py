@@ -11,18 +11,18 @@ import pytest
 
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS
 from codex_acp.acp.types import UnknownVariant
-from codex_acp.acp.v2_to_v1 import Updates, diffs
+from codex_acp.acp.v2_to_v1 import UpdatesToV1, diffs
 from codex_acp.wire.codec import plain
 
 Json = dict[str, Any]
 
 
-def said(updates: Updates, *wires: Json) -> list[Json]:
+def said(updates: UpdatesToV1, *wires: Json) -> list[Json]:
     found: list[Json] = []
     for wire in wires:
         params = {"sessionId": "s", "update": wire}
         update = STABLE_MODELS.decode("UpdateSessionNotification", params, "session/update").update
-        for made in updates.translated(update):
+        for made in updates.convert(update):
             body = plain(made)
             assert isinstance(body, dict)
             found.append(body)
@@ -44,13 +44,13 @@ def texts(found: list[Json]) -> list[tuple[str, str]]:
 
 
 def test_of_a_whole_message_what_is_new_is_said() -> None:
-    updates = Updates()
+    updates = UpdatesToV1()
     found = said(updates, chunk("One"), message("One, two"), message("One, two"), message(None))
     assert texts(found) == [("m", "One"), ("m", ", two")]
 
 
 def test_a_message_that_was_replaced_is_another_one() -> None:
-    found = said(Updates(), chunk("One"), message("Zwei"), message("Zwei, drei"), chunk("!"))
+    found = said(UpdatesToV1(), chunk("One"), message("Zwei"), message("Zwei, drei"), chunk("!"))
     assert texts(found) == [("m", "One"), ("m#1", "Zwei"), ("m#1", ", drei"), ("m#1", "!")]
 
 
@@ -67,7 +67,7 @@ def test_a_message_that_was_replaced_is_another_one() -> None:
 def test_what_version_1_lacks_is_kept_whole(wire: Json) -> None:
     params = {"sessionId": "s", "update": wire}
     update = STABLE_MODELS.decode("UpdateSessionNotification", params, "session/update").update
-    (made,) = Updates().translated(update)
+    (made,) = UpdatesToV1().convert(update)
     assert isinstance(made, UnknownVariant)
     assert made.wire() == wire
 
@@ -89,13 +89,13 @@ def text_piece(text: str) -> Json:
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
-def size_of(updates: Updates, wires: Iterable[Json]) -> int:
+def size_of(updates: UpdatesToV1, wires: Iterable[Json]) -> int:
     return sum(len(str(made)) for wire in wires for made in said(updates, wire))
 
 
 @pytest.mark.attack("agent")
 def test_many_small_pieces_of_a_tool_call_do_not_have_all_told_again_each_time() -> None:
-    updates = Updates()
+    updates = UpdatesToV1()
     piece = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c"}
     said(updates, call(title="t", status="in_progress"))
     told = size_of(updates, ({**piece, "content": text_piece(str(n))} for n in range(1_500)))
@@ -111,7 +111,7 @@ def test_many_small_pieces_of_a_tool_call_do_not_have_all_told_again_each_time()
 
 
 def test_a_piece_that_is_too_large_to_be_kept_is_told_once() -> None:
-    updates, large = Updates(), text_piece("x" * 1_100_000)
+    updates, large = UpdatesToV1(), text_piece("x" * 1_100_000)
     piece = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c"}
     said(updates, call(title="t", status="in_progress"))
     pieces = (text_piece("small"), large, text_piece("more"))
@@ -121,7 +121,7 @@ def test_a_piece_that_is_too_large_to_be_kept_is_told_once() -> None:
 
 
 def test_the_last_pieces_of_a_tool_call_are_told_however_many_others_follow() -> None:
-    updates = Updates()
+    updates = UpdatesToV1()
     piece = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c"}
     said(updates, call(title="t", status="in_progress"))
     pieces = (text_piece("x" * 20_000), text_piece("last"))
@@ -133,7 +133,7 @@ def test_the_last_pieces_of_a_tool_call_are_told_however_many_others_follow() ->
 
 @pytest.mark.attack("agent")
 def test_the_output_of_a_command_is_told_in_few_calls_and_once_in_each() -> None:
-    updates = Updates()
+    updates = UpdatesToV1()
     shows = [{"type": "terminal", "terminalId": "t"}] * 40
     said(updates, *(call(f"c{n}", title="x", content=shows) for n in range(40)))
     data = base64.b64encode(b"x" * 20_000).decode()
@@ -147,7 +147,7 @@ def test_what_is_kept_of_an_agent_that_never_ends_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("codex_acp.acp.v2_to_v1.MAX_CONTENT", 20_000)
-    updates = Updates()
+    updates = UpdatesToV1()
     for n in range(100):
         content = [text_piece("x" * 2_000)] * 20
         assert len(said(updates, call(f"c{n}", title="x", content=content))[0]["content"]) == 20

@@ -1,7 +1,7 @@
-"""A client in a few lines: an agent is started, greeted and ready to be called.
+"""Connect to an agent in a few lines: start it or open its URL, and send ``initialize``.
 
-Owns the handshake and the agent's process. For sessions, prompts and their results as objects
-there is `codex_acp.runtime`; this is the protocol itself.
+Owns the handshake and the agent's process. A program then calls the methods of the protocol;
+`codex_acp.runtime` has objects for sessions, prompts and their results.
 """
 
 from __future__ import annotations
@@ -38,20 +38,23 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token
 
-_ASKED: Final = methods_of(CLIENT_REQUESTS, unstable=False)
-_HEARD: Final = methods_of({**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)
+_REQUESTS: Final = methods_of(CLIENT_REQUESTS, unstable=False)
+_NOTIFICATIONS: Final = methods_of(
+    {**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False
+)
 
 _TERMINAL: Final = frozenset(
     f"terminal/{name}" for name in ("create", "output", "release", "wait_for_exit", "kill")
 )
-"""A client offers all of them or none."""
+"""The capability ``terminal`` means all of these methods."""
 
 
 class ConnectedAgent:
-    """An agent after ``initialize``. Made by `connect_agent`; ends the agent when it is left."""
+    """A connected agent; `connect_agent` makes it. The context manager connects, and ends the
+    agent's process."""
 
     side: ClientSide
-    """The agent's methods, those of version 1: ``await agent.side.session_new(...)``."""
+    """The agent's methods of version 1: ``await agent.side.session_new(...)``."""
     initialized: types.InitializeResponse
     """The agent's answer to ``initialize``; ``protocol_version`` is the version that both sides
     speak."""
@@ -99,31 +102,33 @@ def connect_agent(
 ) -> ConnectedAgent:
     """Connect to an agent: ``async with connect_agent(["my-agent"], name="me") as agent:``.
 
-    ``agent`` is a command (no shell; ``env`` is its whole environment, None for this process's
-    own), a link, or the URL of one that listens: ``ws://``, ``wss://``, ``http://`` or ``https://``,
-    which is shown ``token`` as ``Authorization: Bearer``. ``requests`` and ``notifications`` have
-    the handlers of methods, see `ClientSide`; one without a handler is answered -32601 and not
-    advertised. Permissions are rejected unless there is a handler for them. ``capabilities`` says
-    what cannot be seen from the handlers: which elicitations can be shown.
+    ``agent`` is a command (no shell; ``env`` is its whole environment, None means this process's
+    environment), a link, or the URL of a listening agent: ``ws://``, ``wss://``, ``http://`` or
+    ``https://``, which gets ``token`` as ``Authorization: Bearer``. ``requests`` and
+    ``notifications`` have the handlers of methods, see `ClientSide`; a method without a handler is
+    answered -32601 and not advertised. Without a handler, permissions are rejected.
+    ``capabilities`` adds what the handlers do not show: which elicitations the client can show.
 
-    The highest version of ACP that the agent has is spoken, or ``protocol_version`` alone; the
-    methods, handlers and models are those of version 1 either way. An agent of version 2 has no
-    modes, and its updates of kinds that version 1 lacks are left out. Version 2 has no files or
-    terminals of the client: whoever has handlers for these speaks version 1.
+    The connection uses the highest version of ACP that the agent has, or ``protocol_version``
+    alone; methods, handlers and models are version 1 either way. An agent of version 2 has no
+    modes, and updates of kinds that version 1 lacks are left out. Version 2 has no files or
+    terminals of the client: with handlers for these the connection uses version 1.
 
     Raises MisuseError for a method that ACP does not have, LaunchError if the command cannot be
-    started; entering it raises what ``initialize`` does.
+    started. ``async with`` raises what ``initialize`` raises.
     """
     given = requests or {}
-    check_known("request", given, _ASKED)
-    heard = notifications or {}
-    check_known("notification", heard, _HEARD)
-    table: dict[str, object] = {
-        **dict.fromkeys(_ASKED),
+    check_known("request", given, _REQUESTS)
+    check_known("notification", notifications or {}, _NOTIFICATIONS)
+    all_requests: dict[str, object] = {
+        **dict.fromkeys(_REQUESTS),
         "session/request_permission": _reject,
         **given,
     }
-    told: dict[str, object] = {**dict.fromkeys(_HEARD), **heard}
+    all_notifications: dict[str, object] = {
+        **dict.fromkeys(_NOTIFICATIONS),
+        **(notifications or {}),
+    }
     request = types.InitializeRequest(
         protocol_version=PROTOCOL_VERSION,
         client_info=types.Implementation(name=name, version=version),
@@ -132,15 +137,15 @@ def connect_agent(
     versions: tuple[int, ...]
     if protocol_version is not None:
         versions = (protocol_version,)
-    else:  # those that lose nothing of what the client offers
+    else:
         offered = [method for method, handler in given.items() if handler is not None]
-        lends = any(method.startswith(("fs/", "terminal/")) for method in offered)
-        versions = (1,) if lends else (1, 2)
+        only_in_v1 = any(method.startswith(("fs/", "terminal/")) for method in offered)
+        versions = (1,) if only_in_v1 else (1, 2)
     return ConnectedAgent(
         _link(agent, env, cwd, token),
         request,
-        cast("ClientRequestHandlers", table),
-        cast("ClientNotificationHandlers", told),
+        cast("ClientRequestHandlers", all_requests),
+        cast("ClientNotificationHandlers", all_notifications),
         versions,
     )
 
@@ -167,17 +172,17 @@ def _link(
 
 
 def _advertised(
-    given: types.ClientCapabilities, rows: SomeClientRequestHandlers
+    given: types.ClientCapabilities, requests: SomeClientRequestHandlers
 ) -> types.ClientCapabilities:
-    """Return the given capabilities, with those added that the handlers imply."""
-    offered = {method for method, handler in rows.items() if handler is not None}
-    found = given.model_copy()
-    found.fs = types.FileSystemCapabilities(
+    """Return the given capabilities, and those that the handlers imply."""
+    offered = {method for method, handler in requests.items() if handler is not None}
+    capabilities = given.model_copy()
+    capabilities.fs = types.FileSystemCapabilities(
         read_text_file="fs/read_text_file" in offered,
         write_text_file="fs/write_text_file" in offered,
     )
-    found.terminal = offered >= _TERMINAL
-    return found
+    capabilities.terminal = offered >= _TERMINAL
+    return capabilities
 
 
 async def _reject(request: types.RequestPermissionRequest) -> types.RequestPermissionResponse:

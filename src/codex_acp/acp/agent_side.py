@@ -1,6 +1,6 @@
 """The agent's side of ACP: the peer is a client.
 
-Owns what a program gives for each version. Must not know what any method does.
+Owns the handlers that a program gives for each version. Must not know what any method does.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 class AgentSide(EitherAgentSide, ClientCalls):
     """An ACP agent on a connection, and the client's methods for it to call.
 
-    ``requests`` has one async function for each method that a client can ask for, or None for one
-    that is not offered (answered -32601). A function returns the result's model, or raises
-    RpcError to answer with that error; anything else that it raises is answered -32603. Each runs
+    ``requests`` has one async function for each method that a client can ask for, or None for a
+    method that is not offered (answered -32601). A function returns the result's model, or raises
+    RpcError to answer with that error; any other exception is answered -32603. Each function runs
     in a task of its own, which is cancelled when the client sends ``$/cancel_request``.
-    ``notifications`` has a plain function for each, or None to ignore it.
-    ``on_invalid_notification`` is told of those that do not fit the schema. ``quick`` answers the
-    first requests before the models are loaded, see `Side`; most agents do without. ``unstable``
-    has the handlers of methods that the stable schema lacks, those that are offered; given, it also
-    has the side read and send unstable fields and members. Without it they are unknown here.
-    ``extensions`` has methods that are in no schema, which begin with ``_``: an async function of
-    the params as plain JSON, which returns the result so, or raises RpcError.
+    ``notifications`` has a plain function for each notification, or None to ignore it;
+    ``on_invalid_notification`` is called with those that do not fit the schema. ``quick`` answers
+    the first requests before the models are loaded, see `Side`; most agents do not need it.
+    ``unstable`` and ``unstable_notifications`` have the handlers of methods that the stable schema
+    lacks; with either of them, the side also reads and sends unstable fields and members.
+    ``extensions`` has methods that are in no schema and begin with ``_``: an async function gets
+    the params as plain JSON, and returns the result as plain JSON or raises RpcError.
 
-    ``v2`` has the handlers for clients of version 2, a draft, or is a function that gives them when
-    the first such client comes, so that nothing of that version is loaded before; then ``requests``
-    and ``notifications`` may be None, for an agent that has no version 1. At ``initialize`` the
-    highest version is chosen that is not above the client's, and its handlers take over; -32022
-    where there is none. Params that were written for a newer version are read in the chosen one:
-    the handler is given what that one knows of them.
+    ``v2`` has the handlers for clients of version 2, a draft, or is a function that returns these
+    handlers: it is called when the first such client connects, so that nothing of that version is
+    loaded before. With ``v2``, ``requests`` and ``notifications`` may be None, for an agent without
+    version 1. ``initialize`` chooses the highest version that is not above the client's; if there
+    is none, it is answered -32022. Params of a newer version are converted to the chosen one.
 
-    A request before ``initialize``, and a second ``initialize``, are answered -32600; but a client
-    of version 2 may repeat it, for no lower version, until it has sent anything else.
+    A request before ``initialize``, and a second ``initialize``, are answered -32600. A client of
+    version 2 may repeat ``initialize`` for that version or a later one, until it has sent another
+    request.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The client's side of ACP: the peer is any agent.
 
-Does not know how the agent was started. Knows one request besides the generated tables: a person
-who is asked for permission sees the whole tool call, even the parts that do not fit the schema.
+Does not know how the agent was started. Treats one request specially: in a permission request, the
+content of the tool call that does not fit the schema becomes text, so that the person sees it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ClientSide(Side, AgentCalls):
 
     @cached_property
     def v2(self) -> AgentCallsV2:
-        """The agent's methods, where the connection speaks version 2."""
+        """The agent's methods of version 2; a call raises MisuseError in another version."""
         from codex_acp.acp.v2_calls import CallsOfAgent
 
         return CallsOfAgent(self)
@@ -129,14 +129,14 @@ class ClientSide(Side, AgentCalls):
         self, handler: RequestHandler, model: str | None, request: Request
     ) -> Callable[[], Awaitable[object]]:
         if request.method == "session/request_permission" and isinstance(request.params, dict):
-            request = replace(request, params=self._shown_whole(request.params))
+            request = replace(request, params=self._with_readable_content(request.params))
         return super()._typed(handler, model, request)
 
-    def _shown_whole(self, params: JsonObject) -> JsonObject:
-        """Return ``params`` with unreadable content as text: the person decides on it, too."""
+    def _with_readable_content(self, params: JsonObject) -> JsonObject:
+        """Return ``params`` with content that does not fit the schema as text."""
         subject = params.get("subject")
         if isinstance(subject, dict) and isinstance(subject.get("toolCall"), dict):
-            return {**params, "subject": self._shown_whole(subject)}
+            return {**params, "subject": self._with_readable_content(subject)}
         call = params.get("toolCall")
         if not isinstance(call, dict) or call.get("content") is None:
             return params
@@ -147,6 +147,7 @@ class ClientSide(Side, AgentCalls):
         return {**params, "toolCall": {**call, "content": content}}
 
     def _readable(self, piece: JsonValue) -> JsonValue:
+        """Return a piece of content, as text if the schema does not know it."""
         from codex_acp.wire.model import UnknownVariant
 
         try:

@@ -1,6 +1,6 @@
-"""The agent's side of ACP, whichever version the client speaks: no version's tree is loaded for it.
+"""The agent's side of ACP, whichever version the client speaks. Loads no models by itself.
 
-Owns the rule that ``initialize`` comes first and once. Must not know what any method does.
+Owns the rule that ``initialize`` comes first and once. Must not know what any other method does.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EitherAgentSide(Side):
         on_invalid_notification: InvalidNotificationCallback | None = None,
     ) -> None:
         def complete(made: Dialect) -> Dialect:
-            """Have ``initialize`` reset the side if it fails."""
+            """Wrap ``initialize``, so that the client may send it again if it fails."""
             initialize = made.requests["initialize"]
             if initialize is None:
                 msg = "an agent must handle initialize: without it every other request is refused"
@@ -57,12 +57,13 @@ class EitherAgentSide(Side):
 
         super().__init__(connection, dialects("agent", v1, v2, complete), on_invalid_notification)
         self._initialized = False
-        self._asked = False
+        """Whether ``initialize`` was answered with a result."""
+        self._is_in_use = False
         """Whether another request has followed ``initialize``."""
 
     @cached_property
     def v2(self) -> ClientCallsV2:
-        """The client's methods, where the connection speaks version 2."""
+        """The client's methods of version 2; a call raises MisuseError in another version."""
         from codex_acp.acp.v2_calls import CallsOfClient
 
         return CallsOfClient(self)
@@ -81,22 +82,23 @@ class EitherAgentSide(Side):
             params = initialize_params(request.params, chosen)
             super().on_request(Request(request.id, request.method, params), responder)
             if not responder.settled:
-                # Requests of the same read run after ``initialize``, so they need not wait.
+                # Set before `initialize` has run: requests that came in the same read run after it.
                 self._version = chosen
         elif self._version is None:
             refusal = f"{request.method} was sent before initialize"
             answer_rpc_error(responder, RpcError(INVALID_REQUEST, refusal))
         else:
-            self._asked = True
+            self._is_in_use = True
             super().on_request(request, responder)
 
-    def _check_repeated(self, spoken: int, chosen: int) -> None:
-        """Raise RpcError if ``initialize`` may not be sent again."""
-        if spoken == 1 or self._asked or not self._initialized:
-            again = "before any other request" if spoken > 1 else "once per connection"
+    def _check_repeated(self, current: int, chosen: int) -> None:
+        """Raise RpcError if ``initialize`` may not be sent again. ``current`` is the version of the
+        first request, ``chosen`` that of the repeated request."""
+        if current == 1 or self._is_in_use or not self._initialized:
+            again = "before any other request" if current > 1 else "once per connection"
             raise RpcError(INVALID_REQUEST, f"initialize was sent before; it is allowed {again}")
-        if chosen != spoken:
-            refusal = f"a repeated initialize must request protocol version {spoken} or later"
+        if chosen != current:
+            refusal = f"a repeated initialize must request protocol version {current} or later"
             raise RpcError(INVALID_REQUEST, refusal)
 
     def on_notification(self, notification: Notification) -> None:
@@ -109,21 +111,23 @@ class EitherAgentSide(Side):
     async def close_behind(self, method: str, seconds: float) -> None:
         """Close the connection once the open requests of ``method`` are answered, after ``seconds``
         at most."""
-        entries = [each for each in self._open.values() if each.responder.method == method]
-        if tasks := {each.task for each in entries if each.task is not None}:
+        entries = [entry for entry in self._open.values() if entry.responder.method == method]
+        tasks = {entry.task for entry in entries if entry.task is not None}
+        if tasks:
             await asyncio.wait(tasks, timeout=seconds)
         await self.aclose()
 
     def session_update_encoded(self, params: EncodedJson) -> None:
-        """Send `session_update` with its params as JSON, for a sender that has encoded them."""
+        """Send ``session/update`` with params that are encoded already."""
         self.connection.notify("session/update", params)
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Have ``write`` send updates that may still grow; see `Outbox.hold`."""
+        """Have ``write`` send its updates with the next `Outbox.flush`; until then they may still
+        get more text."""
         self.connection.outbox.hold(write)
 
     def _or_reset(self, initialize: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-        """Return ``initialize`` as a handler whose request may be sent again if it fails."""
+        """Wrap the handler of ``initialize``: the client may send the request again if it fails."""
 
         async def run(*args: P.args, **kwargs: P.kwargs) -> T:
             is_first, self._initialized = not self._initialized, False
@@ -143,8 +147,8 @@ class EitherAgentSide(Side):
         return run
 
     def _quick_or_reset(self, quick: QuickHandler) -> QuickHandler:
-        def look(params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+        def quick_or_none(params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
             run = quick(params)
             return None if run is None else self._or_reset(run)
 
-        return look
+        return quick_or_none
