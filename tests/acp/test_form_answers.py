@@ -16,7 +16,7 @@ from codex_acp.acp.form_answers import (
     MAX_FIELDS,
     MAX_INTEGER,
     MAX_PROBLEMS,
-    MAX_WORDS,
+    MAX_CHARACTERS,
     MIN_INTEGER,
     Form,
     InvalidContent,
@@ -261,7 +261,7 @@ def test_a_form_that_no_person_fills_in_is_too_large() -> None:
     ) == Unrepresentable(f"it has {MANY} fields, above the limit of {MAX_FIELDS}")
     schema = _as_read({"properties": _fields(MAX_FIELDS)})
     assert too_large(schema) is None
-    words = {"f": {"type": "boolean", "description": "x" * MAX_WORDS}}
+    words = {"f": {"type": "boolean", "description": "x" * MAX_CHARACTERS}}
     assert too_large(_as_read({"properties": words})) is not None
     values = [str(n) for n in range(MAX_CHOICES + 1)]
     choices = {"f": {"type": "string", "enum": values}}

@@ -2,7 +2,7 @@
 
 The names load when they are first used: importing this package loads no model, pydantic or anyio.
 The models of version 1 are in `codex_acp.acp.types`, those of version 2, a draft, in
-`codex_acp.acp.v2`. What is unstable in them is read and sent by a side that was opened for it.
+`codex_acp.acp.v2`. A side uses the unstable parts only if it was given ``unstable`` handlers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One version of ACP as one side speaks it: methods, models and handlers.
+"""Define a dialect: the methods, models and handlers of one side for one version of ACP.
 
-Knows the generated registries' shape, but no single method. A version's registry loads when a
-dialect of that version is made, so a side of one version loads nothing of another. Finds unstable
-models and fields, which a stable side may not send (`_generated/v1/unstable.py` lists them).
+Knows the shape of the generated registries, but no single method. The registry of a version loads
+when a dialect of that version is made, so a side of one version loads nothing of another. Finds
+unstable models and fields, which a stable side may not send (`_generated/v1/unstable.py` has them).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 
 class Handlers(NamedTuple):
-    """Handlers of one version. An unstable table is the opt-in to unstable methods."""
+    """Handlers of any side and version. A table of unstable handlers, even an empty one, lets the
+    side use the unstable schema."""
 
     requests: Mapping[str, object]
     notifications: Mapping[str, object]
@@ -96,9 +97,9 @@ class Dialect:
         model = self.own_methods[method].result
         if model is None:
             return None
-        # Some peers answer null where the schema has an object without required fields.
-        whole = {} if result is None else result
-        return self.models.decode(model, whole, f"the result of {method}")
+        if result is None:  # of some peers, where the schema has an object without required fields
+            result = {}
+        return self.models.decode(model, result, f"the result of {method}")
 
     def check_sent(self, method: str, info: MethodInfo, value: object) -> None:
         """Raise MisuseError if a stable side is about to send anything unstable."""
@@ -108,7 +109,9 @@ class Dialect:
             msg = f"{method} is unstable; open the side with `unstable` if the peer has it"
             raise MisuseError(msg)
         found: list[str] = []
-        _look(value, _lists(f"codex_acp.acp._generated.v{self.version}"), found)
+        _collect_unstable(
+            value, _unstable_names(f"codex_acp.acp._generated.v{self.version}"), found
+        )
         if found:
             raise MisuseError(
                 f"{method} was to be sent with {', '.join(dict.fromkeys(found))}, which only the"
@@ -122,49 +125,50 @@ def dialects(
     v2: V2 | Callable[[], V2] | None,
     complete: Callable[[Dialect], Dialect] = lambda made: made,
 ) -> dict[int, Callable[[], Dialect]]:
-    """Map each version to a function that returns its dialect. Tables that are given as such are
-    checked now. Raises MisuseError."""
+    """Map each version to a function that returns its dialect. ``complete`` changes each dialect.
+
+    The dialect of given handlers is made now; a function that returns handlers is called later.
+    Raises MisuseError.
+    """
+
+    def make(version: int, get_handlers: Callable[[], V2 | Handlers]) -> Dialect:
+        return complete(dialect(version, side, Handlers(*get_handlers())))
+
     found: dict[int, Callable[[], Dialect]] = {}
     for version, handlers in ((1, v1), (2, v2)):
         if isinstance(handlers, tuple):
             made = complete(dialect(version, side, Handlers(*handlers)))
-            found[version] = partial(_given, made)
+            found[version] = partial(_same, made)
         elif handlers is not None:
-            found[version] = partial(_called, side, version, handlers, complete)
+            found[version] = partial(make, version, handlers)
     return found
 
 
-def _given(made: Dialect) -> Dialect:
+def _same(made: Dialect) -> Dialect:
     return made
-
-
-def _called(
-    side: SideName,
-    version: int,
-    make: Callable[[], V2 | Handlers],
-    complete: Callable[[Dialect], Dialect],
-) -> Dialect:
-    return complete(dialect(version, side, Handlers(*make())))
 
 
 def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     """Return the dialect of ``version`` with ``handlers``. Raises MisuseError if a table of
-    handlers lacks a row or has a row too many, for code that no type checker has checked."""
-    tree: Any = import_module(f"codex_acp.acp._generated.v{version}.methods")
-    both: Mapping[str, MethodInfo] = tree.PROTOCOL_NOTIFICATIONS
-    agent = (tree.AGENT_REQUESTS, {**tree.AGENT_NOTIFICATIONS, **both})
-    client = (tree.CLIENT_REQUESTS, {**tree.CLIENT_NOTIFICATIONS, **both})
-    peer, own = (agent, client) if side == "agent" else (client, agent)
-    peer_requests, peer_notifications = peer
+    handlers lacks a row or has a row too many: a program may not use a type checker."""
+    registry: Any = import_module(f"codex_acp.acp._generated.v{version}.methods")
+    of_both_sides: Mapping[str, MethodInfo] = registry.PROTOCOL_NOTIFICATIONS
+    agent = (registry.AGENT_REQUESTS, {**registry.AGENT_NOTIFICATIONS, **of_both_sides})
+    client = (registry.CLIENT_REQUESTS, {**registry.CLIENT_NOTIFICATIONS, **of_both_sides})
+    handled, sent = (agent, client) if side == "agent" else (client, agent)
+    peer_requests, peer_notifications = handled
     is_stable = handlers.unstable is None and handlers.unstable_notifications is None
-    requests, notifications = handlers.unstable or {}, handlers.unstable_notifications or {}
+    unstable_requests = handlers.unstable or {}
+    unstable_notifications = handlers.unstable_notifications or {}
     check_rows("request", handlers.requests, methods_of(peer_requests, unstable=False))
     check_rows(
         "notification", handlers.notifications, methods_of(peer_notifications, unstable=False)
     )
-    check_known("unstable request", requests, methods_of(peer_requests, unstable=True))
+    check_known("unstable request", unstable_requests, methods_of(peer_requests, unstable=True))
     check_known(
-        "unstable notification", notifications, methods_of(peer_notifications, unstable=True)
+        "unstable notification",
+        unstable_notifications,
+        methods_of(peer_notifications, unstable=True),
     )
     check_known("quick", handlers.quick or {}, peer_requests)
     wrong = [method for method in (handlers.extensions or {}) if not method.startswith("_")]
@@ -173,13 +177,14 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
         raise MisuseError(msg)
     return Dialect(
         version,
-        tree.STABLE_MODELS if is_stable else tree.MODELS,
+        registry.STABLE_MODELS if is_stable else registry.MODELS,
         peer_requests,
         peer_notifications,
-        {**own[0], **own[1]},
-        cast("Mapping[str, RequestHandler | None]", {**handlers.requests, **requests}),
+        {**sent[0], **sent[1]},
+        cast("Mapping[str, RequestHandler | None]", {**handlers.requests, **unstable_requests}),
         cast(
-            "Mapping[str, NotificationHandler | None]", {**handlers.notifications, **notifications}
+            "Mapping[str, NotificationHandler | None]",
+            {**handlers.notifications, **unstable_notifications},
         ),
         handlers.quick or {},
         handlers.extensions or {},
@@ -188,38 +193,39 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
 
 
 def methods_of(methods: Mapping[str, MethodInfo], *, unstable: bool) -> dict[str, MethodInfo]:
-    """Return the methods that the stable schema has, or those that it lacks."""
+    """Return the methods of the stable schema, or those that only the unstable schema has."""
     return {method: info for method, info in methods.items() if info.experimental == unstable}
 
 
 def is_unstable(model: type[WireModel]) -> bool:
     """Return whether only the unstable schema has this model."""
-    return model.__name__ in _lists(model.__module__.partition(".models.")[0]).TYPES
+    return model.__name__ in _unstable_names(model.__module__.partition(".models.")[0]).TYPES
 
 
 @cache
-def _lists(tree: str) -> ModuleType:
+def _unstable_names(tree: str) -> ModuleType:
+    """Return the generated module with the names of the unstable models and fields."""
     return import_module(f"{tree}.unstable")
 
 
-def _look(value: Any, lists: ModuleType, found: list[str]) -> None:
+def _collect_unstable(value: Any, names: ModuleType, found: list[str]) -> None:
     """Add the unstable models and fields of ``value`` to ``found``; skip models without any."""
     name = value.__class__.__name__
-    if name in lists.TYPES:
+    if name in names.TYPES:
         found.append(name)
-    elif name in lists.CONTAINING:
-        fields = lists.FIELDS.get(name)
+    elif name in names.CONTAINING:
+        fields = names.FIELDS.get(name)
         if fields is not None:
             found += [f"{name}.{field}" for field in fields if field in value.model_fields_set]
         for inner in value.__dict__.values():
-            _look(inner, lists, found)
+            _collect_unstable(inner, names, found)
     elif name in ("list", "tuple"):
         for item in value:
-            _look(item, lists, found)
+            _collect_unstable(item, names, found)
 
 
 def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
-    """Raise MisuseError unless ``rows`` has one row for each method, as type checkers do."""
+    """Raise MisuseError unless ``rows`` has a row for each method and no other row."""
     missing = [method for method in methods if method not in rows]
     if missing:
         raise MisuseError(f"the table of {what} handlers has no row for {', '.join(missing)}")

@@ -4,7 +4,8 @@ The agent uses this check before it passes an answer on, and the client before i
 Problems name rules, never a value that a person typed (contract 5.2).
 
 Null counts as absent. A whole number such as 3.0 counts as an integer and becomes an ``int``. A
-``pattern`` is not checked: a stranger wrote it, and in another dialect of regular expressions.
+``pattern`` is not checked: the asker is not trusted, and JSON Schema has another dialect of regular
+expressions than Python.
 Forms are plain JSON here, the same in both versions of ACP.
 
 Sources: ``ElicitationSchema`` of ``schema/acp``. The formats are those of JSON Schema 2020-12
@@ -42,7 +43,7 @@ MAX_FIELDS: Final = 500
 MAX_CHOICES: Final = 10_000
 """Choices of all fields together: enough for several lists of countries or time zones."""
 
-MAX_WORDS: Final = 1024 * 1024
+MAX_CHARACTERS: Final = 1024 * 1024
 """Characters of all names, titles and descriptions together."""
 
 MAX_PROBLEMS: Final = 10
@@ -97,16 +98,16 @@ class Form(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A field by its name, and the rule that it breaks: to be read one behind the other."""
+    """A field's name and the rule that its value breaks; together they are a sentence."""
 
     field: str | None
-    """None for what is wrong with the whole."""
+    """None if the rule is about the whole answer."""
     rule: str
 
 
 @dataclass(frozen=True, slots=True)
 class ValidContent:
-    """Content that fits: the fields that have a value, null ones left out."""
+    """Content that fits: the fields that have a value."""
 
     value: dict[str, object]
 
@@ -118,18 +119,18 @@ class InvalidContent:
     problems: tuple[Problem, ...]
 
     def sentences(self, label: Callable[[str], str] = repr) -> tuple[str, ...]:
-        """The first problems; ``label`` writes a field's name, which is a stranger's word."""
-        told = [
+        """Return the first problems; ``label`` formats a field's name, which is not trusted."""
+        sentences = [
             problem.rule if problem.field is None else f"{label(problem.field)} {problem.rule}"
             for problem in self.problems[:MAX_PROBLEMS]
         ]
         if len(self.problems) > MAX_PROBLEMS:
-            told.append(f"and {len(self.problems) - MAX_PROBLEMS} more")
-        return tuple(told)
+            sentences.append(f"and {len(self.problems) - MAX_PROBLEMS} more")
+        return tuple(sentences)
 
 
 def written(model: WireModel) -> Any:
-    """Return a form of either version of ACP, or one of its fields, as plain JSON."""
+    """Return a form of either version of ACP, or one of its fields, as a `Form` or `Field`."""
     return plain(model)
 
 
@@ -142,12 +143,14 @@ def too_large(schema: Form) -> str | None:
     choices = [option for field in properties.values() for option in choices_of(field)]
     if len(choices) > MAX_CHOICES:
         return f"it has {len(choices)} choices, above the limit of {MAX_CHOICES}"
-    words = sum(len(value) + len(title) for value, title in choices)
+    characters = sum(len(value) + len(title) for value, title in choices)
     for name, field in properties.items():
         if _is_known(field):
-            words += len(name)
-            words += len(field.get("title") or "") + len(field.get("description") or "")
-    return f"its text is above the limit of {MAX_WORDS} characters" if words > MAX_WORDS else None
+            characters += len(name)
+            characters += len(field.get("title") or "") + len(field.get("description") or "")
+    if characters > MAX_CHARACTERS:
+        return f"its text is above the limit of {MAX_CHARACTERS} characters"
+    return None
 
 
 def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent | InvalidContent:
@@ -176,7 +179,7 @@ def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent
         for name in required
         if name not in properties
     ]
-    # Not named: the form does not have these names, so a person may have typed them.
+    # Only counted: names that the form does not have may be text that the person typed.
     extra = sum(name not in properties for name in given)
     if extra:
         fields = "fields" if extra > 1 else "field"
@@ -185,7 +188,7 @@ def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent
 
 
 def misfit(field: Field, value: object) -> str | None:
-    """Return the rule that a value breaks, to stand after the field's name; None if it fits."""
+    """Return the rule that a value breaks, to follow the field's name in a sentence, or None."""
     if not _is_known(field):
         return "is of a kind that is not known here"
     match field["type"]:
@@ -226,9 +229,9 @@ def _choices(
 
 def _string(field: Field, value: object) -> str | None:
     """Return the rule that a text breaks. Lengths are in code points, as in JSON Schema."""
-    offers = field.get("enum") is not None or field.get("oneOf") is not None
-    shortest, longest, form = field.get("minLength"), field.get("maxLength"), field.get("format")
-    if offers and not (isinstance(value, str) and value in dict(choices_of(field))):
+    has_choices = field.get("enum") is not None or field.get("oneOf") is not None
+    shortest, longest = field.get("minLength"), field.get("maxLength")
+    if has_choices and not (isinstance(value, str) and value in dict(choices_of(field))):
         return "must be one of its choices"
     if not isinstance(value, str):
         return "must be text"
@@ -238,7 +241,8 @@ def _string(field: Field, value: object) -> str | None:
         return f"must have at least {shortest} characters"
     if longest is not None and len(value) > longest:
         return f"must have at most {longest} characters"
-    return None if form is None else misses_format(value, form)
+    wanted = field.get("format")
+    return None if wanted is None else misses_format(value, wanted)
 
 
 def _number(field: Field, value: object) -> str | None:
@@ -253,13 +257,13 @@ def _number(field: Field, value: object) -> str | None:
         if not MIN_INTEGER <= value <= MAX_INTEGER:
             return "must fit in 64 bits"
     if low is not None and not value >= low:
-        return f"must be at least {_written(low)}"
+        return f"must be at least {_bound_text(low)}"
     if high is not None and not value <= high:
-        return f"must be at most {_written(high)}"
+        return f"must be at most {_bound_text(high)}"
     return None
 
 
-def _written(bound: float) -> str:
+def _bound_text(bound: float) -> str:
     """Return a bound as a person writes it: 3, not 3.0."""
     return str(int(bound)) if isinstance(bound, int) or bound.is_integer() else str(bound)
 
@@ -267,7 +271,7 @@ def _written(bound: float) -> str:
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # an int beyond every double
+    except OverflowError:  # an int too large for a float
         return False
 
 
@@ -290,8 +294,9 @@ _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _EMAIL: Final = re.compile(rf"(?P<local>{_ATOM}(?:\.{_ATOM})*)@{_LABEL}(?:\.{_LABEL})*")
 _MAX_LOCAL: Final = 64
+"""Characters before the @, by RFC 5321."""
 _MAX_EMAIL: Final = 254
-"""Limits of RFC 5321, in characters."""
+"""Characters of an address, by RFC 5321."""
 
 _URI: Final = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+"
@@ -302,12 +307,12 @@ _TIME: Final = re.compile(
     r"(?:[Zz]|(?P<sign>[+-])(?P<off_hour>[0-9]{2}):(?P<off_minute>[0-9]{2}))"
 )
 _DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_LAST_MINUTE: Final = 23 * 60 + 59
+"""Days of each month, in a leap year."""
 _MINUTES_OF_A_DAY: Final = 24 * 60
 
 
 def misses_format(value: str, wanted: StringFormat) -> str | None:
-    """The rule that ``value`` breaks, or None if it is of the wanted format."""
+    """Return the rule that ``value`` breaks; None if it has the wanted format."""
     match wanted:
         case "email":
             return None if _is_email(value) else "must be an email address"
@@ -360,5 +365,6 @@ def _is_date_time(value: str) -> bool:
     if max(hour, off_hour) > 23 or max(minute, off_minute) > 59 or second > 60:
         return False
     offset = (off_hour * 60 + off_minute) * (-1 if match["sign"] == "-" else 1)
-    utc = (hour * 60 + minute - offset) % _MINUTES_OF_A_DAY
-    return second < 60 or utc == _LAST_MINUTE  # a leap second is the last of a day in UTC
+    minute_in_utc = (hour * 60 + minute - offset) % _MINUTES_OF_A_DAY
+    # A leap second is the last second of a day in UTC.
+    return second < 60 or minute_in_utc == _MINUTES_OF_A_DAY - 1

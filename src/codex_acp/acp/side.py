@@ -1,13 +1,13 @@
-"""Serve one peer on one connection, for the agent's side of ACP and the client's alike.
+"""Serve one peer on one connection: the base of the agent's side and the client's side of ACP.
 
-Owns the tasks of the peer's requests, their cancellation, and how the outcome of a handler becomes
-the one answer of its request, with the error codes and their messages. Must not
-know which methods a side has, what they mean, or what a session is.
+Owns the tasks of the peer's requests, their cancellation, and the one answer to each request, with
+the codes and messages of errors. Must not know which methods a side has, what they mean, or what a
+session is.
 
-All messages take effect in the order of arrival. The first step of a request's handler, the handler
-of a notification and the wake-up of the caller who waits for a response are queued on the event
-loop in that order. So a ``session/cancel`` finds the prompt it follows, and an update that follows
-the answer to ``session/new`` finds a caller who knows the session's id.
+All messages take effect in the order of arrival: the first step of a request's handler, the handler
+of a notification and the wake-up of a caller who waits for a response are queued on the event loop
+in that order. So a ``session/cancel`` finds the prompt that was sent before it, and when an update
+follows the answer to ``session/new``, the caller already knows the session's id.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def acp_connection(
     return Connection(
         link,
         name=name,
-        version=True,
+        version=True,  # messages carry "jsonrpc": "2.0"
         line_limit=line_limit,
         cancel_method=CANCEL_REQUEST,
         on_line=on_line,
@@ -230,7 +230,7 @@ class Side:
         """Do nothing: a side does not wait for the end of a batch."""
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Cancel the handlers. Earlier messages still take effect before the handlers notice."""
+        """Cancel the handlers; the cancellations take effect after all earlier messages."""
         self._failure = error
         for entry in self._open.values():
             entry.cancel()
@@ -372,7 +372,7 @@ class Side:
             logger.debug("the notification %s is not handled and was ignored", method)
             return
         model = self._current_dialect.peer_notifications[method].params
-        # Absent params read as an empty object, so that the complaint names the missing fields.
+        # Read absent params as an empty object: then the error names the missing fields.
         given = {} if notification.params is None else notification.params
         params: Any = None
         try:
@@ -409,7 +409,7 @@ def _encoded(params: WireModel | Any | None) -> EncodedJson:
 
 
 class _EncodedResult(NamedTuple):
-    """A result that needs no model. A type of its own: a typed handler may not return bytes."""
+    """A result that is JSON already. A type of its own: a typed handler may not return bytes."""
 
     json: EncodedJson
 
@@ -447,7 +447,7 @@ def answer_rpc_error(responder: Responder, error: RpcError) -> None:
     error are written as codes."""
     if not responder.settled:
         if not error.message.isprintable():
-            from codex_acp._glyphs import plain_text  # seldom: not at the start
+            from codex_acp._glyphs import plain_text  # here: seldom needed
 
             error = RpcError(error.code, plain_text(error.message), error.data)
         responder.rpc_error(error)
@@ -463,7 +463,7 @@ def answer_failure(responder: Responder, error: Exception, *, was_cancelled: boo
         return
     if isinstance(error, CodexAcpError):
         what = str(error)
-        # A handler that fails because the connection ends, or was cancelled, is no news.
+        # Expected, so no warning: the connection ended, or the peer cancelled the request.
         level = logging.DEBUG if responder.settled or was_cancelled else logging.WARNING
         logger.log(level, "the handler of %s failed: %s", method, what)
     else:
@@ -482,6 +482,7 @@ def cancelled(method: str, why: str = "was cancelled") -> RpcError:
 
 
 _SERVED: ContextVar[Responder] = ContextVar("_SERVED")
+"""The responder of the request that the current task handles."""
 
 
 def served_request_id() -> RequestId:

@@ -1,4 +1,4 @@
-"""Calls the peer's methods of version 2, on a side that may speak version 1 as well."""
+"""Call the peer's methods of version 2, on a side that may speak version 1 as well."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class CallsOnSide:
-    """Sends calls of version 2, which the side refuses if the connection speaks version 1."""
+    """Sends calls of version 2; raises MisuseError if the connection speaks version 1."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
