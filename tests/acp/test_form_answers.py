@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.acp.form_answers import (
+    MAX_CHARACTERS,
     MAX_CHOICES,
     MAX_FIELDS,
     MAX_INTEGER,
     MAX_PROBLEMS,
-    MAX_CHARACTERS,
     MIN_INTEGER,
     Form,
     InvalidContent,
