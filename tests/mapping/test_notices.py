@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.mapping.messages import notice_of
-from codex_acp.mapping.state import MAX_SAID, SessionState
+from codex_acp.mapping.state import MAX_NOTICES, SessionState
 from tests.support import updates
 from tests.support.notification_samples import SAMPLES, Sample
 from tests.support.updates import ALL, NONE, Json, step, wired
@@ -84,12 +84,12 @@ def test_a_warning_is_said_once_a_session() -> None:
 
 def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten() -> None:
     state = SessionState()
-    for number in range(MAX_SAID + 1):
+    for number in range(MAX_NOTICES + 1):
         warned(state, f"warning {number}")
 
-    assert len(state.said) == MAX_SAID
+    assert len(state.notices) == MAX_NOTICES
     assert warned(state, "warning 0") != []
-    assert warned(state, f"warning {MAX_SAID}") == []
+    assert warned(state, f"warning {MAX_NOTICES}") == []
 
 
 def test_a_reroute_is_said_once_a_turn() -> None:

@@ -17,8 +17,8 @@ def test_the_end_of_the_turn_forgets_its_items_and_keeps_what_was_said() -> None
     kept = SessionState(
         ALL,
         proposed_plan=state.proposed_plan,  # it may be asked about behind the turn
-        said=state.said,
-        titled=state.titled,
+        notices=state.notices,
+        has_title=state.has_title,
         goal=state.goal,
         total_usage=state.total_usage,
         context_usage=state.context_usage,
@@ -28,5 +28,5 @@ def test_the_end_of_the_turn_forgets_its_items_and_keeps_what_was_said() -> None
     )
 
     assert state == kept
-    assert state.said
+    assert state.notices
     assert state.total_usage is not None

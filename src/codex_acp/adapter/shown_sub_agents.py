@@ -121,7 +121,7 @@ class ShownSubAgent:
         )
 
     def _ends(self, end: PromptEnd, turn_id: str | None = None) -> None:
-        self._agent.ended(turn_id)
+        self._agent.end_turn(turn_id)
         self._activity.ends(end)
         self._outflow.flush()
         self._ended()
@@ -132,7 +132,7 @@ class ShownSubAgent:
         self._names(self._agent.thread_id, method, params)
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
-        if method == "turn/started" and self._agent.began(turn_of(params)):
+        if method == "turn/started" and self._agent.begin_turn(turn_of(params)):
             self._activity.begins()
 
     def may_show(self, method: str, params: JsonValue) -> bool:
@@ -248,7 +248,7 @@ class NotedSubAgent(NotificationSink):
         """Note what is over: only that is worth a line."""
         self._names(self._agent.thread_id, method, params)
         if method == "turn/started":
-            self._agent.began(turn_of(params))
+            self._agent.begin_turn(turn_of(params))
         elif method == "turn/completed":
             self._over(turn_of(params))
         elif method == "item/completed":
@@ -264,7 +264,7 @@ class NotedSubAgent(NotificationSink):
         self._over()
 
     def _over(self, turn_id: str | None = None) -> None:
-        self._agent.ended(turn_id)
+        self._agent.end_turn(turn_id)
         self._outlet.flush()
         self._ended()
 

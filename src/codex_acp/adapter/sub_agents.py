@@ -173,7 +173,9 @@ class SubAgents:
         from codex_acp.adapter.shown_sub_agents import NotedSubAgent, ShownSubAgent
 
         above = self._state
-        state = SessionState(above.client, roots=above.roots, said=above.said, is_sub_agent=True)
+        state = SessionState(
+            above.client, roots=above.roots, notices=above.notices, is_sub_agent=True
+        )
         codex, heard, ended = self._codex, self.hear, self._wake
         sink: ShownSubAgent | NotedSubAgent
         if above.client.subagents:

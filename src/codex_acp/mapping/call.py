@@ -1,6 +1,7 @@
-"""A tool call as it is to be shown, whole, and the two events that can tell of it.
+"""Define a tool call with all that it shows, and make the two events that show it.
 
-Owns how an item's state becomes a tool call's status. Must not know what kind of item it is.
+Owns how the status of an item becomes the status of a tool call, and how much output of a running
+tool call is sent. Must not know what kinds of items there are, but for `ToolItem`.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ if TYPE_CHECKING:
     from codex_acp.routing.changes import Looks
 
 Phase: TypeAlias = Literal["running", "over", "cut_off"]
-"""Where an item stands: it may still change, it will not, or its turn ended before it did."""
+"""Stage of an item: it may still change, it has ended, or its turn ended before it did."""
 UNFINISHED: Final = "The turn ended before this did."
-"""Said of a tool call that has no end of its own."""
+"""Line of a tool call whose turn ended first."""
 _NAMES_SHOWN: Final = 5
-"""Names that a title lists; the rest is counted, and every one stands in the locations."""
+"""Names that a title lists; further names are only counted. The locations have all of them."""
 _NAME_LIMIT: Final = 500
-"""Characters of one of them: the longest name of a file has 255."""
+"""Characters of one name in a title; the name of a file has at most 255."""
 
 
 class Ending(NamedTuple):
-    """The status of a tool call, and the line that says what the status cannot."""
+    """The status of a tool call, and a line for a fact that no status expresses."""
 
     status: CallStatus
     line: str | None = None
 
     @property
     def content(self) -> list[CallContent]:
-        """The line as content; nothing if there is none."""
+        """The line as content of the tool call; empty without a line."""
         return [] if self.line is None else [TextBlock(self.line)]
 
 
@@ -50,12 +51,12 @@ class Call:
 
     id: str
     title: str
-    """Markdown of ours, one line; what others wrote in it is code."""
+    """One line of Markdown; text of others stands in code spans."""
     kind: CallKind
     status: CallStatus
     raw_input: object
     raw_output: object = None
-    """Structured part of the result; its text stands in the content, once."""
+    """Structured part of the result; the result's text is in ``content`` only."""
     content: Sequence[CallContent] = ()
     locations: Sequence[Location] = ()
     name: str | None = None
@@ -65,7 +66,7 @@ class Call:
 def as_tool_call(
     call: Call, terminal: TerminalState | None = None, *, stoppable: bool | None = None
 ) -> ToolCallAnnounced:
-    """The first that a client hears of it."""
+    """Return the event that announces a tool call."""
     return ToolCallAnnounced(**_fields(call, terminal, stoppable))
 
 
@@ -77,7 +78,7 @@ def as_update(
     with_content: bool = True,
     stoppable: bool | None = None,
 ) -> ToolCallChanged:
-    """All of it anew, whatever a permission request has patched."""
+    """Return an event with all fields of a tool call: a permission request may have changed any."""
     fields = _fields(call, terminal, stoppable)
     if not with_status:
         del fields["status"]
@@ -92,14 +93,14 @@ def _fields(call: Call, terminal: TerminalState | None, stoppable: bool | None) 
 
 
 def structured(**fields: object) -> dict[str, object] | None:
-    """Raw input or output of the fields that are known; None if none is."""
+    """Return the fields that are not None, as raw input or output; None if there are none."""
     return {name: value for name, value in fields.items() if value is not None} or None
 
 
 def ending(status: str | None, phase: Phase) -> Ending:
-    """The tool call's status for an item's own ``status``; None if its type has none.
+    """Return the ending for the ``status`` of an item, which is None if its type has no status.
 
-    No status says that it was declined, and v1 has none for what was interrupted: a line does.
+    No status of a tool call means declined, and version 1 has none for interrupted: a line says it.
     """
     if phase == "running":
         return Ending("in_progress")
@@ -117,7 +118,7 @@ def ending(status: str | None, phase: Phase) -> Ending:
 
 
 def named(verb: str, names: Sequence[str], plural: str) -> str:
-    """``Edit a.py``, ``Edit 3 files: a.py, b.py, c.py``; ``names`` are others' words."""
+    """Return ``Edit a.py`` or ``Edit 3 files: a.py, b.py, c.py``, with each name in a code span."""
     listed = cut_off_list([inline(name, _NAME_LIMIT) for name in names])
     if len(names) == 1:
         return f"{verb} {listed}"
@@ -125,7 +126,7 @@ def named(verb: str, names: Sequence[str], plural: str) -> str:
 
 
 def cut_off_list(shown: Sequence[str]) -> str:
-    """Return the first few of names with commas; the rest is counted."""
+    """Join the first names with commas; count the others."""
     more = len(shown) - _NAMES_SHOWN
     return ", ".join(shown[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
@@ -133,70 +134,74 @@ def cut_off_list(shown: Sequence[str]) -> str:
 # The output of a running tool call: its end as it grows, and all of it for the end.
 
 TAIL_LIMIT: Final = 64 * 1024
-"""Bytes (UTF-8) of the end of the output that one update shows."""
+"""Bytes (UTF-8) of the output's end that one update shows at most."""
 SHORT_TAIL: Final = 2 * 1024
-"""Bytes of it that an update shows at least, if there are as many: some 25 lines."""
+"""Bytes of the output's end that one update shows at least, if there are as many: 25 lines."""
 WHOLE_LIMIT: Final = 1024 * 1024
-"""Bytes of output that are shown at the end, and kept for it."""
+"""Bytes of the output's end that are kept, and shown when the tool call ends."""
 INTERVAL: Final = 0.25
-"""Seconds between two updates: more than four a second only make a client flicker."""
+"""Seconds between two updates: more than four per second only make a client flicker."""
 EARNED_PER_BYTE: Final = 8
 """Bytes that may be sent for each byte of output."""
 FIRST_CREDIT: Final = 64 * 1024
-"""Bytes that may be sent before: short output is then shown whole at every update."""
+"""Bytes that may be sent without any output: so each update shows the whole of short output."""
 UPDATE_COST: Final = 512
-"""Bytes that an update takes besides the output; the true size is about half of it."""
+"""Bytes that an update counts besides the output; the true size is about half of that."""
 _PIECES_KEPT: Final = 1024
-"""Pieces that are kept apart; then they are joined, so that tiny ones cost no more than others."""
+"""Pieces of output that are kept apart; more are joined, so that tiny pieces cost no more."""
 
 
 @record
 class Budget:
-    """How much may be sent, and how often."""
+    """Limit on how many bytes are sent, and how often."""
 
     credit: int = FIRST_CREDIT
+    """Bytes that may be sent."""
     sent_at: float | None = None
+    """Time of the last update, in the seconds of ``SessionState.now``."""
 
     def earn(self, size: int) -> None:
-        """``size`` bytes came."""
+        """Raise the credit for ``size`` bytes of output."""
         self.credit += EARNED_PER_BYTE * size
 
     def due_at(self, cost: int, now: float) -> float | None:
-        """When an update of ``cost`` bytes may be sent; None: not before more came."""
+        """Return when an update of ``cost`` bytes may be sent; None: not before more output."""
         if self.credit < cost:
             return None
         return now if self.sent_at is None else self.sent_at + INTERVAL
 
     def spend(self, cost: int, now: float) -> None:
-        """An update of ``cost`` bytes was sent."""
+        """Note that an update of ``cost`` bytes was sent."""
         self.credit -= cost
         self.sent_at = now
 
 
 @record
 class RollingOutput:
-    """Output as it comes. Sizes are bytes of UTF-8."""
+    """The output of a running tool call, of which the end is kept. Sizes are bytes of UTF-8."""
 
     size: int = 0
-    """All that came."""
+    """Size of all output, kept or not."""
     budget: Budget = field(default_factory=Budget)
-    waiting: bool = False
-    """Whether something came that was not sent."""
-    shown: bool = False
-    """Whether any of it was sent."""
+    has_unsent: bool = False
+    """Whether some output was not sent yet."""
+    was_shown: bool = False
+    """Whether an update has shown output."""
     _pieces: list[str] = field(default_factory=list)
     _kept: int = 0
+    """Size of ``_pieces``."""
     _characters: int = 0
+    """Characters of all output, kept or not."""
 
     def add(self, text: str) -> None:
-        """More output came."""
+        """Add output; drop what is no longer needed of its beginning."""
         size = size_of_text(text)
         self.size += size
         self._characters += len(text)
         self._kept += size
         self._pieces.append(text)
         self.budget.earn(size)
-        self.waiting = True
+        self.has_unsent = True
         if self._kept > 2 * WHOLE_LIMIT or len(self._pieces) > _PIECES_KEPT:
             text = "".join(self._pieces)
             if self._kept > 2 * WHOLE_LIMIT:
@@ -205,47 +210,47 @@ class RollingOutput:
             self._pieces = [text]
 
     def due_at(self, now: float, around: int = 0) -> float | None:
-        """When the end of the output wants to be sent; None: not before more came.
+        """Return when the end of the output is to be sent; None: not before more output.
 
-        ``around`` is the size of what is sent with it.
+        ``around`` is the size of the content that is sent with it.
         """
-        if not self.waiting:
+        if not self.has_unsent:
             return None
         return self.budget.due_at(UPDATE_COST + around + min(self.size, SHORT_TAIL), now)
 
     def take(self, now: float, around: int = 0) -> str:
-        """The end of the output, as long as may be sent now; it counts as sent."""
+        """Return the end of the output, as long as the budget allows, and note that it was sent."""
         limit = min(TAIL_LIMIT, self.budget.credit - UPDATE_COST - around)
         text = self._end_of(limit)
         self.budget.spend(UPDATE_COST + around + size_of_text(text), now)
-        self.waiting = False
-        self.shown = True
+        self.has_unsent = False
+        self.was_shown = True
         return self._with_cut(text)
 
-    def last(self) -> str:
-        """The end of the output once more, outside of the budget: for one update only."""
+    def tail(self) -> str:
+        """Return the end of the output outside of the budget, for a single update."""
         return self._with_cut(self._end_of(TAIL_LIMIT))
 
     def whole(self) -> str:
-        """All of it, or as much of its end as is shown at all, with a word about the cut."""
+        """Return all of the output, or its last `WHOLE_LIMIT` bytes with a note about the cut."""
         return self._with_cut(self._end_of(WHOLE_LIMIT))
 
     def _end_of(self, limit: int) -> str:
-        found: list[str] = []
+        last_pieces: list[str] = []
         size = 0
         for piece in reversed(self._pieces):
-            found.append(piece)
+            last_pieces.append(piece)
             size += size_of_text(piece)
             if size > limit:
                 break
-        return _last_part("".join(reversed(found)), limit)
+        return _last_part("".join(reversed(last_pieces)), limit)
 
     def _with_cut(self, text: str) -> str:
         return _with_note(text, self._characters - len(text))
 
 
 def whole_text(text: str) -> str:
-    """Output that is known whole, cut to `WHOLE_LIMIT` as `RollingOutput.whole` does."""
+    """Cut complete output to its last `WHOLE_LIMIT` bytes, as `RollingOutput.whole` does."""
     end = _last_part(text, WHOLE_LIMIT)
     return _with_note(end, len(text) - len(end))
 
@@ -255,12 +260,13 @@ def _with_note(text: str, cut: int) -> str:
 
 
 def size_of_text(text: str) -> int:
-    """Bytes of it."""
+    """Return the number of bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _last_part(text: str, limit: int) -> str:
-    """The end of ``text`` in ``limit`` bytes; from the beginning of a line if one is near."""
+    """Return the last ``limit`` bytes of ``text``, from the start of a line if that drops at most
+    half of them."""
     if size_of_text(text) <= limit:
         return text
     raw = text[-limit:].encode("utf-8", "surrogatepass")[-limit:] if limit > 0 else b""
@@ -269,7 +275,7 @@ def _last_part(text: str, limit: int) -> str:
     return end[line:] if 0 < line <= len(end) // 2 else end
 
 
-# Which items are tool calls, and what is remembered of one until its end.
+# Items that are tool calls, and the state of a tool call until its end.
 
 ToolItem: TypeAlias = (
     models.CommandExecutionThreadItem
@@ -294,34 +300,34 @@ class OpenCall:
     """A tool call that was announced and has not ended."""
 
     item: ToolItem | None = None
-    """As Codex last reported it; None of a call that only an approval announced."""
+    """The item as Codex last reported it; None if only an approval has announced the tool call."""
 
     content: Sequence[CallContent] = ()
-    """Content of the item, without updates of its run."""
+    """Content of the item, without output or progress."""
 
     output: RollingOutput = field(default_factory=RollingOutput)
-    """Of a command its output, of an MCP call the lines of its progress."""
+    """Output of a command, or lines of progress of an MCP call."""
 
     pending: bool = False
-    """Whether it was last said to wait for an approval."""
+    """Whether the client has it as ``pending``, because of an open approval."""
 
-    about: object = None
-    """Raw input of the announcement, of a call that only an approval announced."""
+    announced_input: object = None
+    """Raw input of the announcement, if only an approval has announced the tool call."""
 
-    asked: bool = False
-    """Whether an approval was asked for, which may have shown other content in place of this."""
+    was_asked: bool = False
+    """Whether the person was asked about it: the question may have replaced the content."""
 
     looks: Looks = field(default_factory=dict)
-    """How the disk had the files that a change makes or moves, and where a command runs."""
+    """Where the paths of an edit, or the directory of a command, led when the item started."""
 
-    changes: Budget = field(default_factory=Budget)
-    """How often the diffs of a file change that is being written may be sent."""
+    diff_budget: Budget = field(default_factory=Budget)
+    """Limit on the diffs that are sent while Codex writes a file change."""
 
-    changes_cost: int = 0
-    """Bytes that the diffs cost which were not sent; 0: there are none."""
+    unsent_diffs: int = 0
+    """Bytes of the diffs that were not sent yet; 0 if there are none."""
 
     above: Sequence[CallContent] = ()
-    """Content above the end of the output, cut; made once, because each update repeats it."""
+    """Content above the output, shortened: each update of the output repeats it."""
 
     above_size: int = 0
-    """Bytes of it."""
+    """Bytes of ``above``."""

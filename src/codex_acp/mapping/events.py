@@ -30,7 +30,7 @@ def tool_call_id(item_id: str, part: str | None = None, child: str | None = None
     An item of the session's own thread keeps its id. Items of a sub-agent, ``child``, and each
     ``part`` of an item get a derived id. The model chooses item ids, so an item's id that begins
     with `DERIVED` is derived, too: it cannot imitate a part or a sub-agent. The item's id stands
-    last and unchanged; the words before it hold no colon of their own.
+    last and unchanged; colons in the other parts are escaped.
     """
     if part is None and child is None and not item_id.startswith(DERIVED):
         return item_id
@@ -38,10 +38,9 @@ def tool_call_id(item_id: str, part: str | None = None, child: str | None = None
         kind = "item" if part is None else "part"
     else:
         kind = "agent" if part is None else "agent-part"
-    above = [
-        each.replace("%", "%25").replace(":", "%3A") for each in (child, part) if each is not None
-    ]
-    return DERIVED + ":".join([kind, *above, item_id])
+    given = [name for name in (child, part) if name is not None]
+    escaped = [name.replace("%", "%25").replace(":", "%3A") for name in given]
+    return DERIVED + ":".join([kind, *escaped, item_id])
 
 
 CallKind: TypeAlias = Literal[
@@ -101,7 +100,7 @@ class MessageRestarted:
 
 @record
 class UserMessage:
-    """A message of the person, whole."""
+    """A whole message of the person."""
 
     message_id: str
     content: Sequence[Block]
@@ -111,7 +110,7 @@ class UserMessage:
 
 @record
 class PromptTaken:
-    """A prompt of the client that has its place in the session, under ``message_id``."""
+    """A prompt of the client that the session has accepted, with the id that it got."""
 
     message_id: str
     content: Sequence[Block]
@@ -214,7 +213,7 @@ class PlanStep:
 
 @record
 class PlanChanged:
-    """The plan of a turn, whole."""
+    """The whole plan of a turn."""
 
     plan_id: str
     steps: Sequence[PlanStep]
@@ -238,7 +237,8 @@ class RateLimit:
 
 @record
 class UsageChanged:
-    """Tokens in the context, how many fit, the account's limits, and all tokens by their kinds."""
+    """Tokens in the context (``used`` of ``size``), limits of the account, and all tokens of the
+    thread by their kinds (``total``)."""
 
     used: int
     size: int
@@ -389,7 +389,7 @@ def with_pieces(event: SessionEvent, pieces: list[str]) -> SessionEvent:
 def replaces(event: SessionEvent, earlier: SessionEvent) -> bool:
     """Return whether a change of a tool call sets every field that an ``earlier`` change set.
 
-    News of a terminal do not: they add to the earlier output.
+    A change of a terminal never does: it adds to the earlier output.
     """
     if not isinstance(event, ToolCallChanged) or not isinstance(earlier, ToolCallChanged):
         return False
@@ -399,7 +399,7 @@ def replaces(event: SessionEvent, earlier: SessionEvent) -> bool:
 
 
 def announcement(shown: ToolCallChanged, content: Sequence[CallContent]) -> ToolCallAnnounced:
-    """Return the tool call to send before its question, when no item of Codex has announced it."""
+    """Return the tool call to send before a question about it, if no item has announced it."""
     return ToolCallAnnounced(
         id=shown.id,
         title=shown.title or "Tool call",
@@ -412,7 +412,8 @@ def announcement(shown: ToolCallChanged, content: Sequence[CallContent]) -> Tool
 
 
 def question_ended(call_id: str, agreed: bool | None) -> ToolCallChanged:
-    """Return the end of a tool call that was a question; ``agreed`` is None if nobody decided."""
+    """Return the end of a tool call that only stood for a question; ``agreed`` is None if nobody
+    answered."""
     status: CallStatus = "cancelled" if agreed is None else "completed" if agreed else "failed"
     return ToolCallChanged(id=call_id, status=status)
 
@@ -447,7 +448,7 @@ OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "re
 
 @record(frozen=True)
 class PermissionOption:
-    """One thing that a person can choose."""
+    """A choice of a permission question."""
 
     option_id: str
     name: str

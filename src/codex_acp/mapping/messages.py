@@ -78,9 +78,9 @@ def say_once(
     ``key`` tells lines apart; by default that is all of the text. ``aside`` as in `Notice`.
     """
     key = key or (text, details)
-    if key in state.said:
+    if key in state.notices:
         return ()
-    state.said[key] = None
+    state.notices[key] = None
     return say(text, severity, details, aside=aside)
 
 
@@ -370,8 +370,8 @@ def mcp_startup_updated(
     """
     key = ("mcpServer", params.name)
     if params.status == "ready":
-        for said in [said for said in state.said if said[:2] == key]:
-            del state.said[said]
+        for said in [said for said in state.notices if said[:2] == key]:
+            del state.notices[said]
     if params.status != "failed":
         return ()
     reason = params.failure_reason

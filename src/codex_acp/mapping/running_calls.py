@@ -1,8 +1,9 @@
-"""Map the updates of a running tool call: output, input, progress, diffs that grow.
+"""Map a tool call from its announcement to its end: output, input, progress and growing diffs.
 
-Clients that show no terminal get the end of an output again and again, since content can only be
-replaced: how often and how long, `output` bounds. Time is ``state.now``; what has to wait is
-sent by `flush_due` when `due` says so, or with the end of the tool call.
+An update replaces all content of a tool call, so a client that shows no terminals gets the end of
+the output again and again; `RollingOutput` limits how often, and how much. Time is ``state.now``.
+`flush_due` sends the updates that had to wait, at the time that `due` returns; the end of the tool
+call sends the rest.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ from codex_acp.wire.codec import plain
 if TYPE_CHECKING:
     from codex_acp.mapping.state import SessionState
 
-_REPEATED: Final = 1_000
-"""Characters of a command or of arguments that are repeated above each end of the output."""
+_ABOVE_LIMIT: Final = 1_000
+"""Characters of a command or of arguments that each update repeats above the output."""
 _PROGRESS_LINE: Final = 1_000
 """Characters of one line of progress."""
 
@@ -66,14 +67,15 @@ _PROGRESS_LINE: Final = 1_000
 def output_delta(
     state: SessionState, params: models.CommandExecutionOutputDeltaNotification
 ) -> SessionEvents:
-    """``item/commandExecution/outputDelta``: more output of a command."""
+    """Map ``item/commandExecution/outputDelta``: more output of a command."""
     return more_output(state, params.item_id, params.delta)
 
 
 def terminal_interaction(
     state: SessionState, params: models.TerminalInteractionNotification
 ) -> SessionEvents:
-    """``item/commandExecution/terminalInteraction``: what was typed; nothing for a mere look."""
+    """Map ``item/commandExecution/terminalInteraction``: the text that the model typed. Without
+    text the model only read the output: no event."""
     if not params.stdin:
         return ()
     typed = params.stdin.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
@@ -84,7 +86,7 @@ def terminal_interaction(
 def mcp_progress(
     state: SessionState, params: models.McpToolCallProgressNotification
 ) -> SessionEvents:
-    """``item/mcpToolCall/progress``: a line in the server's words."""
+    """Map ``item/mcpToolCall/progress``: a line of the MCP server."""
     call_id = tool_call_id(params.item_id)
     open_call = _running(state, call_id)
     if open_call is None or not isinstance(open_call.item, models.McpToolCallThreadItem):
@@ -96,7 +98,7 @@ def mcp_progress(
 def patch_updated(
     state: SessionState, params: models.FileChangePatchUpdatedNotification
 ) -> SessionEvents:
-    """``item/fileChange/patchUpdated``: the changes as far as they are written."""
+    """Map ``item/fileChange/patchUpdated``: the changes that the model has written so far."""
     call_id = tool_call_id(params.item_id)
     open_call = _running(state, call_id)
     if open_call is None or not isinstance(open_call.item, models.FileChangeThreadItem):
@@ -105,19 +107,19 @@ def patch_updated(
     open_call.item = item
     open_call.looks = {**looks_kept(item, state.looks), **open_call.looks}
     open_call.content = file_change_call(item, "running", looks_of(state, call_id)).content
-    open_call.changes.earn(sum(len(change.diff) for change in item.changes) + UPDATE_COST)
-    open_call.changes_cost = UPDATE_COST + size_of(open_call.content)
+    open_call.diff_budget.earn(sum(len(change.diff) for change in item.changes) + UPDATE_COST)
+    open_call.unsent_diffs = UPDATE_COST + size_of(open_call.content)
     return _send_if_due(state, call_id, open_call)
 
 
 def due(state: SessionState) -> float | None:
-    """Return when (as ``state.now``) `flush_due` has something to send; None: nothing waits."""
+    """Return the time (as ``state.now``) of the next `flush_due`; None: no update waits."""
     times = [_due_at(state, open_call) for open_call in state.open_calls.values()]
     return min((at for at in times if at is not None), default=None)
 
 
 def flush_due(state: SessionState) -> SessionEvents:
-    """Return the updates that were due by ``state.now``."""
+    """Return the updates that are due at ``state.now``."""
     return [
         update
         for call_id, open_call in state.open_calls.items()
@@ -126,25 +128,25 @@ def flush_due(state: SessionState) -> SessionEvents:
 
 
 def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> SessionEvents:
-    """Send the diffs of a file change that wait, whatever the time."""
+    """Return the unsent diffs of a file change, due or not."""
     item = open_call.item
-    if not open_call.changes_cost or not isinstance(item, models.FileChangeThreadItem):
+    if not open_call.unsent_diffs or not isinstance(item, models.FileChangeThreadItem):
         return ()
-    open_call.changes.spend(open_call.changes_cost, state.now)
-    open_call.changes_cost = 0
+    open_call.diff_budget.spend(open_call.unsent_diffs, state.now)
+    open_call.unsent_diffs = 0
     return (changes_update(call_id, item, open_call.content, looks_of(state, call_id)),)
 
 
 def _begin_item(state: SessionState, item: ToolItem) -> Call:
-    """Note that an item runs; return its tool call. A cut of it is repeated while it runs."""
+    """Note that an item runs; return its tool call."""
     open_call = state.open_calls.setdefault(id_of(item), OpenCall())
     open_call.looks = {**looks_kept(item, state.looks), **open_call.looks}
     call = call_of(state, item, "running")
     open_call.item, open_call.content = item, call.content
     if isinstance(item, models.CommandExecutionThreadItem):
-        open_call.above = command_content(item, limit=_REPEATED)
+        open_call.above = command_content(item, limit=_ABOVE_LIMIT)
     elif isinstance(item, models.McpToolCallThreadItem):
-        open_call.above = arguments_content(item.arguments, _REPEATED)
+        open_call.above = arguments_content(item.arguments, _ABOVE_LIMIT)
     open_call.above_size = size_of(open_call.above)
     return call
 
@@ -152,26 +154,28 @@ def _begin_item(state: SessionState, item: ToolItem) -> Call:
 def more_output(
     state: SessionState, item_id: str, text: str, *, typed: bool = False
 ) -> SessionEvents:
-    """Show ``text`` that a running command has written, or that was ``typed`` into it."""
+    """Show ``text`` that a running command wrote, or that the model ``typed`` into it."""
     call_id = tool_call_id(item_id)
     open_call = _running(state, call_id)
     item = None if open_call is None else open_call.item
     if not text or open_call is None or not isinstance(item, models.CommandExecutionThreadItem):
         return ()
-    in_terminal = _in_terminal(state, open_call)
-    if not (typed and in_terminal):  # a terminal's output is compared with Codex's own at the end
-        open_call.output.add(text)
+    output, in_terminal = open_call.output, _in_terminal(state, open_call)
+    if not (typed and in_terminal):  # `_unsent` compares a terminal's output with Codex's own
+        output.add(text)
     if not in_terminal:
         return _send_if_due(state, call_id, open_call)
-    output = open_call.output
-    before, output.waiting = (output.size - size_of_text(text)) // WHOLE_LIMIT, False
-    # So much came that the client is given a new beginning: what it holds is bounded, too.
-    too_much = not typed and output.size // WHOLE_LIMIT > before
-    return (TerminalOutput(call_id, text, output.last() if too_much else None),)
+    output.has_unsent = False
+    if typed:
+        return (TerminalOutput(call_id, text),)
+    # After each `WHOLE_LIMIT` of output, replace all that the client has kept.
+    size_before = output.size - size_of_text(text)
+    is_next_mebibyte = output.size // WHOLE_LIMIT > size_before // WHOLE_LIMIT
+    return (TerminalOutput(call_id, text, output.tail() if is_next_mebibyte else None),)
 
 
 def _running(state: SessionState, call_id: str) -> OpenCall | None:
-    """Return what is remembered of a call; None if another item has taken the id of it."""
+    """Return the open tool call; None if another item has the same id."""
     return None if call_id in state.shadowed else state.open_calls.get(call_id)
 
 
@@ -182,8 +186,8 @@ def _in_terminal(state: SessionState, open_call: OpenCall) -> bool:
 
 
 def _due_at(state: SessionState, open_call: OpenCall) -> float | None:
-    if open_call.changes_cost:
-        return open_call.changes.due_at(open_call.changes_cost, state.now)
+    if open_call.unsent_diffs:
+        return open_call.diff_budget.due_at(open_call.unsent_diffs, state.now)
     return open_call.output.due_at(state.now, open_call.above_size)
 
 
@@ -191,30 +195,31 @@ def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> Sess
     at = _due_at(state, open_call)
     if at is None or at > state.now:
         return ()
-    if open_call.changes_cost:
+    if open_call.unsent_diffs:
         return flush_changes(state, call_id, open_call)
     tail = open_call.output.take(state.now, open_call.above_size)
-    shown = output_block(tail)
-    open_call.output.budget.credit -= max(0, size_of([shown]) - 2 * len(tail) - UPDATE_COST)
-    content = [*open_call.above, shown]
+    block = output_block(tail)
+    # Escaping may make the block much larger than the output.
+    open_call.output.budget.credit -= max(0, size_of([block]) - 2 * len(tail) - UPDATE_COST)
+    content = [*open_call.above, block]
     return (ToolCallChanged(id=call_id, content=content),)
 
 
-# Tool calls from their announcement to their end (contract 4).
+# The announcement and the end of a tool call (contract 4).
 
 _WHOLE_AGAIN: Final = "\n[Some of this was not streamed. The whole output:]\n"
 
 
 def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
-    """A tool call before a question refers to it. One that was announced is only set to pending.
+    """Announce a tool call before a question about it; set an announced tool call to pending.
 
-    Of a file change that is being written, the latest diffs go out: the question shows no others.
+    Sends the unsent diffs of a file change first: the question refers to them.
     """
     call_id = call.id
-    announced = OpenCall(content=call.content or (), about=call.raw_input)
-    open_call = state.open_calls.setdefault(call_id, announced)
+    new = OpenCall(content=call.content or (), announced_input=call.raw_input)
+    open_call = state.open_calls.setdefault(call_id, new)
     was_pending, open_call.pending = open_call.pending, True
-    open_call.asked = True
+    open_call.was_asked = True
     if call_id not in state.announced:
         state.announced[call_id] = None
         return (call,)
@@ -223,59 +228,71 @@ def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
 
 
 def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
-    """An item started. If an approval has announced it, the status is the approval's."""
+    """Show that an item started. If an approval has announced it, leave the status to it."""
     if _is_another(state, item):
         return ()
-    is_open = id_of(item) in state.open_calls
+    has_approval = id_of(item) in state.open_calls
     call = _begin_item(state, item)
-    announced = call.id in state.announced
+    was_announced = call.id in state.announced
     state.announced[call.id] = None
     terminal, stoppable = _terminal(state, item, begins=True), _stoppable(state, item, runs=True)
-    if announced:
-        return (as_update(call, terminal, with_status=not is_open, stoppable=stoppable),)
+    if was_announced:
+        return (as_update(call, terminal, with_status=not has_approval, stoppable=stoppable),)
     return (as_tool_call(call, terminal, stoppable=stoppable),)
 
 
 def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
-    """An item completed: all of its tool call, but for diffs that the client has already."""
+    """Show that an item completed: its whole tool call, without diffs that the client has."""
     call_id = id_of(item)
     if isinstance(item, models.CommandExecutionThreadItem) and call_id in state.background:
-        del state.background[call_id]
-        if not state.client.agent_terminals:  # its tool call belongs to an answered prompt
-            return say(*ended_in_background(item))
-        # The terminal is sent whole: its output behind the turn's end was not streamed.
-        terminal = terminal_state(item, ended=True)
-        ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
-        if item.aggregated_output is None:
-            return (ended,)
-        return (TerminalOutput(call_id, "", whole_text(item.aggregated_output)), ended)
+        return _background_completed(state, item)
     if _is_another(state, item):
         return ()
     open_call = state.open_calls.get(call_id)
     call = call_of(state, item, last_phase(item), _streamed(open_call))
     state.open_calls.pop(call_id, None)
     if call.id in state.cancelled_calls and call.status == "failed":
-        call = replace(call, status="cancelled")  # it failed of that
+        call = replace(call, status="cancelled")  # the cancel made it fail
     terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
     if call.id in state.announced:
-        # The diffs may be megabytes: a client that has just these is not sent them again.
-        news = (
-            open_call is None
-            or not isinstance(open_call.item, models.FileChangeThreadItem)
-            or open_call.asked
-            or bool(open_call.changes_cost)
-            or list(open_call.content) != list(call.content)
-        )
+        with_content = not _has_diffs(open_call, call)
         stoppable = _stoppable(state, item, runs=False)
-        return (as_update(call, terminal, with_content=news, stoppable=stoppable),)
+        return (as_update(call, terminal, with_content=with_content, stoppable=stoppable),)
     state.announced[call.id] = None
     return _announced_whole(state, item, call, terminal)
 
 
-def whole_call(state: SessionState, item: ToolItem) -> SessionEvents:
-    """An item of the past, as it ended: one ``tool_call``.
+def _has_diffs(open_call: OpenCall | None, call: Call) -> bool:
+    """Return whether the client has the content of a file change: its diffs may be megabytes."""
+    return (
+        open_call is not None
+        and isinstance(open_call.item, models.FileChangeThreadItem)
+        and not open_call.was_asked
+        and not open_call.unsent_diffs
+        and list(open_call.content) == list(call.content)
+    )
 
-    A client of Zed's convention reads output from updates only, so it gets a second one.
+
+def _background_completed(
+    state: SessionState, item: models.CommandExecutionThreadItem
+) -> SessionEvents:
+    """Show that a command ended after its turn, in its terminal or as a notice."""
+    call_id = id_of(item)
+    del state.background[call_id]
+    if not state.client.agent_terminals:
+        return say(*ended_in_background(item))
+    terminal = terminal_state(item, ended=True)
+    ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
+    if item.aggregated_output is None:
+        return (ended,)
+    # All output again: Codex did not stream the part after the turn's end.
+    return (TerminalOutput(call_id, "", whole_text(item.aggregated_output)), ended)
+
+
+def whole_call(state: SessionState, item: ToolItem) -> SessionEvents:
+    """Show an item of the history, in its last state, with one announcement.
+
+    A client of Zed's convention reads output from updates only, so it gets an update, too.
     """
     call = call_of(state, item, last_phase(item))
     state.announced[call.id] = None
@@ -286,9 +303,9 @@ def whole_call(state: SessionState, item: ToolItem) -> SessionEvents:
 def approval_settled(
     state: SessionState, tool_call_id: str, *, accepted: bool, cancelled: bool = False
 ) -> SessionEvents:
-    """Show an accepted action in progress; any other failed, or ``cancelled`` with its prompt.
+    """Show an accepted action as in progress; any other as failed, or as ``cancelled``.
 
-    What the permission request showed in place of a terminal or of output makes way for it again.
+    Sends the terminal or output again, which the permission request may have replaced.
     """
     open_call = state.open_calls.get(tool_call_id)
     if open_call is None:
@@ -302,65 +319,68 @@ def approval_settled(
     update = _status(tool_call_id, "in_progress")
     if _in_terminal(state, open_call):
         update.content = list(open_call.content)
-    elif open_call.output.shown and isinstance(open_call.item, models.CommandExecutionThreadItem):
-        tail = open_call.output.last()
+    elif open_call.output.was_shown and isinstance(
+        open_call.item, models.CommandExecutionThreadItem
+    ):
+        tail = open_call.output.tail()
         update.content = [*open_call.above, *([output_block(tail)] if tail else [])]
     return (update,)
 
 
 def call_ended(state: SessionState, tool_call_id: str, *, ended_well: bool) -> SessionEvents:
-    """End a tool call that is no item; no update if it has ended before."""
+    """End a tool call that is no item; return no event if it ended before."""
     if state.open_calls.pop(tool_call_id, None) is None:
         return ()
     return (_status(tool_call_id, "completed" if ended_well else "failed"),)
 
 
-def close_open_calls(state: SessionState, *, goes_on: bool = False) -> SessionEvents:
-    """The turn ended: no tool call of it is left pending or in progress.
+def close_open_calls(state: SessionState, *, turn_completed: bool = False) -> SessionEvents:
+    """End all open tool calls, because the turn ended.
 
-    ``goes_on``: nobody has stopped it, so that a command which still runs does so from now on in
-    the background.
+    If ``turn_completed``, nobody stopped the turn: a command that still runs does so in the
+    background.
     """
     state.shadowed.clear()
     left = state.open_calls.items()
-    told = [
+    changes = [
         _in_background(state, open_call)
-        if goes_on and open_call.item is not None and _is_process(open_call.item)
+        if turn_completed and open_call.item is not None and _is_process(open_call.item)
         else _cut_off(state, tool_call_id, open_call)
         for tool_call_id, open_call in left
     ]
     state.cancelled_calls = {call_id for call_id, open_call in left if open_call.item is not None}
     state.open_calls.clear()
-    return told
+    return changes
 
 
 def still_runs(state: SessionState, item: models.CommandExecutionThreadItem) -> SessionEvents:
-    """A command of an earlier turn that runs in the background, for a client that opens anew."""
+    """Show a background command of an earlier turn to a client that opens the session."""
     return [*call_started(state, item), _in_background(state, state.open_calls.pop(id_of(item)))]
 
 
 def _is_another(state: SessionState, item: ToolItem) -> bool:
-    """Whether an item has the id of a tool call that a question shows, and is not what it shows.
+    """Return whether an item has the id of a tool call with an open question about another action.
 
-    A model chooses its ids. Nothing of that item is shown: the question fails closed, and so does
-    whatever bears its id until the turn is over.
+    The model chooses the ids. The question then fails closed, and no item with this id is shown
+    until the turn ends.
     """
     call_id = id_of(item)
     open_call = state.open_calls.get(call_id)
     if open_call is not None and open_call.pending:
-        shown = open_call.item
-        if shown is None:
+        asked_about = open_call.item
+        if asked_about is None:
             command = getattr(item, "command", None)
-            same = command is not None and text_at(open_call.about, "command") == command
+            announced = text_at(open_call.announced_input, "command")
+            same = command is not None and announced == command
         else:
-            same = type(shown) is type(item) and _subject(shown) == _subject(item)
+            same = type(asked_about) is type(item) and _subject(asked_about) == _subject(item)
         if not same:
             state.shadowed.add(call_id)
     return call_id in state.shadowed
 
 
 def _subject(item: ToolItem) -> tuple[object, ...]:
-    """Return what an item that can be asked about does: the same from its start to its end."""
+    """Return the action of an item: the fields that stay the same from its start to its end."""
     if isinstance(item, models.CommandExecutionThreadItem):
         return item.command, item.cwd
     if isinstance(item, models.FileChangeThreadItem):
@@ -371,12 +391,12 @@ def _subject(item: ToolItem) -> tuple[object, ...]:
 
 
 def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
-    """The tool call has returned to the model; the terminal goes on.
+    """Complete the tool call of a command that runs on after its turn.
 
-    A client that knows no terminals of the agent is told in words, and how to end it.
+    For a client that knows no terminals of the agent, a line says so and how to end the command.
     """
     item = open_call.item
-    assert isinstance(item, models.CommandExecutionThreadItem), "nothing else lives on"
+    assert isinstance(item, models.CommandExecutionThreadItem), "no other item outlives its turn"
     state.background[id_of(item)] = item
     if state.client.agent_terminals:
         return ToolCallChanged(id=id_of(item), status="completed", stoppable=False)
@@ -393,12 +413,11 @@ def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> Ses
     call = call_of(state, item, "cut_off", _streamed(open_call))
     update = as_update(
         call,
-        _terminal(state, item, ended=not _lives_on(state, item)),
+        _terminal(state, item, ended=not _keeps_terminal(state, item)),
         stoppable=_stoppable(state, item, runs=False),
     )
-    if isinstance(
-        item, models.FileChangeThreadItem
-    ):  # as last shown: nobody reads files for a turn's end
+    if isinstance(item, models.FileChangeThreadItem):
+        # The content as last shown: files are not read at the end of a turn.
         update.content = [*open_call.content, TextBlock(UNFINISHED)]
     return update
 
@@ -418,9 +437,9 @@ def _announced_whole(
 
 
 def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
-    """Return the output that a terminal lacks: all of it, its end, or what was not streamed.
+    """Return the output that the client's terminal lacks, None if nothing.
 
-    Codex does not stream what a command writes first; then the whole follows, marked as that.
+    Codex may not stream the first output of a command: then all output follows, marked so.
     """
     if not isinstance(item, models.CommandExecutionThreadItem) or item.aggregated_output is None:
         return None
@@ -430,7 +449,7 @@ def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
     sent = open_call.output.whole()
     if whole.startswith(sent):
         return whole[len(sent) :]
-    if open_call.output.size > WHOLE_LIMIT:  # of so much neither side has all
+    if open_call.output.size > WHOLE_LIMIT:  # too much to compare: its start is not kept
         return None
     return f"{_WHOLE_AGAIN}{whole_text(whole)}"
 
@@ -449,17 +468,17 @@ def _terminal(
 
 
 def _stoppable(state: SessionState, item: ToolItem, *, runs: bool) -> bool | None:
-    """Whether the command can be stopped; None of what never can, and for who has no way to."""
-    return runs if _lives_on(state, item) else None
+    """Return ``runs`` for a command that the client can stop; None for all other items."""
+    return runs if _keeps_terminal(state, item) else None
 
 
-def _lives_on(state: SessionState, item: ToolItem) -> bool:
-    """Whether it is a process that outlives its turn, and whose terminal the client is told of."""
+def _keeps_terminal(state: SessionState, item: ToolItem) -> bool:
+    """Return whether the client shows the command in a terminal that can outlive the turn."""
     return _is_process(item) and state.client.agent_terminals
 
 
 def _is_process(item: ToolItem) -> bool:
-    """Whether it is a command that Codex can have run on behind its turn."""
+    """Return whether an item is a command that can run on after its turn."""
     return isinstance(item, models.CommandExecutionThreadItem) and item.process_id is not None
 
 

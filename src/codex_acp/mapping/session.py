@@ -183,7 +183,7 @@ def turn_completed(state: SessionState, params: TurnCompletedNotification) -> ev
     state.review_text = None
     return [
         *close_compactions(state),
-        *close_open_calls(state, goes_on=params.turn.status == "completed"),
+        *close_open_calls(state, turn_completed=params.turn.status == "completed"),
     ]
 
 
@@ -358,7 +358,7 @@ def thread_name_updated(
 ) -> events.SessionEvents:
     """``thread/name/updated`` → the session's title; no name clears it."""
     name = params.thread_name
-    state.titled = True
+    state.has_title = True
     return (events.TitleChanged(None if name is None else visible(name)),)
 
 

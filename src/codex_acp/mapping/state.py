@@ -2,7 +2,7 @@
 
 Only the functions of the mapping change it, in place. The same notifications at the same times in
 the same order always give the same state and the same updates. Codex streams an item's text as
-deltas and then sends the item whole, which is what counts: a `StreamedText` tracks the difference.
+deltas and then sends the whole item, which counts: `left_to_send` returns the difference.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from codex_acp.routing.changes import Looks
 
 
-MAX_SAID: Final = 256
-"""Lines remembered so that they are not repeated: a session has few, a hostile server many."""
+MAX_NOTICES: Final = 256
+"""Notices remembered so that none is repeated: a session has few, a hostile server many."""
 
 MAX_OWN_MESSAGES: Final = 1000
 """Messages remembered as sent by the client, until Codex reports them: far more than can wait."""
@@ -69,10 +69,10 @@ class SessionState:
     own_messages: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_OWN_MESSAGES))
     """``clientUserMessageId`` of the client's own messages; the caller adds them."""
 
-    said: LastOnes[tuple[str | None, ...], None] = field(
-        default_factory=partial(LastOnes, MAX_SAID)
+    notices: LastOnes[tuple[str | None, ...], None] = field(
+        default_factory=partial(LastOnes, MAX_NOTICES)
     )
-    """Lines that `mapping.messages` does not repeat, oldest first."""
+    """Notices that `mapping.messages` does not repeat, oldest first."""
 
     review_text: str | None = None
     """The review that was shown last in this turn; Codex sends it as a message, too."""
@@ -86,11 +86,11 @@ class SessionState:
     rate_limits: dict[str, RateLimit] = field(default_factory=dict)
     """Limit id → the account's limit, as Codex reported it last."""
 
-    titled: bool = False
+    has_title: bool = False
     """Whether the client has a title of the session, or Codex has one that it can list."""
 
     goal: tuple[str, str] | None = None
-    """The thread's goal and its status, as they were shown last."""
+    """The thread's goal and the goal's status, as they were shown last."""
 
     open_compactions: list[str] = field(default_factory=list)
     """Ids of compactions that were announced and have not ended."""
@@ -102,13 +102,15 @@ class SessionState:
     """Tool call id → the open call, from its announcement to its end."""
 
     cancelled_calls: set[str] = field(default_factory=set)
-    """Tool calls cancelled alone or with their turn; cleared at the end of the next turn."""
+    """Ids of tool calls that were cancelled alone or with their turn; cleared when the next turn
+    ends."""
 
     shadowed: set[str] = field(default_factory=set)
-    """Tool calls with an open question whose id another item took; cleared with the turn."""
+    """Ids of tool calls with an open question that another item has, too; cleared when the turn
+    ends."""
 
     background: dict[str, models.CommandExecutionThreadItem] = field(default_factory=dict)
-    """Tool call id → a command that outlives its turn, if the client is told of such commands."""
+    """Tool call id → a command that runs on after its turn."""
 
     sub_agents: dict[str, SubAgent] = field(default_factory=dict)
     """Thread id → a sub-agent of the session's thread, at any depth, oldest first."""
@@ -132,27 +134,26 @@ class SubAgent:
     last_turn: str | None = None
     """Turn that ended last."""
     started: bool = False
-    """Whether Codex reports that the thread was started so; a model can name any thread."""
+    """Whether Codex reports the start of the thread; the model alone can name any thread."""
     replayed: frozenset[str] = frozenset()
     """Ids of items of its history that were shown already."""
 
-    def began(self, turn_id: str | None) -> bool:
-        """Note that a turn runs, and return True; return False if its end was reported already."""
+    def begin_turn(self, turn_id: str | None) -> bool:
+        """Note that a turn runs; return False if Codex has reported the turn's end already."""
         if turn_id is not None and turn_id == self.last_turn:
             return False
         self.turn_id = turn_id
         return True
 
-    def ended(self, turn_id: str | None) -> None:
-        """Note that a turn has ended."""
+    def end_turn(self, turn_id: str | None) -> None:
         self.turn_id, self.last_turn = None, turn_id
 
 
 MAX_PIECES: Final = 1024
-"""Each is an object of its own, ten times as large as its text."""
+"""Pieces of a text that are kept apart; an object for a piece is ten times as large as its text."""
 
-CHARACTERS_A_PIECE: Final = 64
-"""So many joined already allow one more: then joining costs the same for each, however long."""
+JOINED_PER_PIECE: Final = 64
+"""Joined characters that allow one more piece: so joining costs the same per piece of any text."""
 
 
 @record
@@ -160,28 +161,28 @@ class SentThought:
     """Parts of one reasoning item that were sent."""
 
     raw: bool
-    """Whether it is the model's raw reasoning, and not its summary."""
+    """Whether the parts are the model's raw reasoning, and not its summary."""
 
     part: int
     """The number of the part that was sent last."""
 
     pieces: list[str] = field(default_factory=list)
-    """The text, as it was sent."""
+    """The sent text of that part."""
 
 
 def add_piece(pieces: list[str], piece: str) -> None:
-    """Remember that a piece was sent."""
-    if len(pieces) >= MAX_PIECES and len(pieces) >= len(pieces[0]) // CHARACTERS_A_PIECE:
+    """Add a sent piece; join the pieces if there are too many."""
+    if len(pieces) >= MAX_PIECES and len(pieces) >= len(pieces[0]) // JOINED_PER_PIECE:
         pieces[:] = ("".join(pieces),)
     pieces.append(piece)
 
 
 def left_to_send(pieces: list[str], item_id: str, whole: str) -> tuple[str, str] | None:
-    """The message id and the text that complete what ``pieces`` have said; None: nothing does.
+    """Return the message id and the text to send after ``pieces``; None if nothing is missing.
 
-    A whole that says something else is a message of its own: appended to the other it would make
-    no sense. One that differs in blank space only, or is the beginning of what was sent, adds
-    nothing. From then on ``pieces`` are the whole, so that it is never sent twice.
+    A ``whole`` text that does not continue the sent text becomes another message. If it differs in
+    blank space only, or is a part of the sent text from its start, nothing is missing. Afterwards
+    ``pieces`` are the whole, so that it is never sent twice.
     """
     sent = "".join(pieces)
     pieces[:] = (whole,)

@@ -1,4 +1,4 @@
-"""Define the rows of the notification table that are no function: reasons to ignore."""
+"""Define the row of the notification table for a notification that the mapping ignores."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import NamedTuple
 
 
 class Ignored(NamedTuple):
-    """A notification that causes no event, and why."""
+    """Reason why a notification causes no event."""
 
     reason: str

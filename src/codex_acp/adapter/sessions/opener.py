@@ -510,7 +510,7 @@ class SessionOpener:
         if title_of(value_at(result, "thread")) is None:
             return None
         features = (client or self._sessions.client_of(None)).features
-        return SessionState(features, titled=True)
+        return SessionState(features, has_title=True)
 
     async def _restore_state(
         self, codex: AppServerConnection, session_id: str, result: JsonValue,

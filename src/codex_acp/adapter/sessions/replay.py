@@ -86,7 +86,7 @@ class Replay:
         turn_runs = running is not None and running == self._turn_id
         state = self._state if turn_runs else SessionState(self._client)
         state.sub_agents = self._below.agents
-        state.titled = title is not None
+        state.has_title = title is not None
         return state
 
     def _show(self, item: ThreadItem, turn_id: str, *, running: bool) -> None:

@@ -261,9 +261,9 @@ class Session:
 
     def _show(self, message_id: str, prompt: Sequence[Block]) -> None:
         self._outflow.send(self.id, PromptTaken(message_id, prompt))
-        title = None if self._state.titled else prompt_title(prompt)
+        title = None if self._state.has_title else prompt_title(prompt)
         if title is not None:
-            self._state.titled = True
+            self._state.has_title = True
             self._outflow.send(self.id, TitleChanged(title))
 
     async def _speak(self, command: Says) -> None:
