@@ -1,7 +1,7 @@
-"""The tool call of each item that is one: a function of the item alone.
+"""Map each kind of item that is a tool call to its `Call`.
 
-Only looks at files, and what streamed of an output that the item lacks, come from outside. So an
-item that is replayed shows what it showed when it was live.
+A `Call` depends on the item, on where its paths lead on the disk, and on streamed output that the
+item lacks, and on nothing else: a replayed item shows what it showed when it was live.
 """
 
 from __future__ import annotations
@@ -57,21 +57,22 @@ if TYPE_CHECKING:
 
 
 def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None) -> Call:
-    """Return the tool call of an item. Of ``state`` only the inputs are read.
+    """Return the tool call of an item.
 
-    Raw output stands for an end, and is left out before: a later update could not take it back.
+    Reads only the inputs of ``state`` and the looks of open calls. Only an item that is over has
+    raw output: a later update could not remove it.
     """
     call = _call_of(state, item, phase, streamed)
     return call if phase == "over" else replace(call, raw_output=None)
 
 
 def last_phase(item: ToolItem) -> Phase:
-    """Return where an item stands of which nothing more is told."""
+    """Return the phase of an item about which Codex reports nothing more."""
     return "cut_off" if status_of(item) == "inProgress" else "over"
 
 
 def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None) -> Call:
-    end = ending(None, phase)  # of those whose type has no status
+    end = ending(None, phase)  # for the kinds of items without a status
     match item:
         case models.CommandExecutionThreadItem():
             return _command(item, phase, state, streamed)
@@ -97,11 +98,10 @@ def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | 
         case models.SleepThreadItem():
             title = f"Wait {item.duration_ms / 1000:g} s"
             return _call(item.id, end, title, [], {"durationMs": item.duration_ms})
-        case UnknownVariant():  # of a newer Codex: whole, under the name of its type
-            whole = item.wire()
-            end = ending(text_at(whole, "status"), phase)
-            title = inline(str(whole.get("type")))
-            return _call(unknown_item_id(item), end, title, [], plain(whole))
+        case UnknownVariant():  # a kind of a newer Codex
+            wire = item.wire()
+            end = ending(text_at(wire, "status"), phase)
+            return _call(unknown_item_id(item), end, inline(str(wire.get("type"))), [], plain(wire))
         case _:
             assert_never(item)
 
@@ -118,7 +118,7 @@ def _call(
     locations: Sequence[Location] = (),
     name: str | None = None,
 ) -> Call:
-    """Make the tool call of an item whose content is followed by the line of its ``end``."""
+    """Return a tool call whose content is followed by the line of its ``end``."""
     return Call(
         id=tool_call_id(item_id),
         title=title,
@@ -133,13 +133,13 @@ def _call(
 
 
 def looks_of(state: SessionState, call_id: str) -> Looks:
-    """Return how the disk has the paths of an item, as far as that was kept from its start."""
+    """Return the looks of ``state``; those kept from the item's start come first."""
     open_call = state.open_calls.get(call_id)
     return state.looks if open_call is None else {**state.looks, **open_call.looks}
 
 
 def looks_kept(item: ToolItem, looks: Looks) -> Looks:
-    """Return the looks to be kept from an item's start: a later one may be behind what it does."""
+    """Return the looks to keep from an item's start: the item may change where its paths lead."""
     kept: list[str] = []
     if isinstance(item, models.FileChangeThreadItem):
         moved = [change.path for change in item.changes if move_target(change) is not None]
@@ -155,13 +155,13 @@ def id_of(item: ToolItem) -> str:
 
 
 def status_of(item: models.ThreadItem) -> str | None:
-    """Return the status that an item gives itself; None of one whose type has none."""
+    """Return the item's own status; None if its type has no status."""
     status = item.wire().get("status") if isinstance(item, UnknownVariant) else None
     status = getattr(item, "status", status)
     return status if isinstance(status, str) else None
 
 
-# Map Codex's work with its sub-agents to tool calls in a person's words.
+# Work with sub-agents.
 
 _TOOLS: Final = {
     "spawnAgent": "Start a sub-agent",
@@ -174,8 +174,8 @@ _TOOLS: Final = {
     "interruptAgent": "Interrupt",
     "listAgents": "List the sub-agents",
 }
-"""Tool of the schema → what it does; those in `_ALONE` name no sub-agent."""
-_ALONE: Final = frozenset({"spawnAgent", "listAgents"})
+"""Tool of Codex → its title; "a sub-agent" follows, except after a tool in `_WITHOUT_RECEIVER`."""
+_WITHOUT_RECEIVER: Final = frozenset({"spawnAgent", "listAgents"})
 _STATES: Final = {
     "pendingInit": "starting",
     "running": "running",
@@ -196,7 +196,8 @@ _ACTIVITIES: Final = {
 def _agents_call(
     item: models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem, phase: Phase
 ) -> Call:
-    """Show that a sub-agent is started, written to, waited for: the prompt, and how all stand."""
+    """Show a tool for sub-agents with its prompt and the states of the sub-agents, or a report on
+    one sub-agent."""
     raw_input = {"model": item.model, "reasoningEffort": item.reasoning_effort}
     if isinstance(item, models.SubAgentActivityThreadItem):
         activity = _ACTIVITIES.get(item.kind) or inline(item.kind)
@@ -223,7 +224,7 @@ def _agents_call(
     title = _TOOLS.get(item.tool)
     if title is None:
         title = f"Sub-agents: {inline(item.tool)}"
-    elif item.tool not in _ALONE:
+    elif item.tool not in _WITHOUT_RECEIVER:
         count = len(item.receiver_thread_ids)
         title += " a sub-agent" if count == 1 else f" {count or 'the'} sub-agents"
     return _call(
@@ -242,23 +243,22 @@ def _agents_call(
     )
 
 
-# A command as a tool call: what ran, its output, its exit code.
+# Commands.
 
-_IN_A_SHELL: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
-"""How a command begins that Codex runs in a shell."""
+_SHELL_PREFIX: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
+"""Start of a command that Codex runs in a shell."""
 _UNQUOTED_LIMIT: Final = 16 * 1024
-"""Characters; `shlex` needs a second and a half for a megabyte."""
+"""Characters of a command that `shlex` may unquote: it takes 1.5 seconds for a megabyte."""
 
 
 def _command(
     item: models.CommandExecutionThreadItem, phase: Phase, state: SessionState, streamed: str | None
 ) -> Call:
-    """Show a command; ``streamed`` stands in for the output of an item that has none."""
+    """Show a command; ``streamed`` is its output if the item has none."""
     terminal, looks = state.client.shows_terminals, looks_of(state, tool_call_id(item.id))
-    whole = item.aggregated_output
-    output = streamed if whole is None else whole
+    output = streamed if item.aggregated_output is None else item.aggregated_output
     end = ending(item.status, phase)
-    if end.line == UNFINISHED:  # Codex lets the process of an interrupted command live on
+    if end.line == UNFINISHED:  # Codex does not end the process of an interrupted command
         process = "" if item.process_id is None else f" (process {inline(item.process_id)})"
         line = f"{UNFINISHED} Its process may still run as a background terminal{process}."
         end = Ending(end.status, line)
@@ -269,20 +269,20 @@ def _command(
         if not terminal and item.exit_code is not None:
             content.append(TextBlock(f"Exit code: {item.exit_code}"))
         content += end.content
-    paths: list[str] = []  # that it reads or searches
+    read_paths: list[str] = []
     for action in item.command_actions:
         if not isinstance(action, models.UnknownCommandAction | UnknownVariant) and action.path:
             path = action.path
-            paths.append(path if path.startswith("/") else f"{item.cwd.rstrip('/')}/{path}")
+            read_paths.append(path if path.startswith("/") else f"{item.cwd.rstrip('/')}/{path}")
     raw_input = {"command": item.command, "cwd": item.cwd, "source": item.source}
     real = real_paths({item.cwd: looks[item.cwd]}) if item.cwd in looks else {}
     return Call(
         id=tool_call_id(item.id),
-        title=_wording(item) or inline(script_of(item.command)) or "(no command given)",
+        title=_reading_title(item) or inline(script_of(item.command)) or "(no command given)",
         kind=_kind(item.command_actions),
         status=end.status,
         content=content,
-        locations=[Location(path) for path in dict.fromkeys(paths)],
+        locations=[Location(path) for path in dict.fromkeys(read_paths)],
         raw_input={**raw_input, "realPaths": real} if real else raw_input,
         raw_output=structured(exitCode=item.exit_code, durationMs=item.duration_ms),
     )
@@ -291,24 +291,22 @@ def _command(
 def command_content(
     item: models.CommandExecutionThreadItem, *, terminal: bool = False, limit: int = CONTENT_LIMIT
 ) -> list[CallContent]:
-    """Return the content before the output: the command, unless the title is just that.
-
-    At most ``limit`` characters of it.
-    """
+    """Return the content above the output: the terminal, or at most ``limit`` characters of the
+    command, unless the title is the command."""
     if terminal:
         return [TerminalContent(tool_call_id(item.id))]
     script = script_of(item.command)
-    if _wording(item) is None and visible(script) == script and len(script) <= TITLE_LIMIT:
+    if _reading_title(item) is None and visible(script) == script and len(script) <= TITLE_LIMIT:
         return []
     return [code_content(script, "sh", limit=limit)]
 
 
 def script_of(command: str) -> str:
-    """The command without the shell that Codex starts for it (``/bin/bash -lc '…'``)."""
-    found = _IN_A_SHELL.match(command)
-    if found is None:
+    """Return the command without the shell that Codex runs it in (``/bin/bash -lc '…'``)."""
+    shell = _SHELL_PREFIX.match(command)
+    if shell is None:
         return command
-    quoted = command[found.end() :]
+    quoted = command[shell.end() :]
     inner = quoted[1:-1]
     if len(quoted) > 1 and quoted[0] == quoted[-1] == "'" and "'" not in inner:
         return inner if inner.strip() else command
@@ -328,9 +326,9 @@ def terminal_state(
     output: str | None = None,
     ended: bool = False,
 ) -> TerminalState | None:
-    """Return the change of the command's terminal, which has the tool call's id; None: none.
+    """Return the change of the command's terminal, whose id is the tool call's; None: no change.
 
-    With an output, also an empty one, where it ``begins`` a client has none of before.
+    If the terminal ``begins``, any output, even an empty one, replaces what the client has kept.
     """
     if not (begins or output or ended):
         return None
@@ -344,13 +342,13 @@ def terminal_state(
 
 
 def runs_on(item: models.CommandExecutionThreadItem) -> str:
-    """Return the note that a command outlives its turn, and what the person can do about it."""
+    """Return the line that a command runs on after its turn, and how the person can end it."""
     process = inline(item.process_id or "")
     return f"Runs on in the background. `/ps` lists what does, `/stop {process}` ends it."
 
 
 def ended_in_background(item: models.CommandExecutionThreadItem) -> tuple[str, Severity, str]:
-    """Return the note that a background command ended: title, severity and command."""
+    """Return the notice that a background command ended: title, severity and command."""
     how = "" if item.exit_code is None else f" with exit code {item.exit_code}"
     return f"A command in the background has ended{how}", "info", script_of(item.command)
 
@@ -366,8 +364,8 @@ def _kind(actions: Sequence[models.CommandAction]) -> CallKind:
     return "execute"
 
 
-def _wording(item: models.CommandExecutionThreadItem) -> str | None:
-    """Return a command's work in words, if it only reads or only searches."""
+def _reading_title(item: models.CommandExecutionThreadItem) -> str | None:
+    """Return a title such as ``Read a.py``; None unless the command only reads or only searches."""
     actions = item.command_actions
     if _kind(actions) == "execute":
         return None
@@ -386,20 +384,20 @@ def _wording(item: models.CommandExecutionThreadItem) -> str | None:
     return listed([*searches])
 
 
-# A file change as a tool call: one diff for each file.
+# File changes: one diff for each file.
 
 
 _NOT_DONE: Final = frozenset({"inProgress", "failed", "declined"})
-"""States in which the files should still be as before."""
+"""Statuses of a change that was not made: the files should still have the old text."""
 
 
 def file_change_call(item: models.FileChangeThreadItem, phase: Phase, looks: Looks) -> Call:
-    """Show a file change. ``looks``: how the disk has the paths that were looked at."""
+    """Show a file change; ``looks`` has where its paths lead, and the texts of the files."""
     changes, kinds = _changes(item, looks), [change.kind for change in item.changes]
     kind: CallKind = "edit"
-    if kinds and all(isinstance(each, models.DeletePatchChangeKind) for each in kinds):
+    if kinds and all(isinstance(change, models.DeletePatchChangeKind) for change in kinds):
         kind = "delete"
-    elif kinds and all(move_target(each) and not patch_of(each) for each in item.changes):
+    elif kinds and all(move_target(change) and not patch_of(change) for change in item.changes):
         kind = "move"
     return _call(
         item.id,
@@ -417,7 +415,7 @@ def file_change_call(item: models.FileChangeThreadItem, phase: Phase, looks: Loo
 def changes_update(
     call_id: str, item: models.FileChangeThreadItem, content: Sequence[CallContent], looks: Looks
 ) -> ToolCallChanged:
-    """The diffs of a file change that is being written, and nothing else of it."""
+    """Return an update with the diffs of a file change that Codex is still writing."""
     places = [place for change in _changes(item, looks) for place in change.locations()]
     return ToolCallChanged(id=call_id, content=list(content), locations=places)
 
@@ -427,35 +425,35 @@ def _changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change]:
     return [Change(change, looks, not_done=not_done, waiting=False) for change in item.changes]
 
 
-def wanted_looks(told: object, roots: Sequence[str]) -> Mapping[str, bool]:
-    """Return the paths to look at before ``told`` is shown, and whether their texts are wanted.
+def wanted_looks(params: object, roots: Sequence[str]) -> Mapping[str, bool]:
+    """Return the paths to look at before ``params`` are shown → whether to read their texts.
 
-    ``told`` is an item, or the params of a notification; of most it is none. ``roots`` are the
-    session's directories.
+    ``params`` are an item, or the params of a notification. ``roots`` are the session's
+    directories.
     """
-    match told:
+    match params:
         case models.ItemStartedNotification(item=models.CommandExecutionThreadItem(cwd=cwd)):
             return {} if cwd in roots else {cwd: False}
         case models.ItemStartedNotification() | models.ItemCompletedNotification():
-            return wanted_looks(told.item, roots)
+            return wanted_looks(params.item, roots)
         case models.FileChangeThreadItem() | models.FileChangePatchUpdatedNotification():
-            return wanted_of_changes(told.changes)
+            return wanted_of_changes(params.changes)
     return {}
 
 
 def wanted_of_changes(changes: Sequence[models.FileUpdateChange]) -> dict[str, bool]:
-    """Return the paths of changes, and whether their texts are wanted: a deletion comes with it."""
+    """Return the paths of changes → whether to read their texts: a deletion contains the text."""
     wanted = {
         change.path: not isinstance(change.kind, models.DeletePatchChangeKind) for change in changes
     }
     return wanted | dict.fromkeys(filter(None, map(move_target, changes)), True)
 
 
-# A call of an MCP server's tool, or of a tool that the client gave, as a tool call.
+# Calls of a tool of an MCP server, or of a tool that the program registered with Codex.
 
 
 def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
-    """Show ``server: tool``, its arguments, and the blocks of its result or its error."""
+    """Show a call of an MCP tool: its arguments, and the blocks of its result or its error."""
     content = arguments_content(item.arguments)
     result: object = None
     if item.result is not None:
@@ -478,14 +476,14 @@ def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
 
 
 def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[CallContent]:
-    """Show the arguments of a call, if it has some, at most ``limit`` characters of them."""
+    """Show at most ``limit`` characters of the arguments of a call, if it has arguments."""
     return (
         [blocks.json_content(arguments, "Arguments:", limit)] if arguments not in (None, {}) else []
     )
 
 
 def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
-    """Show a call of a tool that the program itself registered with Codex."""
+    """Show a call of a tool that the program registered with Codex."""
     end = ending(item.status, phase)
     if end.status == "completed" and item.success is False:
         end = Ending("failed")
@@ -517,7 +515,7 @@ def _tool_name(namespace: str | None, name: str) -> str:
     return inline(name) if namespace is None else f"{inline(namespace)}: {inline(name)}"
 
 
-# Searches of the web, and images, as tool calls.
+# Web searches and images.
 
 if TYPE_CHECKING:
     from codex_acp.mapping.events import CallKind
@@ -531,13 +529,13 @@ _IMAGE_TYPES: Final = {
     "UklGR": "image/webp",
     "R0lGOD": "image/gif",
 }
-"""How base64 of an image begins → its type."""
-_SHOWN_OF_A_REFERENCE: Final = 200
-"""Characters of an image's result that is no image data."""
+"""Start of an image in base64 → its type."""
+_REFERENCE_LIMIT: Final = 200
+"""Characters that are shown of an image's result that is no image data."""
 
 
 def _web_search(item: models.WebSearchThreadItem, end: Ending) -> Call:
-    """Show a search of the web, or a page of it: results as links."""
+    """Show a web search with its results as links, or an opened page."""
     action = item.action
     kind: CallKind = "fetch"
     match action:
@@ -576,13 +574,13 @@ def _web_search(item: models.WebSearchThreadItem, end: Ending) -> Call:
 
 
 def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
-    """Show an image that is made: itself, where it was saved, or why there is none."""
+    """Show the generation of an image: the image, its file, or why there is none."""
     # Since Codex 0.169 the result may be the id of a file.
     if isinstance(item, models.FileIdImageGenerationThreadItem):
         result = item.file_id
     else:
         result = item.result
-    # Its status is any word (some models leave it at ``generating``): what came counts.
+    # The status may be any word (some models leave it at ``generating``), so the result decides.
     if phase == "running":
         end = ending(None, phase)
     elif item.failure is not None or item.status == "failed":
@@ -593,10 +591,10 @@ def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
         end = ending(None, "cut_off")
     content: list[CallContent] = [blocks.file_link(item.saved_path)] if item.saved_path else []
     if result:
-        types = (kind for beginning, kind in _IMAGE_TYPES.items() if result.startswith(beginning))
+        types = (type_ for start, type_ in _IMAGE_TYPES.items() if result.startswith(start))
         image_type = next(types, None)
         content.append(
-            TextBlock(f"Image: {inline(result, _SHOWN_OF_A_REFERENCE)}")
+            TextBlock(f"Image: {inline(result, _REFERENCE_LIMIT)}")
             if image_type is None
             else blocks.block_content(ImageBlock(result, image_type))
         )
@@ -622,7 +620,7 @@ def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
 
 
 def unknown_item_id(item: UnknownVariant) -> str:
-    """Return the id of an unknown item; all of a type that has none are one."""
-    whole = item.wire()
-    item_id = text_at(whole, "id")
-    return f"item {whole.get('type')}" if item_id is None else item_id
+    """Return the id of an unknown item; without an id, one that all items of its type share."""
+    wire = item.wire()
+    item_id = text_at(wire, "id")
+    return f"item {wire.get('type')}" if item_id is None else item_id

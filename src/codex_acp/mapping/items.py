@@ -1,7 +1,7 @@
-"""Map the items of a thread to events: when they start, when they complete, and those of the past.
+"""Map the items of a thread to events: at their start, at their end, and from the history.
 
-Owns which module an item belongs to (tool calls, messages, thoughts, plans, notices), and how
-reviews are shown: Codex's automatic review of an approval, and its review mode.
+Owns which module maps which kind of item, and how reviews are shown: Codex's automatic review of an
+approval, and its review mode.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 
 def item_started(state: SessionState, params: models.ItemStartedNotification) -> SessionEvents:
-    """``item/started``: a tool call begins; what is only text comes with its deltas."""
+    """Map ``item/started``."""
     return started(state, params.item)
 
 
 def item_completed(state: SessionState, params: models.ItemCompletedNotification) -> SessionEvents:
-    """``item/completed``: a tool call as it ended; of a text what its deltas have not shown."""
+    """Map ``item/completed``."""
     return finished(state, params.item, live=True)
 
 
 def started(state: SessionState, item: models.ThreadItem) -> SessionEvents:
-    """Show an item that may still change."""
+    """Show the start of a tool call or compaction; texts are shown by their deltas."""
     match item:
         case models.ContextCompactionThreadItem():
             return messages.compaction_started(state, item)
@@ -55,12 +55,15 @@ def started(state: SessionState, item: models.ThreadItem) -> SessionEvents:
             | models.EnteredReviewModeThreadItem()
             | models.ExitedReviewModeThreadItem()
         ):
-            return ()  # shown when it completes, or piece by piece
+            return ()
     return call_started(state, item)
 
 
 def finished(state: SessionState, item: models.ThreadItem, *, live: bool) -> SessionEvents:
-    """Show an item as it ended; ``live`` unless it is told of a past turn."""
+    """Show the end of a tool call, or the part of a text that no delta has shown.
+
+    ``live``: the item's turn runs; else the item is from the history.
+    """
     match item:
         case models.ContextCompactionThreadItem():
             return messages.compaction_completed(state, item)
@@ -82,10 +85,10 @@ def finished(state: SessionState, item: models.ThreadItem, *, live: bool) -> Ses
 def whole_item(
     state: SessionState, item: models.ThreadItem, *, turn_running: bool
 ) -> SessionEvents:
-    """Show an item of a thread's history: a tool call is final in its one ``tool_call``.
+    """Show an item of a thread's history, a tool call in its last state.
 
-    One that is in progress stays open if its turn runs; else it was cut off, and has failed.
-    A `MessageRestarted` stands before the first piece of each message.
+    A tool call in progress stays open if its turn still runs; else it was cut off. A
+    `MessageRestarted` stands before the first piece of each message.
     """
     if turn_running and status_of(item) == "inProgress":
         return started(state, item)
@@ -110,14 +113,14 @@ if TYPE_CHECKING:
 def approval_review_started(
     state: SessionState, params: models.ItemGuardianApprovalReviewStartedNotification
 ) -> SessionEvents:
-    """``item/autoApprovalReview/started`` → a tool call in progress."""
+    """Map ``item/autoApprovalReview/started`` to a tool call in progress."""
     return announce(state, _review_call(params, "in_progress"))
 
 
 def approval_review_completed(
     state: SessionState, params: models.ItemGuardianApprovalReviewCompletedNotification
 ) -> SessionEvents:
-    """``item/autoApprovalReview/completed`` → its end: an approval completes, all else fails."""
+    """Map ``item/autoApprovalReview/completed``: an approval completes the call, all else fails."""
     status: CallStatus = "completed" if params.review.status == "approved" else "failed"
     state.open_calls.pop(params.review_id, None)
     if params.review_id not in state.announced:
@@ -132,13 +135,13 @@ def _review_mode(
     state: SessionState,
     item: models.EnteredReviewModeThreadItem | models.ExitedReviewModeThreadItem,
 ) -> SessionEvents:
-    """Show what is reviewed, and the review; each once.
+    """Show the subject of the review, and the review; each once.
 
-    Codex also sends the review as a message of the agent: the one that comes second is left out
-    (`messages.agent_message_completed`).
+    Codex also sends the review as a message of the agent; the second of the two is not shown (see
+    `messages.agent_message_completed`).
     """
     if isinstance(item, models.EnteredReviewModeThreadItem):
-        # Older servers give both items the turn's id.
+        # A suffix, because older servers give both items the turn's id.
         text = f"Review started: {inline(item.review)}\n\n"
         return messages.text_completed(state, f"{item.id}:entered", text)
     if any("".join(pieces) == item.review for pieces in state.sent_text.values()):
@@ -193,7 +196,7 @@ def _review_content(params: _Review) -> list[CallContent]:
 def action_words(
     action: models.GuardianApprovalReviewAction, limit: int | None = TITLE_LIMIT
 ) -> str:
-    """Return words such as ``run: touch made``, at most ``limit`` characters of each; None: all."""
+    """Return text such as ``run: touch made``, with at most ``limit`` characters of each value."""
 
     def code(text: str) -> str:
         return inline(text, limit)
