@@ -35,8 +35,8 @@ from codex_acp.mapping.sub_agents import (
     MAX_SHOWN,
     MORE_THAN_SHOWN,
     SubAgentNotes,
+    event_in_child,
     named_by,
-    told_in_child,
 )
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
@@ -146,7 +146,7 @@ class ShownSubAgent:
 
     def send_events(self, events: SessionEvents) -> None:
         for event in events:
-            self._outflow.send(self._agent.thread_id, told_in_child(event, self._agent))
+            self._outflow.send(self._agent.thread_id, event_in_child(event, self._agent))
             if isinstance(event, TitleChanged) and event.title:
                 self._agent.title = event.title
                 self._tell_parent(SubAgentChanged(self._agent.thread_id, title=event.title))
@@ -306,7 +306,7 @@ class SubAgentHistories:
     def told(self, event: SessionEvent) -> None:
         """Note an event of the session's own history: it may begin the tool call of a sub-agent."""
         for notes in self._notes.values():
-            notes.begun_with(event)
+            notes.note_event(event)
 
     async def show(self, codex: AppServerConnection) -> None:
         """Show the histories, one by one. Raises TransportError if Codex or the client is gone."""
@@ -339,7 +339,7 @@ class SubAgentHistories:
             if turn_id != turn:
                 turn, state = turn_id, SessionState(self._client)
             for event in whole_item(state, item, turn_running=False):
-                self._outflow.send(agent.thread_id, told_in_child(event, agent))
+                self._outflow.send(agent.thread_id, event_in_child(event, agent))
 
         missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
         if missing is not None:
@@ -362,6 +362,6 @@ class SubAgentHistories:
 
         missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
         if missing is not None:
-            notes.say(agent, missing)
+            notes.add_line(agent, missing)
         if wrote or missing is not None:
             self._outflow.send(self._session_id, notes.shown())

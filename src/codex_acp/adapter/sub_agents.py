@@ -105,7 +105,7 @@ class SubAgents:
     def told(self, event: SessionEvent) -> None:
         """Note an event for the session's client: it may begin the tool call of a sub-agent."""
         for outlet in self.outlets.values():
-            outlet.notes.begun_with(event)
+            outlet.notes.note_event(event)
 
     def waiting(self, thread_id: str) -> AbstractContextManager[None]:
         """Show, while the context is open, that a person is asked something for a thread."""

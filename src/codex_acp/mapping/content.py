@@ -1,6 +1,6 @@
-"""Blocks of content, and what a tool call can show besides them, of no version of ACP.
+"""Define the content of messages and tool calls, independent of the version of ACP.
 
-A block is what MCP and both versions of ACP have alike.
+A block has the fields that MCP and both versions of ACP have in common.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ FileOperation: TypeAlias = Literal["add", "delete", "modify", "move"]
 
 @record
 class TextBlock:
-    """Text; of a tool call Markdown of ours, in which others' words are code."""
+    """Text. In a tool call it is Markdown, with text of others in code spans or code blocks."""
 
     text: str
 
 
 @record
 class ImageBlock:
-    """An image in base64; ``uri`` says where it came from."""
+    """An image in base64; ``uri`` is its source."""
 
     data: str
     mime_type: str
@@ -78,23 +78,24 @@ class FileDiff:
     """The change of one file, as far as it is known."""
 
     path: str
-    """Where the file is afterwards; of a deleted one where it was."""
+    """Path after the change; of a deleted file the path before."""
     operation: FileOperation
     before: str | None = None
-    """The whole text before; None if it is not known, or there was none (``add``)."""
+    """The whole text before; None if not known, or for ``add``."""
     after: str | None = None
-    """The whole text after; None if it is not known, or there is none (``delete``)."""
+    """The whole text after; None if not known, or for ``delete``."""
     patch: str | None = None
-    """The hunks of a unified diff, without file headers; None of a whole file, or if unknown."""
+    """The hunks of a unified diff, without file headers; None if not known, or if ``before`` and
+    ``after`` have the whole text."""
     moved_from: str | None = None
     """The old path of a ``move``."""
     text: TextBlock | None = None
-    """Written out, where neither whole texts nor hunks are known."""
+    """Description of the change if neither whole texts nor hunks are known."""
 
 
 @record
 class TerminalContent:
-    """The output of a command, in a terminal that the agent tells of."""
+    """The output of a command in a terminal of the agent."""
 
     terminal_id: str
 
@@ -105,15 +106,16 @@ CallContent: TypeAlias = Block | FileDiff | TerminalContent
 
 @record
 class Location:
-    """A file that a tool call is about; lines count from 1."""
+    """A file that a tool call is about; ``line`` counts from 1."""
 
     path: str
     line: int | None = None
 
 
 def block_of_json(value: object) -> Block | None:
-    """Read a block as MCP and both versions of ACP write it; None for one that is not known or
-    lacks what it needs. What is not shown (annotations, icons, sizes) is not kept.
+    """Read a block of MCP or ACP; return None for an unknown type, or without a required field.
+
+    Annotations, icons and sizes are dropped: they are never shown.
     """
     match value:
         case {"type": "text", "text": str(text)}:
@@ -132,7 +134,7 @@ def block_of_json(value: object) -> Block | None:
 
 
 def write_block(models: Any, block: Block) -> Any:
-    """Write a block with the classes of ``models``, those of one version; the rest is left out."""
+    """Make a block with the classes of ``models``, the models of one version of ACP."""
     match block:
         case TextBlock():
             return models.TextContentBlock(text=block.text)
@@ -159,7 +161,7 @@ def write_block(models: Any, block: Block) -> Any:
 
 
 def write_locations(models: Any, locations: Sequence[Location]) -> list[Any]:
-    """Write the files that a tool call is about with the classes of ``models``."""
+    """Make locations with the classes of ``models``."""
     written = []
     for location in locations:
         written.append(models.ToolCallLocation(path=location.path))

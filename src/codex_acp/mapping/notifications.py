@@ -1,7 +1,7 @@
-"""Every Codex notification and what becomes of it: one row each, checked to be complete.
+"""Map each notification of Codex to the function that makes events of it: the table has every one.
 
-A row is a function of this package, or Ignored with its reason. A new notification upstream fails
-the type check here, and the check below when this module is imported.
+A row is a function of this package, or `Ignored` with a reason. A notification of a new version of
+Codex fails the type check here, and the check below when this module is imported.
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ PIECES: Final[Mapping[str, Callable[[SessionState, str, str], SessionEvents]]] =
     "item/agentMessage/delta": messages.text_delta,
     "item/commandExecution/outputDelta": running_calls.more_output,
 }
-"""Functions for notifications that come by the thousand; each takes the item's id and the text.
+"""Functions for the pieces of a text, which arrive by the thousand; each gets item id and text.
 
-Two with the texts ``a`` and ``b`` say what one with ``ab`` says.
+The texts ``a`` and ``b`` may be joined: one call with ``ab`` shows what two calls show.
 """
 
 WITHOUT_SECRETS: Final[Mapping[str, Callable[[JsonValue], JsonValue]]] = {
@@ -150,5 +150,5 @@ WITHOUT_SECRETS: Final[Mapping[str, Callable[[JsonValue], JsonValue]]] = {
     "configWarning": without_told,
     "deprecationNotice": without_told,
 }
-"""Notifications in Codex's own words may quote what a client gave: headers, an environment, a URL.
-"""
+"""Functions that remove secrets from texts of Codex, which may quote headers, an environment or a
+URL that a client gave."""

@@ -1,7 +1,8 @@
-"""The sub-agents that an item of a thread names, read from its plain JSON.
+"""Find the sub-agents that an item names, and show their work in the client.
 
-Source: Codex schema ``CollabAgentToolCallThreadItem``, ``SubAgentActivityThreadItem``. Read before
-an item is decoded or shown: whoever wants to hear a sub-agent must do so at once.
+Reads plain JSON, before an item is decoded or shown: only who subscribes to a sub-agent at once
+gets all of its notifications.
+Source: Codex schema ``CollabAgentToolCallThreadItem``, ``SubAgentActivityThreadItem``.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events import SessionEvent
 
 NAMING: Final = frozenset({"item/started", "item/completed"})
-"""The notifications whose items may name one."""
+"""Notifications whose items may name a sub-agent."""
 MAX_SHOWN: Final = 64
-"""Sub-agents shown of one session: Codex runs few at a time, a hostile model starts hundreds."""
+"""Sub-agents of one session that are shown: Codex runs few at a time, a hostile model hundreds."""
 MORE_THAN_SHOWN: Final = f"What more than {MAX_SHOWN} sub-agents of this session do is not shown"
 DESCRIPTION_LIMIT: Final = 500
-"""Characters of a task that describe a sub-agent; the whole of it is its first message."""
+"""Characters of a sub-agent's task in its description; its first message has the whole task."""
 TITLE_LIMIT: Final = 80
-"""Characters of the name that the model has given it."""
+"""Characters of the name that the model has given the sub-agent."""
 _ROOT: Final = "root"
-"""The first name of a path, that of the thread which no agent started."""
+"""The first name in the path of every agent: the session's own thread."""
 
 
 def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
-    """Yield the sub-agents that an item of this thread names, as far as it describes them."""
+    """Yield the sub-agents that an item of the thread names, with what it says about them."""
     if not isinstance(item, dict):
         return
     call_id, kind = tool_call_id(_text(item.get("id")) or ""), item.get("type")
@@ -67,12 +68,13 @@ def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
             yield SubAgent(child, thread_id, call_id, title=title, started=True)
 
 
-def told_in_child(event: SessionEvent, agent: SubAgent) -> SessionEvent:
-    """An event of a sub-agent's thread as its session tells it: its task is no person's message."""
+def event_in_child(event: SessionEvent, agent: SubAgent) -> SessionEvent:
+    """Return an event of a sub-agent's thread for its own session: a task is a `SessionMessage`
+    there, because no person wrote it."""
     if isinstance(event, UserMessage):
         return SessionMessage(event.message_id, event.content, agent.parent_id, agent.thread_id)
     if isinstance(event, ToolCallAnnounced | ToolCallChanged):
-        event.stoppable = None  # of a sub-agent's session all that can be stopped is its turn
+        event.stoppable = None  # in a sub-agent's session only the turn can be stopped
     return event
 
 
@@ -80,50 +82,52 @@ def _text(value: JsonValue) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-# Write a sub-agent's work as lines of the tool call that started it.
+# Show the work of a sub-agent as lines of the tool call that started it.
 
 MAX_LINES: Final = 40
-"""The newest lines of one sub-agent that are kept; how many went before is said."""
+"""Lines of one tool call that are kept: the newest. Earlier lines are counted."""
 WORDS_LIMIT: Final = 400
 """Characters of one message of a sub-agent."""
-_ENDS: Final = {"failed": "failed", "cancelled": "cancelled", "in_progress": "running"}
+_ENDINGS: Final = {"failed": "failed", "cancelled": "cancelled", "in_progress": "running"}
 
 
 class SubAgentNotes:
-    """Of one tool call, and of the sub-agents below the one that it started."""
+    """The lines of one tool call, about the sub-agent that it started and the agents below."""
 
     def __init__(self, call_id: str) -> None:
         self._call_id = call_id
-        self._before: list[CallContent] = []
+        self._above: list[CallContent] = []
+        """Content of the tool call itself, which stays above the lines."""
         self._lines: deque[str] = deque(maxlen=MAX_LINES)
         self._count = 0
+        """All lines, kept or not."""
 
-    def begun_with(self, event: SessionEvent) -> None:
-        """The tool call itself is told: what it shows stays above the lines."""
+    def note_event(self, event: SessionEvent) -> None:
+        """Note the content of an event if it is about the tool call."""
         if isinstance(event, ToolCallAnnounced | ToolCallChanged) and event.id == self._call_id:
-            self._before = list(event.content or self._before)
+            self._above = list(event.content or self._above)
 
     def add(self, agent: SubAgent, item: ThreadItem, client: ClientFeatures) -> bool:
-        """An item of a sub-agent is over; whether that is worth a line."""
+        """Add lines about an item of a sub-agent that has ended; return whether there are any."""
         added = False
         for event in whole_item(SessionState(client), item, turn_running=False):
             if isinstance(event, ToolCallAnnounced):
-                end = _ENDS.get(event.status)
-                self.say(agent, event.title if end is None else f"{event.title} ({end})")
+                end = _ENDINGS.get(event.status)
+                self.add_line(agent, event.title if end is None else f"{event.title} ({end})")
                 added = True
             elif isinstance(event, TextChunk) and event.text.strip():
-                self.say(agent, f"said {inline(event.text, WORDS_LIMIT)}")
+                self.add_line(agent, f"said {inline(event.text, WORDS_LIMIT)}")
                 added = True
         return added
 
-    def say(self, agent: SubAgent, line: str) -> None:
-        """One line about a sub-agent."""
+    def add_line(self, agent: SubAgent, line: str) -> None:
+        """Add one line about a sub-agent."""
         self._lines.append(f"- {inline(agent.title or agent.thread_id)}: {line}")
         self._count += 1
 
     def shown(self) -> ToolCallChanged:
-        """The tool call with all lines that are kept."""
+        """Return the change of the tool call that shows the kept lines."""
         earlier = self._count - len(self._lines)
         first = [f"({earlier:,} earlier lines are not shown)"] if earlier else []
         text = "\n".join(["What the sub-agent did:", *first, *self._lines])
-        return ToolCallChanged(id=self._call_id, content=[*self._before, TextBlock(text)])
+        return ToolCallChanged(id=self._call_id, content=[*self._above, TextBlock(text)])

@@ -1,4 +1,4 @@
-"""Write the lines and questions about a directory that nobody has trusted."""
+"""Write the notices and the question about a directory that is not trusted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ REFUSE: Final = "refuse_git_programs"
 
 
 def left_out_line(found: Sequence[tuple[str, Sequence[str]]], root: str) -> str:
-    """Return the line about folders that Codex leaves out, and how to change that."""
+    """Return the notice that Codex ignores the configuration in folders, and how to change that.
+
+    ``found``: folder → kinds of configuration in it. ``root`` is the directory to trust.
+    """
     what = "; ".join(f"{', '.join(words)} in {visible(folder)}" for folder, words in found)
     return (
         f"This directory is not trusted, so Codex leaves out what it brings: {what}. If you trust "
@@ -35,13 +38,13 @@ def left_out_line(found: Sequence[tuple[str, Sequence[str]]], root: str) -> str:
 
 
 def linked_line(links: Sequence[tuple[str, str]]) -> str:
-    """Say which files of instructions lead out of the directory, and that the model gets them."""
+    """Return the notice that files of instructions, links out of the directory, reach the model."""
     what = "; ".join(f"{visible(path)} is a link to {visible(target)}" for path, target in links)
     return f"Codex gives the model a file from outside of this directory as instructions: {what}"
 
 
 def unrestored_line(reason: str) -> str:
-    """The sandbox that is configured could not be given to a new session."""
+    """Return the notice that Codex did not give a new session the configured sandbox."""
     return (
         "This session is read-only: Codex did not give it the sandbox that you have configured "
         f"({visible(reason)}). Choose a mode to change that."
@@ -51,17 +54,18 @@ def unrestored_line(reason: str) -> str:
 def programs_question(
     session_id: str, call_id: str, directory: str, programs: Sequence[GitProgram]
 ) -> tuple[ToolCallAnnounced, PermissionQuestion] | None:
-    """Return the tool call and the question whether git may run these; None: too much to be seen.
+    """Return the tool call and the question whether git may run ``programs``; None if the title
+    would be too long.
 
-    The kind is none that a policy permits by itself.
+    The kind is ``other``, which no policy permits by itself.
     """
-    named = ", ".join(_code(each.value if each.key else each.file) for each in programs)
-    title = f"Let git run what {_code(directory)} brings, outside of the sandbox: {named}"
+    names = ", ".join(_code(program.value if program.key else program.file) for program in programs)
+    title = f"Let git run what {_code(directory)} brings, outside of the sandbox: {names}"
     lines = [
-        f"- {_code(each.key)} in {_code(each.file)}: {_code(each.value)}"
-        if each.key
-        else f"- {_code(each.file)} can name any program: {visible(each.value)}"
-        for each in programs
+        f"- {_code(program.key)} in {_code(program.file)}: {_code(program.value)}"
+        if program.key
+        else f"- {_code(program.file)} can name any program: {visible(program.value)}"
+        for program in programs
     ]
     if len(title) > TITLE_LIMIT:
         return None
@@ -74,11 +78,15 @@ def programs_question(
             "by then: whatever a session may write to it runs, too."
         )
     ]
-    brings = [
-        {"file": visible(each.file), "key": visible(each.key), "command": visible(each.value)}
-        for each in programs
+    programs_json = [
+        {
+            "file": visible(program.file),
+            "key": visible(program.key),
+            "command": visible(program.value),
+        }
+        for program in programs
     ]
-    raw_input = {"directory": visible(directory), "programs": brings}
+    raw_input = {"directory": visible(directory), "programs": programs_json}
     shown = ToolCallChanged(
         id=call_id,
         title=title,
@@ -99,7 +107,7 @@ def programs_question(
 
 
 def programs_refused(directory: str, root: str, programs: Sequence[GitProgram]) -> str:
-    """Return why nothing is done there, and how to change that."""
+    """Return the error that a session in ``directory`` is refused with, and how to change that."""
     how = f'set the option "Trust this directory", or start the agent with --trust {visible(root)}'
     return git_programs_refusal(directory, programs, how)
 
