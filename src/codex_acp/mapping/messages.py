@@ -1,6 +1,6 @@
-"""One line for the person that no item of Codex carries: a decline, a warning, a notice.
+"""Map the texts for the person: messages, thoughts, compactions, hooks, warnings and plans.
 
-Owns that it is bounded and not repeated. Must not know what it is about.
+Owns that a notice is bounded, and that no notice is repeated. Must not know tool calls.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ if TYPE_CHECKING:
     from codex_acp.mapping.state import SessionState
 
 DETAILS_LIMIT: Final = 20_000
-"""Characters of the details: what a hook or a server writes when it fails can be any length."""
+"""Characters of a notice's details: a hook or server may write any length when it fails."""
 _NO_TEXT: Final = "Codex sent a warning without a text"
 
 
 def notice_of(
     text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
 ) -> Notice:
-    """Return a line for the person. ``text`` stands alone; ``details`` help to act on it.
+    """Return a notice of any length. ``text`` must be clear without ``details``.
 
-    All in both is made visible, whoever wrote what they quote.
+    Invisible characters in both are escaped.
     """
     text = still_visible(text.strip()) or _NO_TEXT
     details = still_visible(details.strip()) if details else None
     return Notice(severity, text, details, aside)
 
 
-def say(
+def notice(
     text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
 ) -> SessionEvents:
-    """Tell the person words that Codex passes on, bounded."""
-    shown = shortened(text.strip(), TITLE_LIMIT)
-    more = shortened(details.strip(), DETAILS_LIMIT) if details else None
-    return (notice_of(shown, severity, more, aside=aside),)
+    """Return a notice with a text of Codex, shortened."""
+    text = shortened(text.strip(), TITLE_LIMIT)
+    details = shortened(details.strip(), DETAILS_LIMIT) if details else None
+    return (notice_of(text, severity, details, aside=aside),)
 
 
-def say_once(
+def notice_once(
     state: SessionState,
     text: str,
     severity: Severity = "warning",
@@ -73,35 +73,35 @@ def say_once(
     key: tuple[str | None, ...] = (),
     aside: bool = False,
 ) -> SessionEvents:
-    """Tell the person words that Codex passes on, unless this session was told them before.
+    """Return a `notice`, or nothing if the session had a notice with this ``key`` before.
 
-    ``key`` tells lines apart; by default that is all of the text. ``aside`` as in `Notice`.
+    The default key is the whole text.
     """
     key = key or (text, details)
     if key in state.notices:
         return ()
     state.notices[key] = None
-    return say(text, severity, details, aside=aside)
+    return notice(text, severity, details, aside=aside)
 
 
-# Messages of the agent and of the person → chunks.
+# Messages of the agent and of the person.
 
 
 def agent_message_delta(
     state: SessionState, params: models.AgentMessageDeltaNotification
 ) -> SessionEvents:
-    """``item/agentMessage/delta`` → one chunk."""
+    """Map ``item/agentMessage/delta``."""
     return text_delta(state, params.item_id, params.delta)
 
 
 def agent_message_completed(
     state: SessionState, item: models.AgentMessageThreadItem
 ) -> SessionEvents:
-    """Show the rest of a message, and the questions that it asks the person without waiting."""
+    """Show the rest of a message, and the questions that it asks without waiting for an answer."""
     if item.text == state.review_text and item.id not in state.sent_text:
-        return ()  # the item that ended the review has said it: see `mapping.messages`
+        return ()  # `items` has shown the review at its end
     text = item.text
-    for question in item.questions or ():  # and options, which the text may contain already
+    for question in item.questions or ():  # the text may contain the question or options already
         lines = [] if question.title in text else [question.title]
         lines += [f"- {option}" for option in question.options or () if option not in text]
         if lines:
@@ -110,7 +110,7 @@ def agent_message_completed(
 
 
 def text_delta(state: SessionState, item_id: str, delta: str) -> SessionEvents:
-    """A piece of an item that is shown as a message; an empty one sends nothing."""
+    """Show the next piece of an item's text as a message."""
     if not delta:
         return ()
     pieces = state.sent_text.get(item_id)
@@ -122,7 +122,7 @@ def text_delta(state: SessionState, item_id: str, delta: str) -> SessionEvents:
 
 
 def text_completed(state: SessionState, item_id: str, whole: str) -> SessionEvents:
-    """Return the text that no delta carried; nothing the second time."""
+    """Show the part of the whole text that no delta has shown."""
     left = left_to_send(state.sent_text.setdefault(item_id, []), item_id, whole)
     return () if left is None else (TextChunk(*left),)
 
@@ -130,45 +130,47 @@ def text_completed(state: SessionState, item_id: str, whole: str) -> SessionEven
 def user_message(
     state: SessionState, item: models.UserMessageThreadItem, live: bool
 ) -> SessionEvents:
-    """A message of the person; ``live``: while the turn runs.
+    """Show a message of the person; ``live``: its turn runs.
 
-    Live, the client knows what it has sent itself: only a message with the id of another client
-    (``clientUserMessageId``) is shown.
+    The client knows its own live messages, so only those of another client (by
+    ``clientUserMessageId``) are shown live.
     """
-    from_here = item.client_id is None or item.client_id in state.own_messages
-    if live and from_here and not state.is_sub_agent:
+    is_own = item.client_id is None or item.client_id in state.own_messages
+    if live and is_own and not state.is_sub_agent:
         return ()
     if item.id in state.sent_text:
         return ()
-    state.sent_text[item.id] = []  # Codex starts and completes it; the second time says nothing
+    state.sent_text[item.id] = []  # shown once, although Codex reports its start and its end
     return (UserMessage(item.id, [content_block(part) for part in item.content], item.client_id),)
 
 
-# The model's reasoning → thoughts: its summary, or the raw text where there is no summary.
+# The model's reasoning: the summary, or the raw text if there is no summary.
 
 _BLANK_LINE: Final = "\n\n"
-"""Between two parts; it comes with the first text of the later one."""
+"""Separator of two parts, sent with the first text of the second part."""
 
 
 def summary_text_delta(
     state: SessionState, params: models.ReasoningSummaryTextDeltaNotification
 ) -> SessionEvents:
-    """``item/reasoning/summaryTextDelta`` → a thought of the item."""
+    """Map ``item/reasoning/summaryTextDelta``."""
     return _thought_delta(state, params.item_id, params.summary_index, params.delta, raw=False)
 
 
 def reasoning_text_delta(
     state: SessionState, params: models.ReasoningTextDeltaNotification
 ) -> SessionEvents:
-    """``item/reasoning/textDelta``: raw reasoning, shown only while there is no summary."""
+    """Map ``item/reasoning/textDelta``: raw reasoning, shown only while there is no summary."""
     return _thought_delta(state, params.item_id, params.content_index, params.delta, raw=True)
 
 
 def reasoning_completed(state: SessionState, item: models.ReasoningThreadItem) -> SessionEvents:
-    """Return the text that no delta carried: of the summary, or of raw text that was begun."""
-    summary, content = (_BLANK_LINE.join(filter(None, p)) for p in (item.summary, item.content))
+    """Show the part of the reasoning that no delta has shown: of the raw text if the deltas had
+    it, or if there is no summary."""
+    summary = _BLANK_LINE.join(filter(None, item.summary))
+    raw_text = _BLANK_LINE.join(filter(None, item.content))
     thought = state.thoughts.setdefault(item.id, SentThought(raw=not summary, part=0))
-    whole = content if thought.raw else summary
+    whole = raw_text if thought.raw else summary
     left = left_to_send(thought.pieces, item.id, whole) if whole else None
     return () if left is None else (ThoughtChunk(*left),)
 
@@ -187,7 +189,7 @@ def _thought_delta(
     text = delta
     if (raw, part) != (thought.raw, thought.part):
         text = _BLANK_LINE + delta
-        if raw != thought.raw:  # the summary begins: what counts from now on
+        if raw != thought.raw:  # the summary begins, and replaces the raw text
             thought.pieces.clear()
             thought.pieces.append(delta)
         else:
@@ -202,7 +204,7 @@ def _thought_delta(
 
 
 def compaction_started(state: SessionState, item: ContextCompactionThreadItem) -> SessionEvents:
-    """A compaction begins."""
+    """Show that a compaction began."""
     compaction_id = tool_call_id(item.id)
     if compaction_id in state.open_compactions:
         return ()
@@ -211,7 +213,7 @@ def compaction_started(state: SessionState, item: ContextCompactionThreadItem) -
 
 
 def compaction_completed(state: SessionState, item: ContextCompactionThreadItem) -> SessionEvents:
-    """A compaction is done; one that was not seen to begin (a replay) is told whole."""
+    """Show that a compaction ended, announced before or not (in a replay)."""
     compaction_id = tool_call_id(item.id)
     known = compaction_id in state.open_compactions
     if known:
@@ -220,197 +222,193 @@ def compaction_completed(state: SessionState, item: ContextCompactionThreadItem)
 
 
 def close_compactions(state: SessionState) -> SessionEvents:
-    """The turn ended: a compaction that has not completed will not do so any more."""
+    """Cancel the open compactions, because the turn ended."""
     left, state.open_compactions = state.open_compactions, []
     return [CompactionChanged(compaction_id, "cancelled", known=True) for compaction_id in left]
 
 
-# Hooks: a person hears of those that stopped something, failed, or have something to say.
+# Hooks: shown if they stopped something, failed, or have a message for the person.
 
-_TOLD: Final = ("warning", "stop", "feedback", "error")
-"""Kinds of a hook's output that are meant for a person; ``context`` is meant for the model."""
+_FOR_PERSON: Final = ("warning", "stop", "feedback", "error")
+"""Kinds of a hook's output for the person; ``context`` is for the model."""
 _WARNINGS: Final = ("warning", "error")
-"""Kinds of entries that a person should see of a hook that ended well."""
+"""Kinds of output that are shown even if the hook ended well."""
 OWN_REFUSAL: Final = "[codex-acp] "
-"""How `codex.connection.agent_guard` begins why it refused a call: a hook, but nobody's own."""
+"""Prefix of the refusals of `codex.connection.agent_guard`: a hook of this package."""
 
 
 def hook_completed(state: SessionState, params: models.HookCompletedNotification) -> SessionEvents:
-    """``hook/completed`` → a line if the hook blocked or stopped something, failed, or warns.
+    """Map ``hook/completed`` to a notice if the hook blocked or stopped something, failed or warns.
 
-    The same failure is said once a turn: a hook that is broken fails at every tool call.
+    A failure is shown once per turn: a broken hook fails at every tool call.
     """
     run = params.run
     title = f"The hook {run.event_name} ({run.source_path})"
     status = run.status
     match status:
         case "blocked":
-            told = _told(run)
-            if told is not None and told.startswith(OWN_REFUSAL):
-                return say(told.removeprefix(OWN_REFUSAL))
-            return say(f"{title} blocked this action", "warning", told)
+            output = _output_for_person(run)
+            if output is not None and output.startswith(OWN_REFUSAL):
+                return notice(output.removeprefix(OWN_REFUSAL))
+            return notice(f"{title} blocked this action", "warning", output)
         case "stopped":
-            return say(f"{title} stopped the turn", "warning", _told(run))
+            return notice(f"{title} stopped the turn", "warning", _output_for_person(run))
         case "failed":
-            text, details = f"{title} failed", _told(run)
+            text, details = f"{title} failed", _output_for_person(run)
             key = (params.turn_id, text, details)
-            return say_once(state, text, "error", details, key=key)
+            return notice_once(state, text, "error", details, key=key)
         case "running":
             return ()
-        case "completed" | UnknownValue():  # whatever a newer Codex may call an end
+        case "completed" | UnknownValue():
             warnings = "\n".join(e.text for e in run.entries if e.kind in _WARNINGS and e.text)
-            return say(f"{title} says", "warning", warnings) if warnings else ()
+            return notice(f"{title} says", "warning", warnings) if warnings else ()
         case _:
             assert_never(status)
 
 
 def hook_prompt(state: SessionState, item: models.HookPromptThreadItem) -> SessionEvents:
-    """A ``hookPrompt`` item: what a hook told the model to go on with."""
+    """Show a ``hookPrompt`` item: a text with which a hook had the model continue."""
     text = "\n".join(fragment.text for fragment in item.fragments if fragment.text)
     if not text:
         return ()
-    return say_once(state, "A hook gave the model more to do", "info", text, key=("hook", item.id))
+    return notice_once(
+        state, "A hook gave the model more to do", "info", text, key=("hook", item.id)
+    )
 
 
-def _told(run: models.HookRunSummary) -> str | None:
-    """The hook's own words."""
-    words = [run.status_message, *(entry.text for entry in run.entries if entry.kind in _TOLD)]
-    return "\n".join(dict.fromkeys(word for word in words if word)) or None
+def _output_for_person(run: models.HookRunSummary) -> str | None:
+    entries = [entry.text for entry in run.entries if entry.kind in _FOR_PERSON]
+    lines = dict.fromkeys(line for line in (run.status_message, *entries) if line)
+    return "\n".join(lines) or None
 
 
-# Warnings and other news of Codex that belong to no item → one line for the person each.
+# Warnings and other notifications that belong to no item.
 
 
 def warning(state: SessionState, params: models.WarningNotification) -> SessionEvents:
-    """``warning``: Codex's own words."""
-    return say_once(state, params.message)
+    """Map ``warning``."""
+    return notice_once(state, params.message)
 
 
 def guardian_warning(
     state: SessionState, params: models.GuardianWarningNotification
 ) -> SessionEvents:
-    """``guardianWarning``: words of Codex's reviewer of approvals."""
-    return say_once(state, params.message)
+    """Map ``guardianWarning``, of Codex's reviewer of approvals."""
+    return notice_once(state, params.message)
 
 
 def config_warning(state: SessionState, params: models.ConfigWarningNotification) -> SessionEvents:
-    """``configWarning``, with the place in the file where it is known.
+    """Map ``configWarning``, with the place in the file if Codex gives it.
 
-    One without any place is about the machine (that no bubblewrap is installed), not about what the
-    person has written: it is remembered for the session's status.
+    A warning without place or details is about the machine (bubblewrap is not installed), not about
+    a file of the person: ``/status`` shows it, too.
     """
     place = params.path
     if place is None and not params.details:
         state.remarks[params.summary] = None
-        return say_once(state, params.summary, aside=True)
+        return notice_once(state, params.summary, aside=True)
     if place is not None and params.range is not None:
         place = f"{place}:{params.range.start.line}:{params.range.start.column}"
     details = "\n".join(part for part in (params.details, place) if part)
-    return say_once(state, params.summary, "warning", details or None)
+    return notice_once(state, params.summary, "warning", details or None)
 
 
 def deprecation_notice(
     state: SessionState, params: models.DeprecationNoticeNotification
 ) -> SessionEvents:
-    """``deprecationNotice``: nothing is wrong yet."""
-    return say_once(state, params.summary, "info", params.details)
+    """Map ``deprecationNotice``."""
+    return notice_once(state, params.summary, "info", params.details)
 
 
 def model_rerouted(state: SessionState, params: models.ModelReroutedNotification) -> SessionEvents:
-    """``model/rerouted``: another model answers than the one that was chosen."""
+    """Map ``model/rerouted``: another model answers than the chosen one."""
     text = f"{params.to_model} answers in place of {params.from_model}"
     details = f"Reason: {params.reason}"
-    return say_once(state, text, "warning", details, key=(params.turn_id, text, details))
+    return notice_once(state, text, "warning", details, key=(params.turn_id, text, details))
 
 
 def model_verification(
     state: SessionState, params: models.ModelVerificationNotification
 ) -> SessionEvents:
-    """``model/verification``: the account lacks what the model asks for."""
+    """Map ``model/verification``: the account lacks a verification that the model requires."""
     if not params.verifications:
         return ()
     wanted = ", ".join(params.verifications)
-    return say_once(state, f"The model asks for a verification of the account: {wanted}")
+    return notice_once(state, f"The model asks for a verification of the account: {wanted}")
 
 
 def safety_buffering_updated(
     state: SessionState, params: models.ModelSafetyBufferingUpdatedNotification
 ) -> SessionEvents:
-    """``model/safetyBuffering/updated``: why nothing comes, if a person is to be told."""
+    """Map ``model/safetyBuffering/updated``: why the answer is delayed, if Codex wants it shown."""
     if not params.show_buffering_ui:
         return ()
     text = f"{params.model} holds its answer back until it has been checked for safety"
     details = [f"Reason: {', '.join(params.reasons)}"] if params.reasons else []
     if params.faster_model:
         details.append(f"{params.faster_model} would answer sooner")
-    said = "\n".join(details) or None
-    return say_once(state, text, "info", said, key=(params.turn_id, text))
+    return notice_once(state, text, "info", "\n".join(details) or None, key=(params.turn_id, text))
 
 
 def auth_recovery(state: SessionState, params: models.AuthRecoveryNotification) -> SessionEvents:
-    """``modelProvider/authRecoveryStarted``, ``…Completed``: Codex says itself which it is."""
+    """Map ``modelProvider/authRecoveryStarted`` and ``…Completed``; the message says which."""
     text = f"{params.provider}: {params.message}"
-    return say_once(state, text, "info", key=(params.turn_id, text))
+    return notice_once(state, text, "info", key=(params.turn_id, text))
 
 
 def strict_review_required(
     state: SessionState, params: models.StrictReviewRequiredNotification
 ) -> SessionEvents:
-    """``autoApprovalReview/strictReviewRequired``: why actions are reviewed from now on."""
+    """Map ``autoApprovalReview/strictReviewRequired``: Codex reviews all further actions."""
     text = "Codex reviews every further action of this turn before it runs"
-    return say_once(state, text, "info", key=(params.turn_id, text))
+    return notice_once(state, text, "info", key=(params.turn_id, text))
 
 
 def mcp_startup_updated(
     state: SessionState, params: models.McpServerStatusUpdatedNotification
 ) -> SessionEvents:
-    """``mcpServer/startupStatus/updated`` → a line if the server failed, with its error.
+    """Map ``mcpServer/startupStatus/updated`` to a notice if the server failed, with its error.
 
-    A server that is ready may fail again, and that is news again.
+    After a server was ready, the same failure is shown again.
     """
     key = ("mcpServer", params.name)
     if params.status == "ready":
-        for said in [said for said in state.notices if said[:2] == key]:
-            del state.notices[said]
+        for shown in [shown for shown in state.notices if shown[:2] == key]:
+            del state.notices[shown]
     if params.status != "failed":
         return ()
-    reason = params.failure_reason
-    why = (
-        ": sign in to it again"
-        if reason == "reauthenticationRequired"
-        else f": {reason}"
-        if reason
-        else ""
-    )
+    why = f": {params.failure_reason}" if params.failure_reason else ""
+    if params.failure_reason == "reauthenticationRequired":
+        why = ": sign in to it again"
     text = f'The MCP server "{params.name}" did not start{why}'
-    return say_once(state, text, "error", params.error, key=(*key, text, params.error))
+    return notice_once(state, text, "error", params.error, key=(*key, text, params.error))
 
 
-# Plans: the list of steps of a turn, and the text that plan mode proposes.
+# Plans: the steps of a turn, and the text that plan mode proposes.
 
 REVIEW: Final = "Implement this plan?"
 IMPLEMENT: Final = "implement_plan"
-"""Option that has a plan carried out."""
+"""Id of the option that lets Codex implement a plan."""
 
 
 def plan_updated(state: SessionState, params: models.TurnPlanUpdatedNotification) -> SessionEvents:
-    """``turn/plan/updated`` → the whole plan; before it the explanation, if it is a new one."""
-    told: list[SessionEvent] = []
+    """Map ``turn/plan/updated`` to the explanation, if it is new, and the whole plan."""
+    shown: list[SessionEvent] = []
     if params.explanation and params.explanation != state.plan_explanation:
         state.plan_explanation = params.explanation
-        told.append(ThoughtLine(f"{params.turn_id}-plan", params.explanation))
+        shown.append(ThoughtLine(f"{params.turn_id}-plan", params.explanation))
     steps = [PlanStep(step.step, _status(step)) for step in params.plan]
-    told.append(PlanChanged(params.turn_id, steps))
-    return told
+    shown.append(PlanChanged(params.turn_id, steps))
+    return shown
 
 
 def plan_delta(state: SessionState, params: models.PlanDeltaNotification) -> SessionEvents:
-    """``item/plan/delta`` → a piece of the message that is the proposed plan."""
+    """Map ``item/plan/delta``: a piece of the proposed plan, which is shown as a message."""
     return text_delta(state, params.item_id, params.delta)
 
 
 def plan_completed(state: SessionState, item: models.PlanThreadItem) -> SessionEvents:
-    """The plan that was proposed: what counts, whatever its deltas have said."""
+    """Remember the proposed plan, and show the part that no delta has shown."""
     state.proposed_plan = (item.id, item.text)
     return text_completed(state, item.id, item.text)
 
@@ -418,9 +416,9 @@ def plan_completed(state: SessionState, item: models.PlanThreadItem) -> SessionE
 def review_question(
     session_id: str, item_id: str, plan: str
 ) -> tuple[ToolCallAnnounced, PermissionQuestion]:
-    """Return the tool call and the question whether a plan is to be carried out.
+    """Return the tool call and the question whether to implement a plan.
 
-    The plan is shown in it, although the agent has just said it: a message hides what it likes.
+    The question shows the plan again as a code block: Markdown of a message could hide parts of it.
     """
     call_id, content = tool_call_id(item_id, "plan-review"), [code_content(plan, "markdown")]
     shown = ToolCallChanged(

@@ -50,7 +50,7 @@ from codex_acp.mapping.item_calls import (
     runs_on,
     terminal_state,
 )
-from codex_acp.mapping.messages import say
+from codex_acp.mapping.messages import notice
 from codex_acp.mapping.prompt import output_block, size_of
 from codex_acp.routing.display import shortened, visible
 from codex_acp.wire.codec import plain
@@ -280,7 +280,7 @@ def _background_completed(
     call_id = id_of(item)
     del state.background[call_id]
     if not state.client.agent_terminals:
-        return say(*ended_in_background(item))
+        return notice(*ended_in_background(item))
     terminal = terminal_state(item, ended=True)
     ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
     if item.aggregated_output is None:

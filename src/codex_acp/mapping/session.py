@@ -1,6 +1,6 @@
-"""Map what concerns a session as a whole: its title and goal, usage and state, the end of a prompt.
+"""Map the title, goal, usage and state of a session, the end of a prompt, and the list of sessions.
 
-As JSON that is alike in every version of ACP. Actions of other clients on the thread are notices.
+The JSON is the same in every version of ACP. Actions of other clients on the thread become notices.
 Source: schema ``SessionUpdate`` and its ``StateUpdate``, ``SubagentUpdate``.
 """
 
@@ -14,7 +14,7 @@ from codex_acp.mapping import events
 from codex_acp.mapping.agent import META_KEY
 from codex_acp.mapping.commands import span_words
 from codex_acp.mapping.content import TextBlock
-from codex_acp.mapping.messages import close_compactions, say, say_once
+from codex_acp.mapping.messages import close_compactions, notice, notice_once
 from codex_acp.mapping.running_calls import close_open_calls
 from codex_acp.routing.display import prose, visible
 from codex_acp.wire.codec import plain
@@ -42,7 +42,7 @@ def shared_update(
     | events.SessionMessage,
     block_of: Callable[[Block], WireModel],
 ) -> dict[str, Any]:
-    """Write a ``SessionUpdate`` that is alike in both versions, but for ``block_of``, a block."""
+    """Write a ``SessionUpdate`` that both versions have in common; ``block_of`` writes a block."""
     match event:
         case events.UsageChanged():
             return usage_update(event)
@@ -94,9 +94,10 @@ def state_of(event: events.StateChanged) -> dict[str, Any]:
     return state
 
 
-# How a Codex turn ended → how the prompt ends. A failed turn never reads as ``end_turn``.
+# The end of a prompt, from the end of its turn. A failed turn never reads as ``end_turn``.
 
-_UNAUTHORIZED_STATUS = 401
+_UNAUTHORIZED_STATUS: Final = 401
+"""Status code of HTTP."""
 _STOPS: dict[str, events.StopReason] = {
     "contextWindowExceeded": "max_tokens",
     "sessionBudgetExceeded": "max_turn_requests",
@@ -105,13 +106,13 @@ _STOPS: dict[str, events.StopReason] = {
     "misalignmentPolicyViolation": "refusal",
     "inferenceHookDenied": "refusal",  # since Codex 0.169
 }
-"""``codexErrorInfo`` values that ACP has a stop reason for; every other one is an error."""
+"""``codexErrorInfo`` → stop reason of ACP; any other value is an error."""
 
 
 def end_of_turn(turn: Turn, last_error: TurnError | None) -> events.PromptEnd:
-    """How the prompt ends whose turn is ``turn``, unless the client has cancelled it.
+    """Return how the prompt of ``turn`` ends, unless the client has cancelled it.
 
-    ``last_error`` is the turn's last ``error`` notification, used when the turn names none.
+    ``last_error`` is the turn's last ``error`` notification, for a failed turn without an error.
     """
     status = turn.status
     match status:
@@ -133,15 +134,15 @@ def end_of_turn(turn: Turn, last_error: TurnError | None) -> events.PromptEnd:
 
 
 def failure(error: TurnError | None) -> events.PromptEnd:
-    """A failed turn: a stop reason that says so, or a JSON-RPC error with Codex's message."""
+    """Return the end of a failed turn: a fitting stop reason, or an error with Codex's message."""
     if error is None:
         return events.PromptFailure(INTERNAL_ERROR, "Codex failed the turn and gave no reason", {})
     info = error.codex_error_info
     if isinstance(info, str) and info in _STOPS:
-        reason, why = _STOPS[info], error.message
+        explanation = error.message
         if error.misalignment and error.misalignment.detailed_explanation:
-            why = f"{why}\n\n{error.misalignment.detailed_explanation}"
-        return events.PromptStop(reason, why)
+            explanation = f"{explanation}\n\n{error.misalignment.detailed_explanation}"
+        return events.PromptStop(_STOPS[info], explanation)
     details = plain(info) if isinstance(info, WireModel) else None
     unauthorized = info == "unauthorized" or any(
         isinstance(value, dict) and value.get("httpStatusCode") == _UNAUTHORIZED_STATUS
@@ -157,26 +158,26 @@ def failure(error: TurnError | None) -> events.PromptEnd:
     return events.PromptFailure(code, message, data)
 
 
-# A turn's end, as far as the mapping's memory is concerned.
+# Errors and the end of a turn.
 
 
 def error(state: SessionState, params: ErrorNotification) -> events.SessionEvents:
-    """``error``: one that is final is kept for the turn's end, in case that names none.
+    """Map ``error``: keep a final error for the end of the turn, which may come without one.
 
-    One that Codex tries again after is said, once for each cause: Codex counts its attempts in
-    the message, and the person learns nothing from the second.
+    An error after which Codex retries is shown once for each cause: only the number of the attempt
+    in the message changes.
     """
-    failed = params.error
+    turn_error = params.error
     if not params.will_retry:
-        state.turn_errors[params.turn_id] = failed
+        state.turn_errors[params.turn_id] = turn_error
         return ()
-    details = failed.additional_details
-    key = (params.turn_id, "retrying", details or failed.message)
-    return say_once(state, f"Retrying: {failed.message}", "warning", details, key=key)
+    details = turn_error.additional_details
+    key = (params.turn_id, "retrying", details or turn_error.message)
+    return notice_once(state, f"Retrying: {turn_error.message}", "warning", details, key=key)
 
 
 def turn_completed(state: SessionState, params: TurnCompletedNotification) -> events.SessionEvents:
-    """``turn/completed``: what was sent is forgotten, and nothing of it stays open."""
+    """Map ``turn/completed``: end the open tool calls and compactions; forget the sent texts."""
     state.sent_text.clear()
     state.thoughts.clear()
     state.plan_explanation = None
@@ -187,10 +188,9 @@ def turn_completed(state: SessionState, params: TurnCompletedNotification) -> ev
     ]
 
 
-# Tokens: how full the context is, and what one turn has used.
+# Tokens in the context, and tokens that a turn has used.
 
-
-_COUNTED: Final = {
+_TOKEN_COUNTS: Final = {
     "totalTokens": "total_tokens",
     "inputTokens": "input_tokens",
     "outputTokens": "output_tokens",
@@ -198,17 +198,17 @@ _COUNTED: Final = {
     "cachedReadTokens": "cached_input_tokens",
     "cachedWriteTokens": "cache_write_input_tokens",
 }
-"""``Usage`` of ACP's unstable schema → Codex's count: ``input`` holds those read from a cache,
-``output`` the reasoning."""
+"""Field of ``Usage`` in ACP's unstable schema → count of Codex. Input includes the tokens read from
+a cache, output those of the reasoning."""
 
 
 def token_usage_updated(
     state: SessionState, params: models.ThreadTokenUsageUpdatedNotification
 ) -> events.SessionEvents:
-    """``thread/tokenUsage/updated`` → ``usage_update``, if the size of the context is known.
+    """Map ``thread/tokenUsage/updated`` if the size of the context is known.
 
-    The last request's tokens are what the context holds now; none means that the model server
-    has not counted them. The total is kept for `turn_usage`.
+    The tokens of the last request are those in the context; 0 means that the model server has not
+    counted them. The total is kept for `turn_usage`.
     """
     usage = params.token_usage
     before, state.total_usage = state.total_usage, usage.total
@@ -222,7 +222,7 @@ def token_usage_updated(
 
 
 def _usage_changed(state: SessionState, used: int, size: int) -> events.UsageChanged:
-    """Return the use of tokens with all that is known beside it."""
+    """Return the tokens in the context, with the known limits and the total."""
     limits = tuple(state.rate_limits.values())
     return events.UsageChanged(used, size, limits, turn_usage(None, state.total_usage))
 
@@ -233,17 +233,17 @@ def turn_usage(
     """Return the tokens used between two values of ``state.total_usage``, as the ``usage`` of a
     prompt's answer; None if nothing was reported.
 
-    Never negative: a thread that was reverted counts on from less.
+    Never negative: after a thread was reverted, its total is less.
     """
     if after is None or after is before:
         return None
     return {
         name: max(getattr(after, count) - getattr(before, count, 0), 0)
-        for name, count in _COUNTED.items()
+        for name, count in _TOKEN_COUNTS.items()
     }
 
 
-# The account's limits: said when one is reached, each once, and told with the use of tokens.
+# The account's limits: sent with the tokens; a notice once for each limit that is reached.
 
 _NO_CREDITS: Final = "The workspace has no credits left"
 _WORKSPACE_LIMIT: Final = "The usage limit of the workspace is reached"
@@ -254,29 +254,29 @@ _REACHED: Final[dict[str, str]] = {
     "workspace_owner_usage_limit_reached": f"{_WORKSPACE_LIMIT}; raise it to go on",
     "workspace_member_usage_limit_reached": f"{_WORKSPACE_LIMIT}; ask its owner to raise it",
 }
-"""``rateLimitReachedType`` → what it means for the person."""
+"""``rateLimitReachedType`` → text for the person."""
 
 
 def rate_limits_updated(
     state: SessionState, params: models.AccountRateLimitsUpdatedNotification
 ) -> events.SessionEvents:
-    """``account/rateLimits/updated`` → the limits that have changed, beside the use of the context,
-    once that is known; and a line when a limit is reached.
+    """Map ``account/rateLimits/updated``: changed limits, and a notice if one is reached.
 
-    The update is sparse: one that names no limit does not mean that none is reached.
+    Changed limits are sent with the tokens in the context, once these are known. Codex leaves out
+    unchanged fields, so a missing ``rateLimitReachedType`` does not mean that no limit is reached.
     """
     limits = params.rate_limits
-    told: list[events.SessionEvent] = []
+    shown: list[events.SessionEvent] = []
     limit_id = limits.limit_id or "codex"
     before = state.rate_limits.get(limit_id)
     now = _updated_limit(before or events.RateLimit(limit_id), limits)
     if now not in (before, events.RateLimit(limit_id)):
         state.rate_limits[limit_id] = now
-        if state.context_usage is not None:  # else the update of the context has it
-            told.append(_usage_changed(state, *state.context_usage))
+        if state.context_usage is not None:
+            shown.append(_usage_changed(state, *state.context_usage))
     reached = limits.rate_limit_reached_type
     if reached is None:
-        return told
+        return shown
     text = _REACHED.get(reached, f"A limit of this account is reached: {reached}")
     if limits.limit_name:
         text = f"{text} ({limits.limit_name})"
@@ -287,11 +287,11 @@ def rate_limits_updated(
             span = f" of {span_words(minutes)}" if minutes else ""
             details.append(f"{window.used_percent} %{span} used")
     key = ("limit", reached, limits.limit_id)
-    return [*told, *say_once(state, text, "warning", "\n".join(details) or None, key=key)]
+    return [*shown, *notice_once(state, text, "warning", "\n".join(details) or None, key=key)]
 
 
 def _updated_limit(limit: events.RateLimit, news: models.RateLimitSnapshot) -> events.RateLimit:
-    """Return a limit with news: absent fields stay, but "reached" held only when it was sent."""
+    """Return a limit with the fields of ``news``; absent fields stay, except ``reached``."""
     windows = [w for w in (news.primary, news.secondary) if w is not None]
     credit = news.credits
     spans = ((w.used_percent, w.window_duration_mins, w.resets_at) for w in windows)
@@ -307,10 +307,10 @@ def _updated_limit(limit: events.RateLimit, news: models.RateLimitSnapshot) -> e
 
 
 def usage_update(usage: events.UsageChanged) -> dict[str, JsonValue]:
-    """``usage_update`` of either version; the limits below this agent's key of its ``_meta``.
+    """Write a ``usage_update``, with the limits in ``_meta`` under this agent's key.
 
-    The tokens of the whole session are in ``_meta.usage``, where acpx reads them: the schema has
-    no place for them. What is not known is left out. There is no cost: Codex tells none.
+    The tokens of the whole session are in ``_meta.usage``, where acpx reads them: the schema has no
+    field for them. Unknown values are left out, and so is the cost: Codex reports none.
     """
     update: dict[str, JsonValue] = {
         "sessionUpdate": "usage_update", "used": usage.used, "size": usage.size,
@@ -350,13 +350,13 @@ _GOAL: Final[dict[str, tuple[str, events.Severity]]] = {
     "budgetLimited": ("Goal stopped: its token budget is used up", "warning"),
     "complete": ("Goal reached", "info"),
 }
-"""Status of a goal → how it is said."""
+"""Status of a goal → text and severity of its notice."""
 
 
 def thread_name_updated(
     state: SessionState, params: models.ThreadNameUpdatedNotification
 ) -> events.SessionEvents:
-    """``thread/name/updated`` → the session's title; no name clears it."""
+    """Map ``thread/name/updated``: the session's title; without a name it is cleared."""
     name = params.thread_name
     state.has_title = True
     return (events.TitleChanged(None if name is None else visible(name)),)
@@ -365,87 +365,86 @@ def thread_name_updated(
 def goal_updated(
     state: SessionState, params: models.ThreadGoalUpdatedNotification
 ) -> events.SessionEvents:
-    """``thread/goal/updated`` → a line if the goal or its status is another one.
-
-    Codex also sends it each time it has counted the tokens.
-    """
+    """Map ``thread/goal/updated`` to a notice if the goal or its status has changed: Codex also
+    sends it after each count of tokens."""
     goal = params.goal
-    news = (goal.objective, str(goal.status))
-    if news == state.goal:
+    goal_and_status = (goal.objective, str(goal.status))
+    if goal_and_status == state.goal:
         return ()
-    state.goal = news
+    state.goal = goal_and_status
     words, severity = _GOAL.get(goal.status, (f"Goal {goal.status}", "info"))
-    return say(f"{words}: {goal.objective}", severity)
+    return notice(f"{words}: {goal.objective}", severity)
 
 
 def goal_cleared(state: SessionState, _params: object) -> events.SessionEvents:
-    """``thread/goal/cleared`` → a line if there was a goal: Codex says it without one, too."""
+    """Map ``thread/goal/cleared`` to a notice if there was a goal: Codex also sends it without."""
     if state.goal is None:
         return ()
     state.goal = None
-    return say("The goal was cleared", "info")
+    return notice("The goal was cleared", "info")
 
 
 def thread_archived(_state: SessionState, _params: object) -> events.SessionEvents:
-    """``thread/archived``: by another client, or the session would be gone."""
-    return say("This session was archived", "warning")
+    """Map ``thread/archived``, by another client: this client would have closed the session."""
+    return notice("This session was archived", "warning")
 
 
 def thread_unarchived(_state: SessionState, _params: object) -> events.SessionEvents:
-    """``thread/unarchived``."""
-    return say("This session was taken out of the archive", "info")
+    """Map ``thread/unarchived``."""
+    return notice("This session was taken out of the archive", "info")
 
 
 def thread_deleted(_state: SessionState, _params: object) -> events.SessionEvents:
-    """``thread/deleted``: by another client, or the session would be gone."""
-    return say("This session was deleted; what is said now is not kept", "warning")
+    """Map ``thread/deleted``, by another client: this client would have closed the session."""
+    return notice("This session was deleted; what is said now is not kept", "warning")
 
 
 def thread_reverted(_state: SessionState, _params: object) -> events.SessionEvents:
-    """``thread/reverted``: what the person sees is more than what the model knows."""
+    """Map ``thread/reverted``: the client still shows what the model has forgotten."""
     text = "This session was taken back to an earlier point; the model forgets what came after"
-    return say(text, "warning")
+    return notice(text, "warning")
 
 
-# Threads that Codex has stored → the sessions that a client can list.
+# The list of sessions, from the threads that Codex has stored.
 
 PAGE: Final = 50
-"""Sessions a page: what a person looks through at once, and read within milliseconds."""
+"""Sessions per page: as many as a person looks through at once."""
 MAX_TITLE: Final = 120
-"""Characters of a title that is made from the first prompt, which may be a whole file."""
+"""Characters of a title; the first prompt, of which it may be made, can be a whole file."""
 SOURCES: Final[tuple[JsonValue, ...]] = ("cli", "vscode", "exec", "appServer")
-"""Threads that a person began, in whichever program. Sub-agents' belong to the one above them."""
-
+"""Sources of threads that a person began, in any program: not those of sub-agents."""
 
 ARCHIVE: Final = "archived:"
-"""Before Codex's cursor, where the archive is listed behind all other sessions."""
+"""Prefix of a cursor in the archive, if the list has the archive after all other sessions."""
 ARCHIVE_FOLDER: Final = "archived_sessions"
-"""The folder of Codex's home that holds the archived threads: nothing else tells them."""
+"""Folder of Codex's home with the archived threads: no field of a thread says that it is archived.
+"""
 
 
 class ListPage(NamedTuple):
-    """Codex lists its archive, or everything else, and never both: which page is asked for."""
+    """A page of the list of sessions. Codex lists its archive or all other threads, never both."""
 
     archived: bool
+    """Whether the page is one of the archive."""
     cursor: str | None
-    """Codex's own."""
+    """Codex's cursor."""
     both: bool
-    """Whether the archive follows behind the last page of all others."""
+    """Whether the archive follows after the last page of the other threads."""
 
     def next(self, cursor: str | None) -> str | None:
-        """The cursor of the page that follows, ``cursor`` being Codex's own; None: this is all."""
+        """Return the client's cursor for the next page; ``cursor`` is Codex's. None: last page."""
         if self.both and self.archived:
             return None if cursor is None else ARCHIVE + cursor
         return ARCHIVE if self.both and cursor is None else cursor
 
 
-def list_page(wanted: str | None, cursor: str | None) -> ListPage | None:
-    """Return the page that ``archived`` and ``cursor`` ask for; None: there is no such filter."""
-    if wanted is None or wanted == "exclude":
+def list_page(archived: str | None, cursor: str | None) -> ListPage | None:
+    """Return the page for the filter ``archived`` and the client's cursor; None: unknown filter."""
+    if archived is None or archived == "exclude":
         return ListPage(archived=False, cursor=cursor, both=False)
-    if wanted == "only":
+    if archived == "only":
         return ListPage(archived=True, cursor=cursor, both=False)
-    if wanted != "include":
+    if archived != "include":
         return None
     if cursor is None or not cursor.startswith(ARCHIVE):
         return ListPage(archived=False, cursor=cursor, both=True)
@@ -453,7 +452,7 @@ def list_page(wanted: str | None, cursor: str | None) -> ListPage | None:
 
 
 def list_params(cwd: str | None, page: ListPage) -> dict[str, JsonValue]:
-    """``thread/list``: the newest first, of every model provider."""
+    """Return the params of ``thread/list``: newest threads first, of every model provider."""
     params: dict[str, JsonValue] = {
         "limit": PAGE,
         "sortKey": "updated_at",
@@ -469,7 +468,7 @@ def list_params(cwd: str | None, page: ListPage) -> dict[str, JsonValue]:
 
 
 def is_archived(thread: JsonValue) -> bool:
-    """Whether a thread, as ``thread/read`` tells of it, is in the archive."""
+    """Return whether a thread of ``thread/read`` is in the archive."""
     path = text_at(thread, "path") or ""
     return path.replace("\\", "/").split("/")[-2:-1] == [ARCHIVE_FOLDER]
 
@@ -477,7 +476,7 @@ def is_archived(thread: JsonValue) -> bool:
 def session_info(
     thread: JsonValue, updated: str | None, *, archived: bool = False
 ) -> dict[str, JsonValue] | None:
-    """A thread as ``SessionInfo``, ``updated`` in ISO 8601; None for one without id or cwd."""
+    """Return the ``SessionInfo`` of a thread; None without id or cwd. ``updated`` is ISO 8601."""
     thread_id, cwd = text_at(thread, "id"), text_at(thread, "cwd")
     if thread_id is None or cwd is None:
         return None
@@ -491,19 +490,19 @@ def session_info(
 
 
 def updated_at(thread: JsonValue) -> float | None:
-    """When something last happened in a thread, in seconds since 1970."""
+    """Return the time of a thread's last change, in seconds since 1970."""
     seconds = value_at(thread, "updatedAt")
     return seconds if type(seconds) in (int, float) else None
 
 
 def prompt_title(prompt: Sequence[Block]) -> str | None:
-    """The title that Codex will list for a thread which begins so; None for a command."""
+    """Return the title that Codex will list for a thread with this first prompt, or None."""
     text = next((block.text for block in prompt if isinstance(block, TextBlock)), "")
     return None if text.startswith("/") else title_of({"preview": text})
 
 
 def title_of(thread: JsonValue) -> str | None:
-    """The name that a person gave, else the first line of the first prompt."""
+    """Return the name that a person gave the thread, else the first line of the first prompt."""
     for key in ("name", "preview"):
         text = text_at(thread, key)
         if text and text.strip():
