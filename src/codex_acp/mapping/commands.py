@@ -1,9 +1,9 @@
-"""Define the slash commands of a session, and find out what a prompt's text asks for.
+"""Define the slash commands of a session, read commands from prompts, and write their answers.
 
-Owns the names, the words that a person reads, and the templates of prompts. A prompt of text alone
-(`simple_prompt`), as most first prompts are, goes to Codex before the models are loaded: it is
-plain JSON, both ways. Source: ACP page "Slash Commands"; Codex ``skills/list`` and the prompt files
-of its home.
+Owns the names of commands, the texts of their answers, and the templates of prompts. A prompt of
+text alone (`simple_prompt`), as most first prompts are, goes to Codex before the models are loaded:
+ACP's params and Codex's are plain JSON there.
+Source: ACP page "Slash Commands"; Codex ``skills/list`` and the prompt files of its home.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BuiltIn(NamedTuple):
-    """A command of this agent. ``hint`` says what may follow it; None: nothing."""
+    """A command of this agent. ``hint`` describes its argument; None if it takes none."""
 
     name: str
     description: str
@@ -35,7 +35,7 @@ class BuiltIn(NamedTuple):
 
 
 RECONNECT: Final = "reconnect"
-"""Behind ``/mcp``: start the servers anew that have failed or whose settings have changed."""
+"""Argument of ``/mcp``: start the servers anew that failed or whose settings have changed."""
 BUILT_IN: Final = (
     BuiltIn("review", "Review the uncommitted changes", "what to look at (optional)"),
     BuiltIn("review-branch", "Review the changes against another branch", "the base branch"),
@@ -53,15 +53,16 @@ BUILT_IN: Final = (
     BuiltIn("rename", "Give this session a name", "the name"),
     BuiltIn("logout", "Log Codex out"),
 )
-"""In the order in which they are offered. Nothing else gets one of these names."""
+"""Commands in the order in which the client shows them. No other command has one of these names."""
 _SHARED: Final = tuple(
-    each._replace(hint=None) if each.hint == RECONNECT else each
-    for each in BUILT_IN
-    if each.name != "logout"
+    command._replace(hint=None) if command.hint == RECONNECT else command
+    for command in BUILT_IN
+    if command.name != "logout"
 )
-"""Those where clients share one Codex: no one of them ends the login of all, or their servers."""
+"""Commands for clients that share one Codex: no client may log out all, or restart their servers.
+"""
 PROMPTS_PREFIX: Final = "prompts:"
-"""Before the name of a prompt file of the user, as in Codex's own terminal."""
+"""Prefix of the command of a user's prompt file, as in Codex's own terminal."""
 INIT_PROMPT: Final = """\
 Write a file AGENTS.md in the root of this project: a guide for coding agents that work here.
 
@@ -77,42 +78,43 @@ Write only what you have seen here; leave out what does not apply.
 _RESERVED: Final = frozenset(command.name for command in BUILT_IN)
 _COMMAND: Final = re.compile(r"/(\S+)(?:\s+(.*))?", re.DOTALL)
 _SKILL: Final = re.compile(r"(?<![\w$])\$([A-Za-z0-9][\w:-]*)")
-_PLACE: Final = re.compile(r"\$(\$|[1-9]|[A-Za-z_][A-Za-z0-9_]*)")
+_PLACEHOLDER: Final = re.compile(r"\$(\$|[1-9]|[A-Za-z_][A-Za-z0-9_]*)")
 _NAMED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _FENCE: Final = "---"
-_SHORT: Final = 200
-"""Characters of a skill's description in the list of commands: clients show one line."""
+_DESCRIPTION_LIMIT: Final = 200
+"""Characters of a description in the list of commands: clients show one line."""
 
 
 class Typed(NamedTuple):
-    """A command as it was typed."""
+    """A command that a person typed."""
 
     name: str
     arguments: str
 
 
 def typed_command(text: str) -> Typed | None:
-    """Return the command that ``text`` begins with, if it does; nothing says that it exists."""
+    """Return the command that ``text`` is, whether it exists or not; None for other text."""
     match = _COMMAND.fullmatch(text.strip())
     return None if match is None else Typed(match[1], (match[2] or "").strip())
 
 
 def built_in_name(name: str) -> str | None:
-    """Return the built-in command that a name means, however it is written; None: it means none.
+    """Return the built-in command that a name looks like (any case or width of letters), or None.
 
-    So nothing that a repository brings can look like one of them and be something else.
+    So no skill of a repository can look like a built-in command.
     """
     folded = unicodedata.normalize("NFKC", name).casefold()
     return folded if folded in _RESERVED else None
 
 
 def may_need_lists(text: str) -> bool:
-    """Whether a prompt may name a command or a skill."""
+    """Return whether a prompt may name a command or a skill."""
     return text.lstrip().startswith("/") or _SKILL.search(text) is not None
 
 
 def simple_prompt(params: JsonValue) -> tuple[str, list[TextBlock]] | None:
-    """The session and the text of a ``session/prompt`` that can be neither command nor skill."""
+    """Return session id and text of a ``session/prompt`` that has text alone and names no command
+    or skill; else None."""
     if not isinstance(params, dict) or params.keys() != {"sessionId", "prompt"}:
         return None
     session_id, prompt = params["sessionId"], params["prompt"]
@@ -132,7 +134,7 @@ def simple_prompt(params: JsonValue) -> tuple[str, list[TextBlock]] | None:
 def simple_turn_params(
     thread_id: str, message: Sequence[TextBlock], message_id: str
 ) -> dict[str, JsonValue]:
-    """``turn/start`` for such a prompt."""
+    """Return the params of ``turn/start`` for a `simple_prompt`."""
     return {
         "clientUserMessageId": message_id,
         "input": [{"type": "text", "text": part.text} for part in message],
@@ -140,11 +142,11 @@ def simple_turn_params(
     }
 
 
-# The files of the user's own prompts.
+# Prompt files of the user.
 
 
 class UserPrompt(NamedTuple):
-    """A prompt file: Markdown with places for arguments."""
+    """A prompt file: Markdown with placeholders for arguments."""
 
     name: str
     description: str
@@ -153,7 +155,7 @@ class UserPrompt(NamedTuple):
 
 
 def user_prompt(name: str, text: str) -> UserPrompt:
-    """Read a prompt file; its front matter may say ``description`` and ``argument-hint``."""
+    """Read a prompt file; its front matter may have ``description`` and ``argument-hint``."""
     lines = text.splitlines(keepends=True)
     fields: dict[str, str] = {}
     body = text
@@ -166,16 +168,16 @@ def user_prompt(name: str, text: str) -> UserPrompt:
                 if colon:
                     fields[key.strip()] = value.strip().strip("\"'")
     hint = fields.get("argument-hint") or fields.get("argument_hint")
-    if hint is None and _PLACE.search(body.replace("$$", "")):
+    if hint is None and _PLACEHOLDER.search(body.replace("$$", "")):
         hint = "arguments"
     description = fields.get("description") or f"Your prompt {name}"
     return UserPrompt(name, description, hint, body)
 
 
 def filled_prompt(body: str, arguments: str) -> str:
-    """Fill the places of a prompt: ``$1`` to ``$9``, ``$ARGUMENTS``, ``$NAME``, ``$$``.
+    """Fill the placeholders of a prompt: ``$1`` to ``$9``, ``$ARGUMENTS``, ``$NAME``, ``$$``.
 
-    A name that no ``NAME=value`` gives stays as it is: it may be a variable of a shell.
+    ``$NAME`` stays without an argument ``NAME=value``: it may be a variable of a shell.
     """
     try:
         words = shlex.split(arguments)
@@ -184,18 +186,18 @@ def filled_prompt(body: str, arguments: str) -> str:
     named = {m[1]: m[2] for word in words if (m := _NAMED.fullmatch(word))}
 
     def fill(match: re.Match[str]) -> str:
-        place = match[1]
-        if place == "$":
+        name = match[1]
+        if name == "$":
             return "$"
-        if place.isdigit():
-            number = int(place)
+        if name.isdigit():
+            number = int(name)
             return words[number - 1] if number <= len(words) else ""
-        return arguments if place == "ARGUMENTS" else named.get(place, match[0])
+        return arguments if name == "ARGUMENTS" else named.get(name, match[0])
 
-    return _PLACE.sub(fill, body)
+    return _PLACEHOLDER.sub(fill, body)
 
 
-# The list of commands that a client is offered.
+# The list of commands for a client.
 
 
 def skill_mentions(text: str, skills: Mapping[str, SkillMetadata]) -> list[SkillMetadata]:
@@ -207,42 +209,41 @@ def skill_mentions(text: str, skills: Mapping[str, SkillMetadata]) -> list[Skill
 def available_commands(
     prompts: Iterable[UserPrompt], skills: Iterable[SkillMetadata], *, shared: bool = False
 ) -> CommandsChanged:
-    """All commands of a session: ours, the user's prompts, the skills that are enabled.
+    """Return all commands of a session: built-in ones, the user's prompts and enabled skills.
 
     ``shared``: other clients use the same Codex.
     """
-    offered = _SHARED if shared else BUILT_IN
-    commands = [Command(*each) for each in offered]
-    commands += [
-        Command(PROMPTS_PREFIX + p.name, _one_line(p.description), p.hint and visible(p.hint))
-        for p in prompts
-        if _is_word(p.name)
-    ]
+    commands = [Command(*command) for command in (_SHARED if shared else BUILT_IN)]
+    for prompt in prompts:
+        if _is_word(prompt.name):
+            hint = prompt.hint and visible(prompt.hint)
+            name, description = PROMPTS_PREFIX + prompt.name, _one_line(prompt.description)
+            commands.append(Command(name, description, hint))
     taken = {command.name for command in commands}
     for skill in skills:
         name = skill.name
         if skill.enabled and name not in taken and not built_in_name(name) and _is_word(name):
             taken.add(name)
-            described = skill.interface.short_description if skill.interface is not None else None
-            about = described or skill.short_description or skill.description
-            commands.append(Command(name, _one_line(about), "what to do with it"))
+            short = skill.interface.short_description if skill.interface is not None else None
+            description = short or skill.short_description or skill.description
+            commands.append(Command(name, _one_line(description), "what to do with it"))
     return CommandsChanged(commands)
 
 
 def _is_word(name: str) -> bool:
-    """Whether it can be typed as one; ACP v2 wants no spaces in a command's name."""
+    """Return whether a name can be typed as one word; ACP v2 allows no spaces in a command."""
     return is_plain(name) and name.split() == [name]
 
 
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
-    return inline(line if len(line) <= _SHORT else f"{line[:_SHORT]}…")
+    return inline(line if len(line) <= _DESCRIPTION_LIMIT else f"{line[:_DESCRIPTION_LIMIT]}…")
 
 
-# Write the answers of commands that only report, as Markdown for a person.
+# Answers of commands, as Markdown for the person.
 
 DIFF_LIMIT: Final = 200_000
-"""Characters of a diff that are shown; a longer one would freeze the client."""
+"""Characters of a diff that are shown; a longer diff would freeze the client."""
 _GOAL_WORDS: Final = {
     "active": "Codex works on it",
     "paused": "paused",
@@ -254,19 +255,19 @@ _GOAL_WORDS: Final = {
 
 
 class Fact(NamedTuple):
-    """One line of the status."""
+    """One line of ``/status``."""
 
     name: str
     value: str
 
 
 def status_report(facts: Sequence[Fact]) -> str:
-    """Return the session's settings, one a line."""
+    """Return the answer to ``/status``: one line for each fact."""
     return "\n".join(f"- **{inline(name)}**: {inline(value)}" for name, value in facts)
 
 
 def setting_facts(options: Sequence[Option]) -> list[Fact]:
-    """Return the config options of a session as they are set."""
+    """Return a fact for each config option, with its current value."""
     facts = []
     for option in options:
         if option.switch:
@@ -279,7 +280,7 @@ def setting_facts(options: Sequence[Option]) -> list[Fact]:
 
 
 def account_fact(account: models.GetAccountResponse) -> Fact:
-    """Return the login, as a fact of the report."""
+    """Return the fact about the login."""
     who = account.account
     if who is None:
         needed = "nobody is logged in" if account.requires_openai_auth else "none needed"
@@ -292,7 +293,7 @@ def account_fact(account: models.GetAccountResponse) -> Fact:
 
 
 def limit_facts(limits: models.RateLimitSnapshot) -> list[Fact]:
-    """Return how much of the account's limits is used."""
+    """Return a fact for each limit of the account: how much is used."""
     facts = []
     for window in (limits.primary, limits.secondary):
         if window is not None:
@@ -303,7 +304,7 @@ def limit_facts(limits: models.RateLimitSnapshot) -> list[Fact]:
 
 
 def span_words(minutes: int) -> str:
-    """A span of time for a person: ``5 hours``, ``a day``."""
+    """Return a span of time in words: ``5 hours``, ``a day``."""
     days, rest = divmod(minutes, 24 * 60)
     if days and not rest:
         return f"{days} days" if days > 1 else "a day"
@@ -312,7 +313,8 @@ def span_words(minutes: int) -> str:
 
 
 def mcp_report(servers: Sequence[models.McpServerStatus], starting: Collection[str] = ()) -> str:
-    """Tell how each MCP server stands, and its tools; ``starting`` are those that still start."""
+    """Return a line for each MCP server, with its state and tools; ``starting`` has the names of
+    those that still start."""
     if not servers:
         return "No MCP servers are configured."
     lines = []
@@ -331,16 +333,18 @@ def mcp_report(servers: Sequence[models.McpServerStatus], starting: Collection[s
 
 
 def background_report(terminals: Sequence[models.ThreadBackgroundTerminal]) -> str:
-    """Tell each command that runs in the background."""
+    """Return a line for each command that runs in the background."""
     return "\n".join(map(_terminal, terminals)) or "Nothing runs in the background."
 
 
 def stopped_report(ended: int, left: Sequence[models.ThreadBackgroundTerminal]) -> str:
-    """Tell how many commands were ended, and what could not be."""
+    """Return how many commands were ended, and a line for each command that was not."""
     if not ended and not left:
         return "Nothing runs in the background."
     lines = [f"{ended} background command{'s' * (ended != 1)} ended."]
-    return "\n".join([*lines, *(f"{_terminal(each)}: it could not be ended" for each in left)])
+    return "\n".join(
+        [*lines, *(f"{_terminal(terminal)}: it could not be ended" for terminal in left)]
+    )
 
 
 def _terminal(terminal: models.ThreadBackgroundTerminal) -> str:
@@ -349,7 +353,7 @@ def _terminal(terminal: models.ThreadBackgroundTerminal) -> str:
 
 
 def skills_report(entries: Iterable[models.SkillsListEntry]) -> str:
-    """Tell each skill, how it is called, and what could not be read."""
+    """Return a line for each skill, and for each file of a skill that could not be read."""
     lines: list[str] = []
     for entry in entries:
         for skill in entry.skills:
@@ -363,7 +367,7 @@ def skills_report(entries: Iterable[models.SkillsListEntry]) -> str:
 
 
 def goal_report(goal: models.ThreadGoal | None) -> str:
-    """Tell the goal of the thread and how far it is."""
+    """Return the goal of the thread, its status, and the tokens and time used."""
     if goal is None:
         return "This session has no goal. `/goal TEXT` sets one."
     how = _GOAL_WORDS.get(goal.status) or inline(str(goal.status))
@@ -376,7 +380,7 @@ def goal_report(goal: models.ThreadGoal | None) -> str:
 
 
 def diff_report(diff: str, new_files: Sequence[str]) -> str:
-    """Show the changes of a working tree that no commit has."""
+    """Return the uncommitted changes of a working tree."""
     if not diff and not new_files:
         return "There are no uncommitted changes."
     parts = []

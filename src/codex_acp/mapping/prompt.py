@@ -1,7 +1,8 @@
-"""The content blocks of a prompt → the input of a Codex turn.
+"""Map content blocks: of a prompt to the input of a turn and back, and those of tool calls.
 
-Source: ACP page "Content", Codex schema ``UserInput``. `mapping.agent` says which
-blocks a client may send. What a file holds that a block names is an input; nothing is read here.
+`mapping.agent` says which blocks a client may send. Reads no files: the caller passes the bytes of
+the images that blocks name.
+Source: ACP page "Content", Codex schema ``UserInput``.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ def user_input(
     files: Mapping[str, bytes] = _NO_FILES,
     no_audio: str | None = _NO_AUDIO,
 ) -> list[UserInput]:
-    """One input for each block, in order.
+    """Return an input for each block, in order.
 
-    ``files`` holds the bytes of the `wanted_images` that could be read. ``no_audio`` says why
-    audio cannot be taken; None: it can. Raises RpcError -32602 for an empty prompt and for a block
-    that cannot be given to the model, naming it.
+    ``files`` has the bytes of the `wanted_images` that could be read. ``no_audio`` is the reason to
+    refuse audio; None: the model takes audio. Raises RpcError -32602 for an empty prompt, and for a
+    block that the model cannot get.
     """
     if not blocks:
         raise RpcError(INVALID_PARAMS, "prompt: it has no content")
@@ -67,19 +68,19 @@ def user_input(
 
 
 def wanted_images(blocks: Sequence[Block]) -> list[str]:
-    """Absolute paths of the images that blocks name beside, or instead of, their data."""
+    """Return the absolute paths of images that blocks name, with their data or without."""
     images = (block for block in blocks if isinstance(block, ImageBlock))
     paths = (local_path(block.uri) for block in images if block.uri is not None)
     return list(dict.fromkeys(path for path in paths if path is not None))
 
 
 def has_audio(blocks: Sequence[Block]) -> bool:
-    """Whether a block is a recording, which not every model takes."""
+    """Return whether a block is audio, which not every model takes."""
     return any(isinstance(block, AudioBlock) for block in blocks)
 
 
 def local_path(uri: str) -> str | None:
-    """The absolute path that a ``file:`` URI names on this machine; None for any other."""
+    """Return the absolute path of a ``file:`` URI on this machine; None for any other URI."""
     scheme, colon, rest = uri.partition(":")
     if not colon or scheme.lower() != "file":
         return None
@@ -99,7 +100,7 @@ def _input(block: Block, where: str, files: Mapping[str, bytes], no_audio: str |
         case TextBlock():
             return TextUserInput(text=block.text)
         case LinkBlock():
-            # Codex has a `mention` for this, but shows it to no model (0.163): a link it can read.
+            # Not Codex's `mention`: Codex 0.163 does not show it to the model.
             return TextUserInput(text=_link(block.title or block.name, block.uri))
         case ImageBlock():
             path = None if block.uri is None else local_path(block.uri)
@@ -121,7 +122,7 @@ def _input(block: Block, where: str, files: Mapping[str, bytes], no_audio: str |
 
 
 def _resource(resource: TextResource | BlobResource, where: str) -> UserInput:
-    """A file's text below a link to it; an image as one; other bytes are only named."""
+    """Return a link to the file with its text below, an image, or only the link for other bytes."""
     uri = resource.uri
     path = local_path(uri)
     plain_path = uri.partition("#")[0].partition("?")[0] if path is None else path
@@ -142,7 +143,7 @@ def _resource(resource: TextResource | BlobResource, where: str) -> UserInput:
 
 
 def _link(name: str, uri: str) -> str:
-    """A Markdown link; to a local file by its path, which the model's tools take as it is."""
+    """Return a Markdown link; to a local file by its path, because the model's tools take paths."""
     path = local_path(uri)
     target = uri if path is None else path + uri[len(uri.partition("#")[0]) :]
     if not _PLAIN_TARGET.fullmatch(target):
@@ -151,12 +152,11 @@ def _link(name: str, uri: str) -> str:
     return f"[{label}]({target})"
 
 
-# Images and audio of a prompt: whether the bytes are what they are said to be.
+# Images and audio of a prompt: check that the bytes have the declared type.
 
 
 MAX_MEDIA_BYTES: Final = 20 * 1024 * 1024
-"""Bytes of one image or recording: above any screenshot, below what model providers take at
-once."""
+"""Bytes of one image or recording: more than any screenshot, less than the limit of providers."""
 _TOO_LARGE: Final = f"it is larger than {MAX_MEDIA_BYTES // 1024**2} MiB; send a smaller one"
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _RIFF_WEBP: Final = (b"RIFF", b"WEBP")
@@ -165,16 +165,17 @@ _SAME_TYPE: Final = {
     "image/pjpeg": "image/jpeg",
     "image/x-png": "image/png",
 }
-"""Other names of a type that programs use."""
+"""Other name of a type → the name that is used here."""
 
 
 def image_input(
     data: str, mime_type: str, path: str | None, files: Mapping[str, bytes], where: str
 ) -> models.UserInput:
-    """An image, by its ``path`` if the file there is the same: then the model can name it.
+    """Return the input for an image: its ``path`` if the file has the same bytes, so that the model
+    knows the path, else its data.
 
     ``data`` is base64; it may be empty if ``files`` has the bytes at ``path``. ``where`` names the
-    block. Raises RpcError -32602 for what is no image, or none that Codex can read.
+    block in errors. Raises RpcError -32602 for data that is no image that Codex can read.
     """
     declared = _SAME_TYPE.get(mime_type.lower(), mime_type.lower())
     if not declared.startswith("image/"):
@@ -202,7 +203,7 @@ def image_input(
 
 
 def decoded(data: str, where: str) -> bytes:
-    """The bytes of a base64 text, which may be broken into lines. Raises RpcError -32602."""
+    """Return the bytes of a base64 text, which may have line breaks. Raises RpcError -32602."""
     if len(data) > MAX_MEDIA_BYTES * 3 // 2:
         raise _invalid(where, _TOO_LARGE)
     try:
@@ -222,19 +223,19 @@ def _invalid(where: str, message: str) -> RpcError:
     return RpcError(INVALID_PARAMS, f"{where}: {message}")
 
 
-# The input of a Codex turn → blocks: how a person's message is shown again.
+# The input of a turn as blocks: to show a message of the person again.
 
 _DATA_URL: Final = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,", re.ASCII)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-"""At least two characters: one would be the drive of a Windows path."""
+"""Scheme of at least two letters: one letter is the drive of a Windows path."""
 _PLAIN_IN_URI: Final = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/:@!$&'()*+,;="
 )
-"""Bytes that a URI's path may hold unescaped. Source: RFC 3986, ``pchar``."""
+"""Bytes that the path of a URI may have unescaped. Source: RFC 3986, ``pchar``."""
 
 
 def content_block(part: models.UserInput) -> Block:
-    """One part of a message; a path becomes a link to it, since nothing is read here."""
+    """Return a part of a message as a block; a path becomes a link to the file."""
     match part:
         case models.TextUserInput():
             return TextBlock(shown_replies(part.text))
@@ -259,7 +260,7 @@ def content_block(part: models.UserInput) -> Block:
 
 
 def file_uri(path: str) -> str:
-    """An absolute path as a ``file:`` URI; what has a scheme already is left alone."""
+    """Return an absolute path as a ``file:`` URI; a text with a scheme is returned as it is."""
     if _SCHEME.match(path):
         return path
     slashed = path.replace("\\", "/") if re.match(r"[A-Za-z]:\\", path) else path
@@ -271,35 +272,35 @@ def file_uri(path: str) -> str:
 
 
 def _media(url: str, block: type[ImageBlock | AudioBlock], name: str) -> Block:
-    """Data that the URL holds itself, or else a link."""
-    found = _DATA_URL.match(url)
-    if found is None:
+    """Return the data of a ``data:`` URL as a ``block``; for another URL a link."""
+    data_url = _DATA_URL.match(url)
+    if data_url is None:
         return _file_block(name, url)
-    return block(url[found.end() :], found["mime"])
+    return block(url[data_url.end() :], data_url["mime"])
 
 
 def _file_block(name: str, path: str) -> LinkBlock:
     return LinkBlock(visible(name), file_uri(path))
 
 
-# Pieces of a tool call's content: JSON, links, and blocks of MCP and of the Responses API.
+# Content of tool calls: JSON, output, links, and blocks of MCP and of the Responses API.
 
 DATA_LIMIT: Final = 8 * 1024 * 1024
-"""Characters of base64 in one block: an image of six megabytes, more than models make."""
+"""Characters of base64 in one block: an image of 6 MiB, more than models make."""
 _NAME_LIMIT: Final = 500
-"""Characters of a link's words, and of its host."""
+"""Characters of a link's name, and of its host."""
 _UNSAFE_IN_URI: Final = re.compile(r"[^\w:/?#@!$&'*+,;=.~%-]+", re.ASCII)
 """Characters that RFC 3986 forbids in a URI, or that would end it in Markdown."""
 _DATA_KEYS: Final = ("data", "blob")
-"""Where MCP's blocks and resources hold base64."""
-_ORDINARY_TEXT: Final = 1_000
-"""Characters below which nobody calls a value of these keys data."""
+"""Keys of MCP's blocks and resources that have base64."""
+_SHORT_DATA: Final = 1_000
+"""Characters up to which a value of `_DATA_KEYS` is kept: it may be ordinary text."""
 _MAX_DEPTH: Final = 20
-"""Levels that are searched for data; tools nest a handful."""
+"""Levels of JSON that are searched for data; results of tools have few levels."""
 
 
 def block_content(block: Block) -> Block:
-    """A block as content of a tool call; base64 beyond `DATA_LIMIT` is named, not sent."""
+    """Return a block; if its base64 is above `DATA_LIMIT`, a text with its length instead."""
     match block:
         case ImageBlock(data=data):
             name = "image"
@@ -317,23 +318,23 @@ def block_content(block: Block) -> Block:
 
 
 def json_content(value: object, heading: str = "", limit: int = CONTENT_LIMIT) -> TextBlock:
-    """Any JSON value as a code block of at most ``limit`` characters."""
+    """Return a JSON value as a code block of at most ``limit`` characters."""
     text = json.dumps(plain(value), indent=2, ensure_ascii=False)
     return code_content(text, "json", heading, limit)
 
 
 def output_block(output: str) -> TextBlock:
-    """The end of what a command, a tool or a server wrote, as a code block.
+    """Return the end of the output of a command, tool or server as a code block.
 
-    Emoji and what scripts need stay as they are: nobody decides by it.
+    Emoji and joiners are not escaped: the person approves nothing by this text.
     """
     return TextBlock(fenced(whole_text(prose(output.replace("\r\n", "\n")))))
 
 
 def link(name: str, uri: str, description: str | None = None) -> Block:
-    """A link whose words are others', as those of its target: with the host it leads to.
+    """Return a link with an untrusted name and target: the name shows the host of the target.
 
-    What a client could not open, or had better not, is no link.
+    A target that is neither http, https nor file becomes text, which a client cannot open.
     """
     shown, uri = inline(name, _NAME_LIMIT), _UNSAFE_IN_URI.sub(_escaped, uri)
     scheme, _, rest = uri.partition(":")
@@ -341,29 +342,30 @@ def link(name: str, uri: str, description: str | None = None) -> Block:
     if scheme.lower() in ("http", "https"):
         host = re.split(r"[/?#]", rest.lstrip("/"))[0].rpartition("@")[2]
     elif scheme.lower() != "file":
-        words = "\n".join(filter(None, (name, uri, description)))
-        return code_content(words, heading="Resource:")
-    told = f"{shown} ({inline(host, _NAME_LIMIT)})" if host and name != uri else shown
-    return LinkBlock(told, uri, inline(description) if description else None)
+        lines = "\n".join(filter(None, (name, uri, description)))
+        return code_content(lines, heading="Resource:")
+    if host and name != uri:
+        shown = f"{shown} ({inline(host, _NAME_LIMIT)})"
+    return LinkBlock(shown, uri, inline(description) if description else None)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace"))
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace"))
 
 
 def file_link(path: str) -> Block:
-    """A link to a file, by the last part of its name."""
+    """Return a link to a file, named by the last part of its path."""
     return link(path.rstrip("/").rsplit("/", 1)[-1] or path, file_uri(path))
 
 
 def mcp_content(value: object) -> Block:
-    """A block of an MCP result: its text as code, data and links as such, all else as JSON."""
+    """Return a block of an MCP result, its text as a code block; an unknown block as JSON."""
     block = block_of_json(plain(value))
-    return json_content(value) if block is None else _shown(block)
+    return json_content(value) if block is None else _safe_block(block)
 
 
-def _shown(block: Block) -> Block:
-    """Made anew of what is shown: nothing else that a server put beside it is passed on."""
+def _safe_block(block: Block) -> Block:
+    """Return an untrusted block with escaped texts, and only the fields that are shown."""
     match block:
         case TextBlock():
             return output_block(block.text)
@@ -384,7 +386,7 @@ def _shown(block: Block) -> Block:
 
 
 def without_data(value: object, depth: int = 0) -> object:
-    """``value`` with long base64 in it replaced by its length: the content carries it already."""
+    """Return ``value`` with the length in place of long base64, which the content has already."""
     if depth > _MAX_DEPTH:
         return value
     if isinstance(value, list):
@@ -393,14 +395,14 @@ def without_data(value: object, depth: int = 0) -> object:
         return value
     return {
         key: f"[{len(part):,} characters]"
-        if key in _DATA_KEYS and isinstance(part, str) and len(part) > _ORDINARY_TEXT
+        if key in _DATA_KEYS and isinstance(part, str) and len(part) > _SHORT_DATA
         else without_data(part, depth + 1)
         for key, part in value.items()
     }
 
 
 def size_of(content: Sequence[CallContent]) -> int:
-    """Return the bytes (UTF-8) of the texts and diffs in it."""
+    """Return the bytes (UTF-8) of the texts and diffs in ``content``."""
     texts: list[str] = []
     for part in content:
         if isinstance(part, TextBlock):
@@ -417,7 +419,7 @@ def size_of(content: Sequence[CallContent]) -> int:
 def output_content(
     part: models.DynamicToolCallOutputContentItem | models.FunctionCallOutputContentItem,
 ) -> Block:
-    """A piece of a tool's output as the model gets it."""
+    """Return a part of the tool output that the model gets as a block."""
     match part:
         case (
             models.InputTextDynamicToolCallOutputContentItem()
@@ -428,12 +430,12 @@ def output_content(
             models.InputImageDynamicToolCallOutputContentItem()
             | models.ImageUrlInputImageFunctionCallOutputContentItem()
         ):
-            return _shown(content_block(models.UrlImageUserInput(url=part.image_url)))
+            return _safe_block(content_block(models.UrlImageUserInput(url=part.image_url)))
         case (
             models.InputAudioDynamicToolCallOutputContentItem()
             | models.InputAudioFunctionCallOutputContentItem()
         ):
-            return _shown(content_block(models.AudioUserInput(url=part.audio_url)))
+            return _safe_block(content_block(models.AudioUserInput(url=part.audio_url)))
         case models.FileIdInputImageFunctionCallOutputContentItem():
             return TextBlock(f"[image {inline(part.file_id)}]")
         case models.FileIdInputAudioFunctionCallOutputContentItem():
@@ -446,13 +448,13 @@ def output_content(
             assert_never(part)
 
 
-# Answers to the questions that a message asks without waiting, as a message of the person.
+# Answers to the questions of a message that does not wait for them, as a message of the person.
 
 _BEGIN: Final = "<send_user_message_question_reply>"
 _END: Final = "</send_user_message_question_reply>"
 _TOOL: Final = "request_user_input_async"
 MAX_QUESTION: Final = 512
-"""Characters of a question that are repeated, as Codex does it."""
+"""Characters of a question that its answer repeats, as in Codex."""
 
 
 def replies_text(
@@ -460,15 +462,15 @@ def replies_text(
     questions: Sequence[models.ToolRequestUserInputQuestion],
     answers: Mapping[str, models.ToolRequestUserInputAnswer],
 ) -> str | None:
-    """Return the answers in words, for the model; None: there are none, or the person declined."""
+    """Return the message for the model that contains the answers; None if there are none."""
     replies = []
     for index, question in enumerate(questions):
         answer = answers.get(question.id)
-        said = [part for part in answer.answers if part.strip()] if answer is not None else ()
-        if said:
+        given = [part for part in answer.answers if part.strip()] if answer is not None else ()
+        if given:
             asked = question.question[:MAX_QUESTION].replace("\r", " ").replace("\n", " ")
             item = json.dumps([_TOOL, item_id, index], ensure_ascii=False, separators=(",", ":"))
-            reply = {"answer": "\n\n".join(said), "question": asked, "questionItemId": item}
+            reply = {"answer": "\n\n".join(given), "question": asked, "questionItemId": item}
             replies.append(reply)
     if not replies:
         return None
@@ -478,7 +480,7 @@ def replies_text(
 
 
 def shown_replies(text: str) -> str:
-    """A message of the person as it is to be read: with questions and answers, if it is those."""
+    """Return a message of `replies_text` as questions and answers; any other text as it is."""
     stripped = text.strip()
     if not (stripped.startswith(_BEGIN) and stripped.endswith(_END)):
         return text
@@ -487,6 +489,6 @@ def shown_replies(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     replies = body if isinstance(body, list) else [body]
-    shown = [(text_at(reply, "question"), text_at(reply, "answer")) for reply in replies]
-    read = [f"> {question}\n\n{answer}" for question, answer in shown if question and answer]
-    return "\n\n".join(read) if read and len(read) == len(replies) else text
+    pairs = [(text_at(reply, "question"), text_at(reply, "answer")) for reply in replies]
+    shown = [f"> {question}\n\n{answer}" for question, answer in pairs if question and answer]
+    return "\n\n".join(shown) if shown and len(shown) == len(replies) else text
