@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.session_setup import gateway_of, through
+from codex_acp.mapping.session_setup import gateway_of, with_gateway
 
 GATEWAY = gateway_of("https://gateway.example/v1", {})
 
@@ -24,7 +24,7 @@ DOTTED = "model_providers.custom-gateway"
 def test_other_providers_are_not_hidden_by_the_gateway(
     config: dict[str, JsonValue], keys: list[str]
 ) -> None:
-    told = through({"config": config}, GATEWAY)["config"]
+    told = with_gateway({"config": config}, GATEWAY)["config"]
     assert isinstance(told, dict)
     assert sorted(told) == keys
     for text in ("'P'", "'https://gateway.example/v1'"):

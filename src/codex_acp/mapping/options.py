@@ -1,14 +1,14 @@
-"""Show a session's config options and modes as ACP does, and map a choice to a patch for Codex.
+"""Make a session's config options and modes for ACP, and map a choice to a patch for Codex.
 
-A mode says what Codex may do by itself, and who is asked for the rest: it stands for an approval
-policy, a reviewer and a sandbox. One of them is the user's own configuration, and what fits none is
-shown as what it is. A mode is set by a permission profile of Codex's own and not by a
-``sandboxPolicy``: the profile keeps a session's additional directories writable, and after a load
-it tells a choice from a configuration with the same effect.
+A mode is a combination of approval policy, reviewer and sandbox: what Codex may do without asking,
+and who decides on the rest. `CONFIGURED` is the user's own configuration; settings that are no mode
+are shown as `CUSTOM`. A patch sets a mode by one of Codex's permission profiles and not by a
+``sandboxPolicy``: a profile keeps the session's additional directories writable, and distinguishes
+the mode from a configuration with the same effect after a load.
 
-Every current value is an effective one: what fits no entry has one. Nothing is sent that a choice
-does not need, and nothing is guessed: a value that is not offered is refused with the names of
-those that are. Plain JSON, because ``session/new`` is answered before a model is loaded.
+The current value of an option is always the effective one; if it is no entry of the option, an
+entry is added. A patch has only what the choice needs. An unknown value is refused with the names
+of the known ones. All is plain JSON: ``session/new`` is answered before a model is loaded.
 
 Sources: https://agentclientprotocol.com/protocol/v1/session-config-options;
 ``SessionConfigOption`` and ``SessionModeState`` of the ACP schema.
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 
 
 CONFIGURED: Final = "configured"
-"""The mode that overrides nothing."""
+"""Id of the mode that is the user's configuration."""
 
 CUSTOM: Final = "custom"
-"""The mode of what fits no other; only there while it is current."""
+"""Id of the mode for settings that are no other mode; shown only while it is current."""
 
 PROFILE_PREFIX: Final = "profile:"
-"""Before the name of a permission profile of the user's own."""
+"""Prefix of the id of a mode that is one of the user's own permission profiles."""
 
 
 class Mode(NamedTuple):
-    """One entry."""
+    """One mode of a session."""
 
     id: str
     name: str
@@ -115,12 +115,12 @@ _SANDBOXES: Final = {
 
 
 def fixed_modes() -> frozenset[str]:
-    """The ids of the modes that do not come from a configuration's permission profiles."""
+    """Return the ids of the modes that are no permission profiles of the user."""
     return frozenset({CONFIGURED, *(mode.id for mode in _MODES)})
 
 
 def known_modes(catalogue: Catalogue) -> list[Mode]:
-    """The modes whose profile may be chosen; while Codex has not told, all of them."""
+    """Return the modes whose profile Codex allows; all modes until Codex has named the profiles."""
     if catalogue.profiles is None:
         return list(_MODES)
     allowed = {profile.value for profile in catalogue.profiles}
@@ -128,7 +128,7 @@ def known_modes(catalogue: Catalogue) -> list[Mode]:
 
 
 def profile_modes(catalogue: Catalogue) -> list[Mode]:
-    """A mode for each permission profile of the user's own; Codex's begin with a colon."""
+    """Return a mode for each permission profile of the user; those of Codex begin with a colon."""
     return [
         Mode(
             PROFILE_PREFIX + profile.value,
@@ -142,14 +142,14 @@ def profile_modes(catalogue: Catalogue) -> list[Mode]:
 
 
 def mode_patch(mode_id: str, catalogue: Catalogue) -> JsonObject:
-    """Return the patch for a mode; by its sandbox if Codex has told no profiles."""
+    """Return the patch for a mode; with its sandbox if Codex has named no profiles."""
     modes = (*known_modes(catalogue), *profile_modes(catalogue))
     (access,) = (mode.access for mode in modes if mode.id == mode_id)
     return access_patch(access if catalogue.profiles else access._replace(profile=None))
 
 
 def current_mode(access: Access, configured: Access | None, catalogue: Catalogue) -> str:
-    """The mode that an access is: the configured one first, `CUSTOM` if it is none."""
+    """Return the mode with this access: first the configured one; `CUSTOM` if there is none."""
     if configured is not None and _same(access, configured):
         return CONFIGURED
     for mode in (*known_modes(catalogue), *profile_modes(catalogue)):
@@ -159,30 +159,28 @@ def current_mode(access: Access, configured: Access | None, catalogue: Catalogue
 
 
 def _same(one: Access, other: Access) -> bool:
-    """A profile says all about the sandbox, which may list a session's own directories."""
+    """Compare two accesses. With a profile the sandboxes may differ: they list directories of the
+    session."""
     if (one.policy, one.reviewer, one.profile) != (other.policy, other.reviewer, other.profile):
         return False
     return one.profile is not None or one.sandbox == other.sandbox
 
 
 def described(access: Access) -> str:
-    """An access in words: ``asks when needed, read only``."""
+    """Describe an access in words: ``asks when needed, read only``."""
     policy = access.policy
     asks = _POLICIES.get(policy) if isinstance(policy, str) else "asks for some kinds of actions"
-    words = [asks or f"approval policy {policy}"]
+    parts = [asks or f"approval policy {policy}"]
     if access.reviewer != "user":
         automatic = access.reviewer == "auto_review"
-        words.append("reviewed automatically" if automatic else f"reviewer {access.reviewer}")
+        parts.append("reviewed automatically" if automatic else f"reviewer {access.reviewer}")
     kind = text_of(access.sandbox, "type") or "unknown"
-    words.append(_SANDBOXES.get(kind, f"sandbox {kind}"))
+    parts.append(_SANDBOXES.get(kind, f"sandbox {kind}"))
     if access.sandbox.get("networkAccess") in (True, "enabled"):
-        words.append("with network")
+        parts.append("with network")
     if access.profile is not None and not access.profile.startswith(":"):
-        words.append(f"permission profile {access.profile}")
-    return ", ".join(words)
-
-
-# The configuration.
+        parts.append(f"permission profile {access.profile}")
+    return ", ".join(parts)
 
 
 def configured_access(
@@ -190,9 +188,9 @@ def configured_access(
 ) -> Access:
     """Return the access of a new thread in ``cwd`` from ``config`` of ``config/read``.
 
-    ``project`` is the root of the repository around ``cwd``, ``roots`` are the thread's
-    additional directories. Where the configuration is silent Codex goes by the project's trust;
-    a trust that is not found counts as none, which allows the least.
+    ``project`` is the root of the repository around ``cwd``, ``roots`` are the thread's additional
+    directories. For settings that the configuration lacks, the trust of the project decides; a
+    project without trust gets the least access.
     """
     projects = object_at(config, "projects")
     levels = (text_of(object_at(projects, path), "trust_level") for path in (cwd, project) if path)
@@ -211,57 +209,60 @@ def configured_access(
     return Access(policy, reviewer, sandbox_of(sandbox_policy(str(mode), table, [*roots])))
 
 
+# Ids of the options, and of their values.
+
 MODE: Final = "mode"
 MODEL: Final = "model"
 EFFORT: Final = "reasoning_effort"
 TIER: Final = "service_tier"
 COLLABORATION: Final = "collaboration_mode"
 PLAN: Final = "plan"
-"""The collaboration mode in which Codex plans and does nothing; `DEFAULT` is the other."""
+"""Collaboration mode in which Codex only plans."""
 DEFAULT: Final = "default"
+"""Collaboration mode in which Codex works."""
 TRUST: Final = "trust"
 TRUSTED: Final = "trusted"
-"""The value that has Codex trust the directory."""
+"""Value of `TRUST` with which Codex trusts the directory."""
 UNDECIDED: Final = "undecided"
-"""The other one, which changes nothing."""
+"""Value of `TRUST` that changes nothing."""
 
 MODEL_DEFAULT: Final = "default"
-"""The effort of a model that Codex does not list, as long as none was chosen."""
+"""Effort of a model that Codex does not list, until an effort is chosen."""
 
 USUAL_EFFORTS: Final = (MODEL_DEFAULT, "low", "medium", "high")
-"""For such a model; Codex sends its server whatever is chosen."""
+"""Efforts of a model that Codex does not list; Codex passes any effort to the model's server."""
 
 _NAMES: Final = {"xhigh": "Extra high", MODEL_DEFAULT: "Model's default"}
 
 
 class ConfigView(NamedTuple):
-    """All that the options of one session are made of."""
+    """All data from which the options of one session are made."""
 
     settings: Settings
     catalogue: Catalogue = Catalogue()
     configured: Access | None = None
-    """Access that the configuration gives; None while it is not known."""
+    """Access that the configuration gives; None until the configuration is known."""
     chosen: tuple[str, Access] | None = None
-    """The mode that was chosen last, and what Codex made of it."""
+    """The mode that was chosen last, and the access that Codex then reported."""
     models: tuple[str, ...] = ()
-    """Models to offer besides the catalogue's: those that the thread had."""
+    """Models to offer besides those of the catalogue: earlier models of the thread."""
     preset_effort: bool = False
-    """Whether nobody chose the effort: it came with the collaboration mode."""
+    """Whether the effort comes from the collaboration mode, and not from a choice."""
     booleans: bool = False
     """Whether the client takes options of type ``boolean``."""
     untrusted: str | None = None
-    """The directory that a person could decide to trust; None: that was decided before."""
+    """Directory for the option `TRUST`; None: its trust was decided before the session."""
     trusted: bool = False
-    """Whether it is trusted by now."""
+    """Whether ``untrusted`` was trusted since then."""
 
     @property
     def model(self) -> Model | None:
-        """The current model's entry in Codex's list."""
+        """The catalogue's entry of the current model."""
         return self.catalogue.model(self.settings.model)
 
 
 class Option(NamedTuple):
-    """One option before it is written down."""
+    """One config option, independent of the version of ACP."""
 
     id: str
     name: str
@@ -270,18 +271,19 @@ class Option(NamedTuple):
     current: str
     choices: tuple[Choice, ...]
     grouped: tuple[Choice, ...] = ()
-    """More choices, in a group of their own."""
+    """More choices, which are shown as a second group."""
     switch: bool = False
-    """Written as a boolean: the second of two choices, or not."""
+    """Whether the option is written as a boolean; true is the second of its two choices."""
 
     @property
     def values(self) -> tuple[str, ...]:
-        """All that may be chosen."""
+        """The values of all choices."""
         return tuple(choice.value for choice in (*self.choices, *self.grouped))
 
 
 def options_of(view: ConfigView) -> list[Option]:
-    """Return all options, that of the mode first; what has one choice only is no option."""
+    """Return all options, first the mode. An option with a single choice is left out, except mode
+    and model."""
     options = [_mode(view), _model(view), _effort(view), _tier(view), _collaboration(view)]
     options = [option for option in options if option.id in (MODE, MODEL) or len(option.values) > 1]
     if view.untrusted is not None:
@@ -291,7 +293,7 @@ def options_of(view: ConfigView) -> list[Option]:
             "configuration."
         )
         no, yes = Choice(UNDECIDED, "Not trusted"), Choice(TRUSTED, "Trusted")
-        # Once it is trusted that is the one value: Codex's configuration is where to take it back.
+        # Trust can be given here, but taken back only in Codex's configuration.
         choices = (yes,) if view.trusted and not view.booleans else (no, yes)
         current, name = (yes if view.trusted else no).value, "Trust this directory"
         options.append(Option(TRUST, name, about, "_trust", current, choices, switch=view.booleans))
@@ -299,20 +301,17 @@ def options_of(view: ConfigView) -> list[Option]:
 
 
 def mode_state(option: Option) -> JsonObject:
-    """``SessionModeState`` of that first one, for clients that do not know config options."""
+    """Return ``SessionModeState`` for the option `MODE`: some clients know no config options."""
     modes = [_entry(choice, "id") for choice in (*option.choices, *option.grouped)]
     return {"currentModeId": option.current, "availableModes": [*modes]}
 
 
 def mode_of(view: ConfigView) -> str:
-    """The current mode; of several that do the same the one that was chosen."""
+    """Return the current mode; if several modes have the same access, the chosen one."""
     access = view.settings.access
     if view.chosen is not None and view.chosen[1] == access:
         return view.chosen[0]
     return current_mode(access, view.configured, view.catalogue)
-
-
-# The options.
 
 
 def _mode(view: ConfigView) -> Option:
@@ -378,7 +377,7 @@ def _collaboration(view: ConfigView) -> Option:
 
 
 def _with(choices: list[Choice], value: str, name: str) -> list[Choice]:
-    """The choices, and this one if it is none of them."""
+    """Return the choices, with ``value`` added if it is missing."""
     if any(choice.value == value for choice in choices):
         return choices
     return [*choices, Choice(value, name)]
@@ -388,11 +387,12 @@ def _capitalized(value: str) -> str:
     return _NAMES.get(value) or value[:1].upper() + value[1:]
 
 
-# Writing.
+# The options as JSON, and the requests that set them.
 
 
 def option_json(option: Option, id_key: str = "id", group_key: str = "group") -> JsonObject:
-    """``SessionConfigOption`` of v1; v2 has other keys for the option's id and a group's."""
+    """Return ``SessionConfigOption``; the default keys for ids of option and group are those of
+    v1."""
     written: JsonObject = {
         id_key: option.id,
         "name": option.name,
@@ -419,7 +419,8 @@ def _entry(choice: Choice, key: str) -> JsonObject:
 
 
 def checked_value(view: ConfigView, option_id: str, value: str | bool) -> str:
-    """The value of a ``session/set_config_option``. Raises RpcError -32602 naming what there is."""
+    """Return the value of a ``session/set_config_option``. Raises RpcError -32602 for an unknown
+    option or value."""
     options = {option.id: option for option in options_of(view)}
     option = options.get(option_id)
     if option is None:
@@ -436,7 +437,7 @@ def checked_value(view: ConfigView, option_id: str, value: str | bool) -> str:
 
 
 def checked_mode(view: ConfigView, mode_id: str) -> str:
-    """The mode of a ``session/set_mode``. Raises RpcError -32602 naming those there are."""
+    """Return the mode of a ``session/set_mode``. Raises RpcError -32602 for an unknown mode."""
     (mode,) = (option for option in options_of(view) if option.id == MODE)
     if mode_id not in mode.values:
         raise _refused("modeId", mode_id, "there is no mode", mode.values)
@@ -452,13 +453,13 @@ def _refused(
 
 
 def choice_patch(view: ConfigView, option_id: str, value: str) -> JsonObject:
-    """Return the patch that puts a checked value of an option into force."""
+    """Return the patch that sets an option to a checked value."""
     return _PATCHES[option_id](view, value)
 
 
 def _mode_patch(view: ConfigView, value: str) -> JsonObject:
-    """Raises RpcError -32602 as long as it is not known what is configured."""
-    if value == CUSTOM:  # offered only while it is in force
+    """Return the patch for a mode. Raises RpcError -32602 if the configuration is not known yet."""
+    if value == CUSTOM:  # it is current, or it would be no choice
         return {}
     if value != CONFIGURED:
         return mode_patch(value, view.catalogue)
@@ -469,7 +470,7 @@ def _mode_patch(view: ConfigView, value: str) -> JsonObject:
 
 
 def _model_patch(view: ConfigView, value: str) -> JsonObject:
-    """The model, and instead of what it does not have its default effort and standard tier."""
+    """Return the patch for a model; if it lacks the current effort or tier, with its defaults."""
     patch: JsonObject = {"model": value}
     model, settings = view.catalogue.model(value), view.settings
     if model is None:
@@ -487,18 +488,19 @@ def _effort_patch(view: ConfigView, value: str) -> JsonObject:
     model, settings = view.model, view.settings
     if value != MODEL_DEFAULT or (model and any(e.value == value for e in model.efforts)):
         return {"effort": value}
-    # A null effort would leave it as it is; only a collaboration mode can take it away.
+    # Codex ignores a null effort; only a patch of the collaboration mode clears the effort.
     instructions = settings.instructions or ""
     return collaboration_patch(settings.model, settings.collaboration, None, instructions)
 
 
 def _collaboration_patch(view: ConfigView, value: str) -> JsonObject:
-    """The mode with its built-in instructions; its own effort only where none was chosen."""
+    """Return the patch for a collaboration mode with its built-in instructions. A chosen effort
+    stays; else the mode's own effort is set."""
     settings = view.settings
     presets = {preset.mode: preset for preset in view.catalogue.collaborations or ()}
-    wanted = presets[value].effort if value in presets else None
-    effort = None if view.preset_effort else settings.effort
-    return collaboration_patch(settings.model, value, effort or wanted, None)
+    preset = presets[value].effort if value in presets else None
+    chosen = None if view.preset_effort else settings.effort
+    return collaboration_patch(settings.model, value, chosen or preset, None)
 
 
 _PATCHES: Final[dict[str, Callable[[ConfigView, str], JsonObject]]] = {

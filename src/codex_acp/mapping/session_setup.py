@@ -1,6 +1,6 @@
-"""Map a client's directories and MCP servers to the params of a thread.
+"""Map a client's directories, MCP servers, system prompt and gateway to the params of a thread.
 
-The same for ``thread/start``, ``thread/resume`` and ``thread/fork``. Plain JSON in and out.
+The params serve ``thread/start``, ``thread/resume`` and ``thread/fork``. All is plain JSON.
 Source: ACP page "Session Setup"; schema definitions ThreadStartParams, ThreadResumeParams.
 """
 
@@ -22,7 +22,7 @@ _SERVERS: Final = "mcp_servers"
 
 
 def absolute(path: str, where: str) -> str:
-    """The path. Raises RpcError -32602 that names the field ``where`` if it is none."""
+    """Return an absolute path. Raises RpcError -32602, which names the field ``where``."""
     if not path.startswith("/"):
         raise RpcError(INVALID_PARAMS, f"{where}: {path!r} is not an absolute path")
     if "\0" in path:
@@ -37,11 +37,11 @@ def thread_params(
     *,
     stored: bool,
 ) -> dict[str, JsonValue]:
-    """``cwd``, ``runtimeWorkspaceRoots`` and ``config`` of a thread.
+    """Return ``cwd``, ``runtimeWorkspaceRoots`` and ``config`` of a thread.
 
-    The roots are what Codex's sandbox lets a command write to, in a mode that lets it write at
-    all. Codex restores those of a ``stored`` thread by itself; ACP wants just the ones given now.
-    Raises RpcError -32602 for a path that is not absolute, or is none at all.
+    The roots are the directories that the sandbox lets commands write to, in a mode that may write.
+    Codex restores the roots of a ``stored`` thread; ACP wants only those of the request, so they
+    are always sent then. Raises RpcError -32602 for a path that is not absolute.
     """
     params: dict[str, JsonValue] = {"cwd": absolute(cwd, "cwd")}
     roots: list[JsonValue] = [cwd]
@@ -52,16 +52,16 @@ def thread_params(
         params["runtimeWorkspaceRoots"] = roots
     if servers:
         tables: dict[str, JsonValue] = {}
-        for name, table in servers.items():  # a table of all would hide what ``-c`` has set there
+        for name, table in servers.items():  # one table of all would hide servers of option ``-c``
             tables[f"{_SERVERS}.{name}"] = dict(table)  # type: ignore[arg-type] # of plain JSON
         params["config"] = tables
     return params
 
 
 def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
-    """Those of a ``session/new`` with a directory alone; None for all else, and what is wrong.
+    """Return the params for a ``session/new`` with a directory alone, else None.
 
-    That is what most clients send first, and it is answered before the models are loaded.
+    Most clients send it first, and it is answered before the models are loaded.
     """
     if not isinstance(params, dict):
         return None
@@ -76,41 +76,41 @@ def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
 
 
 def started_thread(result: JsonValue) -> str | None:
-    """The id in the answer of ``thread/start``; None if there is none."""
+    """Return the thread id in the answer of ``thread/start``, or None."""
     return text_at(result, "thread", "id")
 
 
 def given_servers(params: Mapping[str, JsonValue]) -> frozenset[str]:
-    """Names of the MCP servers in the ``config`` of a thread, by any dotted key."""
+    """Return the names of the MCP servers in the ``config`` of a thread, also of dotted keys."""
     config = object_at(params, "config")
     dotted = (key.split(".")[1] for key in config if key.startswith(_SERVERS + "."))
     return frozenset((*object_at(config, _SERVERS), *dotted))
 
 
 def configured_servers(result: JsonValue) -> frozenset[str]:
-    """Names of the MCP servers in the answer of ``config/read``."""
+    """Return the names of the MCP servers in the answer of ``config/read``."""
     return given_servers({"config": value_at(result, "config")})
 
 
 def without_clashes(
     servers: Mapping[str, Mapping[str, object]], configured: frozenset[str]
 ) -> tuple[dict[str, Mapping[str, object]], list[str]]:
-    """The servers whose names the user's configuration does not have, and a line for each other.
+    """Return the servers whose names are not configured, and a notice for each other server.
 
-    Codex would mix the two tables: the client's command with the trust that the person gave to
-    the configured server, or an address beside a command, which it refuses.
+    Codex would merge the two tables: the client's command would get the trust that the person gave
+    the configured server, or Codex would refuse an address beside a command.
     """
     kept = {name: table for name, table in servers.items() if name not in configured}
-    said = [
+    notices = [
         f'The MCP server "{name}" of your client was left out: your Codex configuration has one '
         "of that name, and that one is used."
         for name in servers
         if name in configured
     ]
-    return kept, said
+    return kept, notices
 
 
-# The id of a session, which is that of its thread: Codex knows it under several spellings.
+# The id of a session, which is the id of its thread: Codex accepts several spellings.
 
 _HYPHENATED: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _SPELLING: Final = re.compile(
@@ -119,45 +119,44 @@ _SPELLING: Final = re.compile(
 
 
 def canonical_id(session_id: str) -> str:
-    """The id as Codex itself writes it; what is no UUID is as it was."""
-    found = _SPELLING.fullmatch(session_id)
-    if found is None:
+    """Return the id as Codex itself writes it; an id that is no UUID as it is."""
+    match = _SPELLING.fullmatch(session_id)
+    if match is None:
         return session_id
-    digits = next(filter(None, found.groups())).lower().replace("-", "")
+    digits = next(filter(None, match.groups())).lower().replace("-", "")
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-# ``systemPrompt`` of the requests that open a session (unstable) → Codex's instructions.
-
+# ``systemPrompt`` (unstable) of the requests that open a session, as Codex's instructions.
 
 APPENDED: Final = "developerInstructions"
 MODES: Final = {"append": APPENDED, "override": "baseInstructions"}
-"""Mode → the param of a thread that it is."""
+"""Mode of a system prompt → param of the thread."""
 
 
 def instructions(prompt: object) -> dict[str, JsonValue]:
-    """Return the params of a thread that carry a system prompt, which is plain JSON.
-
-    Raises RpcError -32602.
-    """
+    """Return the params of a thread for a system prompt. Raises RpcError -32602."""
     if prompt is None:
         return {}
     mode, content = text_at(prompt, "mode"), list_at(prompt, "content")
     if mode not in MODES:
-        raise _wrong("mode: has to be append or override")
+        raise _invalid_prompt("mode: has to be append or override")
     if not content:
-        raise _wrong("content: has to be a list of text blocks")
+        raise _invalid_prompt("content: has to be a list of text blocks")
     texts: list[str] = []
     for number, block in enumerate(content):
         text = text_at(block, "text")
         if text is None or text_at(block, "type") != "text":
-            raise _wrong(f"content.{number}: has to be a text block")
+            raise _invalid_prompt(f"content.{number}: has to be a text block")
         texts.append(text)
     return {MODES[mode]: "\n\n".join(texts)}
 
 
-def behind_configured(params: Mapping[str, JsonValue], read: JsonValue) -> dict[str, JsonValue]:
-    """Params of a thread with the configured instructions in front of those that were given."""
+def with_configured_instructions(
+    params: Mapping[str, JsonValue], read: JsonValue
+) -> dict[str, JsonValue]:
+    """Return ``params`` with the configured instructions before the appended ones. ``read`` is the
+    answer of ``config/read``."""
     given = params.get(APPENDED)
     configured = text_at(read, "config", "developer_instructions")
     if not isinstance(given, str) or configured is None or not configured.strip():
@@ -165,22 +164,21 @@ def behind_configured(params: Mapping[str, JsonValue], read: JsonValue) -> dict[
     return {**params, APPENDED: f"{configured}\n\n{given}"}
 
 
-def _wrong(what: str) -> RpcError:
-    return RpcError(INVALID_PARAMS, f"systemPrompt.{what}")
+def _invalid_prompt(problem: str) -> RpcError:
+    return RpcError(INVALID_PARAMS, f"systemPrompt.{problem}")
 
 
-# The MCP servers that a client gives a session → Codex's configuration of them.
-
+# The MCP servers that a client gives a session.
 
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_:@/-]+")
-"""Codex refuses to start a server whose name has these; in an editor it may be "My Notes". A dot
-it takes, but not in a key: the table of all servers would hide those of Codex's command line."""
+"""Characters that Codex does not allow in a server's name; in an editor a name may be "My Notes".
+Codex allows a dot, but not in the dotted key of the server's table."""
 
 
 def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, object]]:
-    """Name, as Codex takes it → its table below ``mcp_servers``. ``servers`` are plain JSON.
+    """Return name for Codex → table of a server. ``servers`` are plain JSON.
 
-    Raises RpcError -32602 for a transport that Codex lacks and for a name given twice.
+    Raises RpcError -32602 for a transport that Codex lacks, and for a name that is given twice.
     """
     config: dict[str, dict[str, object]] = {}
     names: set[str] = set()
@@ -190,16 +188,17 @@ def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, o
         if name in names:
             raise RpcError(INVALID_PARAMS, f"{where}: the name {name!r} is given twice")
         names.add(name)
-        plain = _NOT_IN_A_NAME.sub("_", name) or "server"
-        free, more = plain, 2
+        base = free = _NOT_IN_A_NAME.sub("_", name) or "server"
+        suffix = 2
         while free in config:
-            free, more = f"{plain}_{more}", more + 1
+            free, suffix = f"{base}_{suffix}", suffix + 1
         config[free] = table
     return config
 
 
 def _table(server: Mapping[str, Any], where: str) -> dict[str, object]:
-    """v1 writes all lists, also empty ones, and no type for stdio; v2 may leave lists out."""
+    """Return the table of a server. Version 1 of ACP gives no type for stdio; version 2 may leave
+    out empty lists."""
     match server.get("type", "stdio"):
         case "stdio":
             env = {variable["name"]: variable["value"] for variable in server.get("env") or ()}
@@ -212,27 +211,27 @@ def _table(server: Mapping[str, Any], where: str) -> dict[str, object]:
     raise RpcError(INVALID_PARAMS, message)
 
 
-# A client's own gateway to the model, and the threads that go through it.
-
+# A client's own gateway to the model, and the threads that use it.
 
 PROVIDER: Final = "openai"
-"""The one provider that a client may route: that of Codex itself."""
+"""The provider for which a client may set a gateway: Codex's own."""
 API_TYPE: Final = "openai"
-"""The protocol that Codex speaks with it: OpenAI's, by its responses."""
+"""Protocol between Codex and the gateway: OpenAI's Responses API."""
 GATEWAY_PROVIDER: Final = "custom-gateway"
-"""Name that Codex stores with a thread; the official adapter uses it, too."""
+"""Provider that Codex stores with a thread; the official adapter uses the same name."""
 OPENAI_URL: Final = "https://api.openai.com/v1"
 MAX_URL: Final = 2_000
+"""Characters of a gateway's URL."""
 MAX_HEADERS: Final = 64
 MAX_HEADER: Final = 16_384
-"""Characters of one header's value; servers take less."""
+"""Characters of one header's value; servers allow fewer."""
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _HOST: Final = re.compile(r"[A-Za-z0-9._:\[\]-]+")
 
 
 class Gateway(NamedTuple):
-    """Where the model is asked, and what is sent along."""
+    """Address to which Codex sends the calls of the model, and headers to send with them."""
 
     base_url: str
     headers: dict[str, str]
@@ -247,10 +246,9 @@ def gateway_of(
         raise RpcError(INVALID_PARAMS, f"{where}baseUrl: has to be an address")
     try:
         parts = urlsplit(base_url)
-        port = parts.port
+        parts.port  # noqa: B018 - reading it checks it
     except ValueError:
         raise RpcError(INVALID_PARAMS, f"{where}baseUrl: is no address") from None
-    del port
     if parts.scheme not in ("http", "https") or not _HOST.fullmatch(parts.netloc.split("@")[-1]):
         raise RpcError(INVALID_PARAMS, f"{where}baseUrl: has to be an http or https address")
     if "@" in parts.netloc:
@@ -278,8 +276,8 @@ def gateway_of(
     return Gateway(base_url, dict(given), name)
 
 
-def through(params: Mapping[str, JsonValue], gateway: Gateway) -> dict[str, JsonValue]:
-    """Params of ``thread/start``, ``resume`` or ``fork`` whose turns go through it."""
+def with_gateway(params: Mapping[str, JsonValue], gateway: Gateway) -> dict[str, JsonValue]:
+    """Return the params of a thread whose model calls go through ``gateway``."""
     headers: dict[str, JsonValue] = dict(gateway.headers)
     provider: JsonValue = {
         "name": gateway.name,
@@ -291,19 +289,16 @@ def through(params: Mapping[str, JsonValue], gateway: Gateway) -> dict[str, Json
     return _with_provider(params, provider)
 
 
-def as_configured(params: Mapping[str, JsonValue], read: JsonValue) -> dict[str, JsonValue]:
-    """Params of a thread whose stored provider is the gateway's name: it means the configured one.
+def without_gateway(params: Mapping[str, JsonValue], read: JsonValue) -> dict[str, JsonValue]:
+    """Return the params of a thread that was stored with a gateway, for the configured provider.
 
-    Without an address it is OpenAI's, by whatever login there is.
+    ``read`` is the answer of ``config/read``. Without a configured provider it is OpenAI.
     """
     tables = object_at(read, "config", "model_providers")
     configured = object_at(tables, native_provider(read))
-    native: JsonValue = {key: value for key, value in configured.items() if value is not None} or {
-        "name": "OpenAI",
-        "wire_api": "responses",
-        "requires_openai_auth": True,
-    }
-    return _with_provider(params, native)
+    provider: dict[str, JsonValue] = {k: v for k, v in configured.items() if v is not None}
+    openai: JsonValue = {"name": "OpenAI", "wire_api": "responses", "requires_openai_auth": True}
+    return _with_provider(params, provider or openai)
 
 
 def _with_provider(params: Mapping[str, JsonValue], provider: JsonValue) -> dict[str, JsonValue]:
@@ -311,18 +306,19 @@ def _with_provider(params: Mapping[str, JsonValue], provider: JsonValue) -> dict
     providers = config.get("model_providers")
     if isinstance(providers, dict):
         config["model_providers"] = {**providers, GATEWAY_PROVIDER: provider}
-    else:  # a whole table would hide what else there is of providers
+    else:  # the whole table would hide the configured providers
         config[f"model_providers.{GATEWAY_PROVIDER}"] = provider
     return {**params, "modelProvider": GATEWAY_PROVIDER, "config": config}
 
 
 def native_provider(read: JsonValue) -> str:
-    """The provider that is configured, by the answer of ``config/read``."""
+    """Return the configured provider from the answer of ``config/read``."""
     return text_at(read, "config", "model_provider") or PROVIDER
 
 
 def native_base_url(read: JsonValue) -> str:
-    """Where Codex asks by itself, by the answer of ``config/read``; without a password."""
+    """Return the URL of the configured provider from the answer of ``config/read``, without a
+    password."""
     base_url = text_at(read, "config", "model_providers", native_provider(read), "base_url")
     try:
         parts = urlsplit(base_url or OPENAI_URL)

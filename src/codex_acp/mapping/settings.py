@@ -1,9 +1,9 @@
-"""Read a thread's settings, and the choices that Codex offers, from plain JSON; and change them.
+"""Read a thread's settings, and the choices that Codex offers, from plain JSON; make patches.
 
-Plain, because ``session/new`` is answered before a model is loaded: see `mapping.session_setup`.
-What does not fit is left out, so that one odd entry never hides the others. A *patch* is the params
-of ``thread/settings/update`` without the thread, and has only what shall change: Codex answers with
-an empty object and then reports all the settings, unless nothing changed. Must not know ACP.
+Plain JSON, because ``session/new`` is answered before a model is loaded. Entries that do not fit
+are left out, so that one odd entry never hides the others. A *patch* is the params of
+``thread/settings/update`` without the thread id. It has only the settings to change: Codex answers
+with an empty object, and then reports all settings if any has changed. Must not know ACP.
 
 Sources: ``ThreadStartResponse``, ``ThreadSettings``, ``ThreadSettingsUpdateParams``, ``Model``,
 ``CollaborationModeMask`` and ``PermissionProfileSummary`` of ``schema/codex/experimental.json``.
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 STANDARD_TIER = "default"
-"""The service tier that Codex reports after null has cleared it: the standard one, explicitly."""
+"""The service tier that Codex reports after null has cleared the tier."""
 
 
 class Access(NamedTuple):
     """Actions that Codex may do by itself, and the reviewer of all others."""
 
     policy: JsonValue
-    """``AskForApproval``: a word, or an object with ``granular``."""
+    """``AskForApproval``: a text, or an object with ``granular``."""
     reviewer: str
     """``ApprovalsReviewer``; the legacy ``guardian_subagent`` reads as ``auto_review``."""
     sandbox: JsonObject
     """``SandboxPolicy`` with all of its fields, the writable roots sorted."""
     profile: str | None = None
-    """The permission profile that the sandbox comes from; None if from none."""
+    """The permission profile that the sandbox comes from, if any."""
 
 
 class Settings(NamedTuple):
@@ -56,7 +56,7 @@ class Settings(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One thing to choose."""
+    """One value that can be chosen."""
 
     value: str
     name: str
@@ -81,11 +81,11 @@ class Collaboration(NamedTuple):
     mode: str
     name: str
     effort: str | None
-    """Effort of the preset; None: it has none."""
+    """Effort that the mode sets, if any."""
 
 
 class Catalogue(NamedTuple):
-    """Choices that Codex offers; None: Codex has not told."""
+    """Choices that Codex offers; None until Codex has named them."""
 
     models: tuple[Model, ...] | None = None
     collaborations: tuple[Collaboration, ...] | None = None
@@ -93,11 +93,8 @@ class Catalogue(NamedTuple):
     """The permission profiles that may be chosen here."""
 
     def model(self, slug: str) -> Model | None:
-        """The entry of a model."""
+        """Return the entry of a model."""
         return next((model for model in self.models or () if model.slug == slug), None)
-
-
-# Settings.
 
 
 def settings_of_thread(result: JsonValue) -> Settings:
@@ -106,7 +103,7 @@ def settings_of_thread(result: JsonValue) -> Settings:
 
 
 def settings_of_update(params: JsonValue) -> Settings | None:
-    """The settings in ``thread/settings/updated``; None if there are none."""
+    """Read the settings in ``thread/settings/updated``; return None if there are none."""
     settings = object_at(params).get("threadSettings")
     if not isinstance(settings, dict):
         return None
@@ -131,12 +128,12 @@ def _settings(source: JsonObject, *, effort: str, sandbox: str) -> Settings:
 
 
 def reviewer_of(value: str | None) -> str:
-    """The reviewer as Codex reports it today."""
+    """Return the current name of a reviewer; without one it is ``user``."""
     return "auto_review" if value == "guardian_subagent" else value or "user"
 
 
 def sandbox_of(value: JsonValue) -> JsonObject:
-    """A ``SandboxPolicy`` with what the schema defaults, so that equal ones compare equal."""
+    """Return a ``SandboxPolicy`` with the schema's defaults: equal policies then compare equal."""
     policy = dict(object_at(value))
     match policy.get("type"):
         case "readOnly":
@@ -150,11 +147,11 @@ def sandbox_of(value: JsonValue) -> JsonObject:
     return policy
 
 
-# What there is to choose.
+# Choices.
 
 
 def models_of(result: JsonValue) -> Iterator[Model]:
-    """The entries in a page of ``model/list``."""
+    """Yield the entries of a page of ``model/list``."""
     for entry in _entries(result):
         slug = text_of(entry, "model") or text_of(entry, "id")
         if slug is None or entry.get("hidden") is True:
@@ -181,7 +178,7 @@ def models_of(result: JsonValue) -> Iterator[Model]:
 
 
 def collaborations_of(result: JsonValue) -> Iterator[Collaboration]:
-    """The entries of ``collaborationMode/list``."""
+    """Yield the entries of ``collaborationMode/list``."""
     for entry in _entries(result):
         mode = text_of(entry, "mode")
         if mode is not None:
@@ -191,7 +188,7 @@ def collaborations_of(result: JsonValue) -> Iterator[Collaboration]:
 
 
 def profiles_of(result: JsonValue) -> Iterator[Choice]:
-    """The entries in a page of ``permissionProfile/list`` that may be chosen."""
+    """Yield the allowed entries of a page of ``permissionProfile/list``."""
     for entry in _entries(result):
         profile = text_of(entry, "id")
         if profile is not None and entry.get("allowed") is not False:
@@ -209,13 +206,13 @@ def _objects(value: JsonValue) -> Iterator[JsonObject]:
 
 
 def text_of(source: JsonObject, name: str) -> str | None:
-    """A text that says something; the empty one of developer instructions means none, too."""
+    """Return a text that is not empty, or None: empty developer instructions mean none, too."""
     value = source.get(name)
     return value if isinstance(value, str) and value else None
 
 
 def meets(settings: Settings, patch: JsonObject) -> bool:
-    """Return whether the settings are what ``patch`` asks for."""
+    """Return whether the settings have all values of ``patch``."""
     return all(_meets(settings, name, value) for name, value in patch.items())
 
 
@@ -244,7 +241,7 @@ def _meets(settings: Settings, name: str, value: JsonValue) -> bool:
 
 
 def applied(settings: Settings, patch: JsonObject) -> Settings:
-    """The settings once Codex has taken ``patch``, as far as that can be known."""
+    """Return the settings after ``patch``, as far as they can be predicted."""
     access = settings.access
     if "permissions" in patch:
         access = access._replace(profile=text_of(patch, "permissions"))
@@ -269,7 +266,7 @@ def applied(settings: Settings, patch: JsonObject) -> Settings:
 
 
 def difference(wanted: Settings, have: Settings) -> JsonObject:
-    """The patch that makes a thread that has ``have`` the one that has ``wanted``."""
+    """Return the patch that changes the settings ``have`` to ``wanted``."""
     patch: JsonObject = {}
     if wanted.model != have.model:
         patch["model"] = wanted.model
@@ -287,11 +284,11 @@ def difference(wanted: Settings, have: Settings) -> JsonObject:
 
 
 def access_patch(access: Access) -> JsonObject:
-    """The patch that gives a thread this access."""
+    """Return the patch that gives a thread this access."""
     patch: JsonObject = {"approvalPolicy": access.policy, "approvalsReviewer": access.reviewer}
     if access.profile is None:
         patch["sandboxPolicy"] = access.sandbox
-    else:  # Codex refuses the two together
+    else:  # Codex refuses a patch with both
         patch["permissions"] = access.profile
     return patch
 
@@ -299,9 +296,9 @@ def access_patch(access: Access) -> JsonObject:
 def collaboration_patch(
     model: str, mode: str, effort: str | None, instructions: str | None
 ) -> JsonObject:
-    """The patch for a collaboration mode, which always says the effort, too.
+    """Return the patch for a collaboration mode, which always sets the effort, too.
 
-    ``instructions`` None are those that are built into Codex for the mode; "" are none.
+    ``instructions``: None means those that Codex has built in for the mode, "" means none.
     """
     settings: JsonObject = {
         "model": model,

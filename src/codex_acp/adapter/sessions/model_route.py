@@ -40,10 +40,10 @@ class ModelRoute:
         CodexAcpError; RpcError -32603 if this Codex cannot route a stored thread to a gateway.
         """
         if self.gateway is not None:
-            from codex_acp.mapping.session_setup import GATEWAY_PROVIDER, through
+            from codex_acp.mapping.session_setup import GATEWAY_PROVIDER, with_gateway
 
             try:
-                return await codex.call_raw(method, through(params, self.gateway))
+                return await codex.call_raw(method, with_gateway(params, self.gateway))
             except ErrorReply as error:
                 provider = None if stored is None else await _provider_of(codex, stored)
                 if provider in (None, GATEWAY_PROVIDER):
@@ -56,12 +56,12 @@ class ModelRoute:
                 )
                 raise RpcError(INTERNAL_ERROR, message) from error
         if stored is not None and self.had_gateway:
-            from codex_acp.mapping.session_setup import GATEWAY_PROVIDER, as_configured
+            from codex_acp.mapping.session_setup import GATEWAY_PROVIDER, without_gateway
 
             provider = await _provider_of(codex, stored)
             if provider == GATEWAY_PROVIDER:  # keep the name; it now means the configured provider
                 read = await configuration(codex, str(params["cwd"]))
-                return await codex.call_raw(method, as_configured(params, read))
+                return await codex.call_raw(method, without_gateway(params, read))
             if provider is not None:  # Codex 0.147 may have the thread loaded with the gateway
                 params = {**params, "modelProvider": provider}
         return await codex.call_raw(method, params)

@@ -143,9 +143,9 @@ class SessionOpener:
         if codex.believes_worktrees:
             setup = setup._replace(params=without_false_worktree(setup.params, setup.cwd, read))
         if "developerInstructions" in setup.params:  # the configured instructions come first
-            from codex_acp.mapping.session_setup import behind_configured
+            from codex_acp.mapping.session_setup import with_configured_instructions
 
-            setup = setup._replace(params=behind_configured(setup.params, read))
+            setup = setup._replace(params=with_configured_instructions(setup.params, read))
         return codex, setup, read
 
     async def start(self, setup: Setup) -> OpeningResult:
