@@ -13,7 +13,7 @@ from codex_acp.acp.v2 import ClientCapabilities
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.agent import LoginWays
 from codex_acp.mapping.agent import initialize_result as initialize_result_v1
-from codex_acp.mapping.v2.handshake import initialize_result, introduction, is_simple
+from codex_acp.mapping.v2.handshake import initialize_result, is_simple, params_in_v1
 from codex_acp.wire.codec import decode
 from tests.support.acp_schema import problems_of_message
 
@@ -31,7 +31,7 @@ CAPABILITIES: list[JsonValue] = [
 
 @pytest.mark.parametrize("given", CAPABILITIES)
 def test_the_features_are_those_that_the_models_read(given: JsonValue) -> None:
-    said = introduction({"protocolVersion": 2, "info": INFO, "capabilities": given})
+    said = params_in_v1({"protocolVersion": 2, "info": INFO, "capabilities": given})
 
     known = features_in(said["clientCapabilities"], version=2)
     assert known == client_features_v2(decode(ClientCapabilities, given))
@@ -39,7 +39,7 @@ def test_the_features_are_those_that_the_models_read(given: JsonValue) -> None:
 
 @pytest.mark.parametrize("given", CAPABILITIES)
 def test_the_answer_fits_the_schema_of_v2(given: JsonValue) -> None:
-    said = introduction({"protocolVersion": 2, "info": INFO, "capabilities": given})
+    said = params_in_v1({"protocolVersion": 2, "info": INFO, "capabilities": given})
     result = initialize_result(said, LoginWays(browser=True, command=("codex-acp-sdk",)), {})
     message = {"jsonrpc": "2.0", "id": 1, "result": result}
 

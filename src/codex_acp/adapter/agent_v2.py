@@ -94,7 +94,7 @@ class AgentInV2(CommonMethods):
         return handshake.is_simple(params)
 
     def _introduced(self, params: Json) -> Json:
-        as_in_v1 = handshake.introduction(params)
+        as_in_v1 = handshake.params_in_v1(params)
         ways = self._agent.introduce(as_in_v1, handshake.VERSION)
         return handshake.initialize_result(as_in_v1, ways, self._agent.about)
 

@@ -1,11 +1,10 @@
-"""Introduce this agent: its capabilities and logins, the answer to ``initialize``, and its client.
+"""Answer ``initialize``: capabilities and logins of this agent; and introduce its client to Codex.
 
-Plain JSON, both ways: a client waits for the answer before anything else, and loading the models
-takes half as long again as all that is done before it (benchmarks/README.md). So what `is_simple`
-is answered before they are loaded; all else goes through the models first, which read leniently and
-name a field that is wrong, and comes here as what they make of it. The login is told in ACP's
-unstable ``auth/status``, which both versions write alike. Codex is told at its own handshake which
-notifications this agent never has a use for.
+All is plain JSON: the client waits for this answer first, and loading the models would make it wait
+half as long again (benchmarks/README.md). Params that are not `is_simple` are first decoded by the
+models, which read leniently and name a wrong field, and come here as the models write them. Both
+versions of ACP write ``auth/status`` of the unstable schema alike. Codex's handshake gets the list
+of notifications that this agent never needs.
 
 Sources: ACP page "Authentication", ``AuthMethod``, ``AuthState`` and ``AuthAccount`` of ACP's
 schema; ``LoginAccountParams`` and ``GetAccountResponse`` of Codex's.
@@ -43,16 +42,16 @@ API_KEY: Final = "api-key"
 """A key of the OpenAI platform, from ``_meta["api-key"].apiKey`` or the environment."""
 
 GATEWAY: Final = "gateway"
-"""A gateway of the client, from ``_meta.gateway``; for clients that say that they have one."""
+"""A gateway of the client, from ``_meta.gateway``; for clients that advertise one."""
 
 TERMINAL: Final = "codex-login"
-"""``codex login`` in a terminal of the client; offered besides a `CHATGPT` that shows a page."""
+"""``codex login`` in a terminal of the client; offered if `CHATGPT` shows a page."""
 
 ALIASES: Final = {"chatgpt": CHATGPT, "openai-api-key": API_KEY, "codex-api-key": API_KEY}
-"""Ids of Zed's earlier adapter, which clients written for it still send."""
+"""Id of Zed's earlier adapter, which some clients still send → id here."""
 
 API_KEY_VARIABLES: Final = ("CODEX_API_KEY", "OPENAI_API_KEY")
-"""Where the key is looked for, in this order, when the request does not carry one."""
+"""Environment variables with the key, in order of rank, for a request without a key."""
 
 LOGIN_ARGS: Final = ("login",)
 """Arguments that the client adds to this agent's command line for the login in a terminal."""
@@ -61,12 +60,12 @@ DEVICE_CODE_ARGS: Final = (*LOGIN_ARGS, "--device-auth")
 """Arguments for a login on another device, in a terminal."""
 
 TERMINAL_AUTH: Final = "terminal-auth"
-"""Key in ``_meta`` of an older client's capabilities, and of a method. The client runs a login in a
-terminal, and the method's ``_meta`` names the command."""
+"""Key in ``_meta`` of an older client's capabilities: the client runs logins in a terminal. The
+same key in ``_meta`` of a login method has the command."""
 
 
 class LoginWays(NamedTuple):
-    """Logins that this process can offer."""
+    """Facts that decide which logins this process can offer."""
 
     browser: bool = False
     """Whether the process can open a browser."""
@@ -75,7 +74,7 @@ class LoginWays(NamedTuple):
     offered: bool = True
     """Whether clients of the process may log in at all."""
     no_browser: bool = False
-    """Whether no browser can reach this machine, which a login's page has to do at its end."""
+    """Whether no browser can reach this machine, which the page of a login does at its end."""
 
 
 def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
@@ -86,29 +85,29 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     """
     if not ways.offered:
         return []
-    pages = isinstance(value_at(capabilities, "elicitation", "url"), dict)
-    shown = pages or ways.browser
+    shows_pages = isinstance(value_at(capabilities, "elicitation", "url"), dict)
+    has_browser = shows_pages or ways.browser
     by_type = value_at(capabilities, "auth", "terminal") is True
-    older = value_at(capabilities, "_meta", TERMINAL_AUTH) is True  # from before the schema had it
-    command = ways.command if older else ()
+    by_command = value_at(capabilities, "_meta", TERMINAL_AUTH) is True  # older clients
+    command = ways.command if by_command else ()
     in_terminal = by_type or bool(command)
     methods: list[JsonValue] = []
-    if not ways.no_browser and (shown or in_terminal):
+    if not ways.no_browser and (has_browser or in_terminal):
         chat_gpt: dict[str, JsonValue] = {
             "id": CHATGPT,
             "name": "Log in with ChatGPT",
             "description": "Opens the login page of OpenAI in a browser on this machine",
         }
-        if not shown:
+        if not has_browser:
             chat_gpt |= _run_in_terminal(LOGIN_ARGS, command, by_type)
         methods.append(chat_gpt)
-    if pages or in_terminal:
+    if shows_pages or in_terminal:
         device_code: dict[str, JsonValue] = {
             "id": DEVICE_CODE,
             "name": "Log in with ChatGPT on another device",
             "description": "Shows a page and a code to type there; for remote machines",
         }
-        if not pages:
+        if not shows_pages:
             device_code |= _run_in_terminal(DEVICE_CODE_ARGS, command, by_type)
         methods.append(device_code)
     methods.append(
@@ -118,7 +117,7 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
             "description": f"Takes the key from {' or '.join(API_KEY_VARIABLES)}",
         }
     )
-    if in_terminal and shown:
+    if in_terminal and has_browser:
         codex_login: dict[str, JsonValue] = {
             "id": TERMINAL,
             "name": "Log in with `codex login`",
@@ -155,17 +154,18 @@ def _run_in_terminal(
 
 
 class AuthStatus(NamedTuple):
-    """Whether a login is needed, and the account that is there."""
+    """The state of the login, and the account that is logged in."""
 
     state: str
+    """``AuthState`` of ACP."""
     label: str | None = None
-    """The account's name for a person; None: there is none."""
+    """Name of the account for a person; None if nobody is logged in."""
     email: str | None = None
     active: bool = True
-    """Whether the configured model provider uses it."""
+    """Whether the configured model provider uses the account."""
 
     def wire(self) -> dict[str, JsonValue]:
-        """As ``AuthStatusResponse``, and as the params of ``auth/status_update``."""
+        """Return ``AuthStatusResponse``, which is also the params of ``auth/status_update``."""
         if self.label is None:
             return {"state": self.state, "accounts": []}
         account: dict[str, JsonValue] = {"label": self.label, "active": self.active}
@@ -175,16 +175,16 @@ class AuthStatus(NamedTuple):
 
 
 UNKNOWN: Final = AuthStatus("unknown")
-"""While Codex cannot be asked."""
+"""Status while Codex does not answer."""
 
 NOT_REQUIRED: Final = AuthStatus("not_required")
-"""While a gateway of the client answers."""
+"""Status while model calls go through a gateway of the client."""
 
 _KINDS: Final = {"amazonBedrock": "Amazon Bedrock", "gcp": "Google Cloud"}
 
 
 def auth_status(account: GetAccountResponse) -> AuthStatus:
-    """Return how the login stands, from ``account/read``."""
+    """Return the state of the login from the answer of ``account/read``."""
     from codex_acp.codex._generated import models  # here: the handshake needs no model
 
     who, needed = account.account, account.requires_openai_auth
@@ -225,14 +225,13 @@ AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
     "providers": {},
 }
-"""Capabilities that ``mapping.prompt`` and ``mapping.session_setup`` can map, no more.
+"""``agentCapabilities`` of version 1.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
-unstable schema. Text, resource links and stdio MCP servers are every agent's baseline and are not
-listed. Audio is passed on to a model that takes it and refused by the others: which models there
-are, Codex has not told yet, so it is not promised. ``concurrentPrompts``: a prompt sent while one
-runs is steered into the running turn and ends with it; what Codex takes no message into (a review,
-a compaction) it waits for.
+unstable schema. Text, resource links and stdio MCP servers are the baseline, and not listed. Audio
+is not listed, because Codex has not named the models yet, and not every model takes it.
+``concurrentPrompts``: a prompt is steered into a turn that runs, and ends with the turn; during a
+review or a compaction, which cannot be steered, the prompt waits.
 """
 
 
@@ -247,36 +246,35 @@ EXTENSIONS: Final[dict[str, JsonValue]] = {
 }
 """``_meta`` of the answer to ``initialize``.
 
-``steering``: ``_session/steering`` is offered, in the words of the agent that had it first.
-``schemas``: package → version of what the models are made of, since two sides that agree on a
-version of ACP may know different drafts of it.
+``steering``: the agent has ``_session/steering``; the key is that of the agent that had it first.
+``schemas``: package → version from which the models were made: two sides that agree on a version of
+ACP may know different drafts of it.
 """
 
 
 def capabilities_of(
-    all_of_them: Mapping[str, JsonValue], ways: LoginWays, about: Mapping[str, JsonValue]
+    all_capabilities: Mapping[str, JsonValue], ways: LoginWays, about: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Those of either version for one client: logins and providers are of the process, which is
-    not every client's own. ``about`` is what more stands below `META_KEY`.
-    """
-    capabilities = dict(all_of_them)
+    """Return the capabilities of either version for one client: without logins and providers if the
+    client may not change those of the process. ``about`` is added under `META_KEY`."""
+    capabilities = dict(all_capabilities)
     if not ways.offered:
         del capabilities["auth"], capabilities["providers"]
-    own = {**object_at(all_of_them, "_meta", META_KEY), **about}
+    own = {**object_at(all_capabilities, "_meta", META_KEY), **about}
     return {**capabilities, "_meta": {META_KEY: own}}
 
 
 def agent_info(version: str) -> dict[str, JsonValue]:
-    """Name and version of this agent (``agentInfo``)."""
+    """Return ``agentInfo``, with the name of this agent and ``version``."""
     return {"name": "codex-acp-sdk", "title": "Codex", "version": version}
 
 
 _HEADER_SAFE: Final = "[A-Za-z0-9._/-]{1,64}"
-"""Codex puts the name into an HTTP header of its requests to the model."""
+"""Client names that fit an HTTP header: Codex sends the name with its requests to the model."""
 
 
 def is_simple(params: JsonValue) -> bool:
-    """Whether these params of ``initialize`` fit the schema as they are, as far as it is read."""
+    """Return whether the fields of ``initialize`` that this module reads fit the schema."""
     if not isinstance(params, dict) or version_of(params) is None:
         return False
     if not isinstance(params.get("clientCapabilities"), dict | None):
@@ -288,7 +286,7 @@ def is_simple(params: JsonValue) -> bool:
 def initialize_result(
     params: Mapping[str, JsonValue], ways: LoginWays, about: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """The answer to ``initialize``."""
+    """Return the answer to ``initialize`` of version 1."""
     version = params.get("protocolVersion")
     return {
         "protocolVersion": negotiated_version(version if isinstance(version, int) else 0),
@@ -300,10 +298,8 @@ def initialize_result(
 
 
 def codex_client_info(params: Mapping[str, JsonValue]) -> dict[str, JsonValue] | None:
-    """``clientInfo`` for Codex; None, this library's own, without a name that can be used.
-
-    A name that does not fit a header is not changed into another one: Codex then hears ours.
-    """
+    """Return ``clientInfo`` for Codex; None for a name that does not fit a header: then Codex gets
+    this library's name."""
     info = object_at(params, "clientInfo")
     name, title = text_at(info, "name"), text_at(info, "title")
     if name is None or not re.fullmatch(_HEADER_SAFE, name):
@@ -336,7 +332,7 @@ UNWANTED_FAMILIES: Final[dict[str, str]] = {
     "thread/section/": _OTHER_PRODUCT,
     "windows": "belongs to the sandbox of Windows, where this agent does not run",
 }
-"""Beginning of the method → why it is not wanted."""
+"""Prefix of methods → why the agent does not want them."""
 
 UNWANTED_METHODS: Final[dict[str, str]] = {
     "hook/started": "a hook is shown when it ends, if it has something to say",
@@ -345,11 +341,11 @@ UNWANTED_METHODS: Final[dict[str, str]] = {
     "turn/diff/updated": "the file changes that it adds up are shown as tool calls",
     "turn/moderationMetadata": _OTHER_PRODUCT,
 }
-"""Method → why it is not wanted; others that begin like it are."""
+"""Method → why the agent does not want it."""
 
 
 def why_unwanted(method: str) -> str | None:
-    """The reason, or None for a method that is wanted."""
+    """Return the reason why a method is not wanted, None if it is wanted."""
     if method in UNWANTED_METHODS:
         return UNWANTED_METHODS[method]
     families = (why for family, why in UNWANTED_FAMILIES.items() if method.startswith(family))
@@ -361,4 +357,4 @@ UNWANTED_NOTIFICATIONS: Final = tuple(
     for method in SERVER_NOTIFICATIONS
     if why_unwanted(method) is not None
 )
-"""The methods that Codex is asked not to send (``optOutNotificationMethods``)."""
+"""Methods that the agent asks Codex not to send (``optOutNotificationMethods``)."""

@@ -1,1 +1,1 @@
-"""ACP v1: how it writes what a session tells. Imports nothing of another version."""
+"""Render the events of a session for ACP v1. Imports nothing of another version."""

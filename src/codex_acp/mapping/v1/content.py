@@ -1,4 +1,4 @@
-"""Write blocks and the content of tool calls as ACP v1 does, and how a prompt has ended."""
+"""Write the blocks, the content of tool calls and the end of a prompt for ACP v1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def block_of(block: blocks.Block) -> models.ContentBlock:
 
 
 def blocks_of(prompt: Sequence[models.ContentBlock]) -> list[blocks.Block]:
-    """Read the blocks of a prompt; what is not for the model or the person is left out."""
+    """Read the blocks of a prompt, without annotations, icons and sizes."""
     return [_read(block) for block in prompt]
 
 
@@ -61,7 +61,7 @@ def content_of(content: Sequence[blocks.CallContent]) -> list[models.ToolCallCon
 
 
 def _diff(diff: blocks.FileDiff) -> Iterator[models.ToolCallContent]:
-    """Whole texts; else each hunk as a diff of its own, or the patch written out."""
+    """Yield one diff if the whole texts are known, else a diff for each hunk, or a text."""
     before, after = diff.before, diff.after
     match diff.operation:
         case "add":
@@ -70,7 +70,7 @@ def _diff(diff: blocks.FileDiff) -> Iterator[models.ToolCallContent]:
             yield models.DiffToolCallContent(path=diff.path, old_text=before, new_text="")
         case "modify" | "move":
             if after is not None and (before is not None or diff.patch is None):
-                old = before or ""  # None would say that there was no file
+                old = before or ""  # None would mean a new file
                 yield models.DiffToolCallContent(path=diff.path, old_text=old, new_text=after)
             elif diff.text is not None:
                 yield models.ContentToolCallContent(content=block_of(diff.text))
@@ -84,7 +84,7 @@ def _diff(diff: blocks.FileDiff) -> Iterator[models.ToolCallContent]:
 
 
 def prompt_response(stop: PromptStop, usage: Mapping[str, JsonValue] | None) -> PromptResponse:
-    """The answer; ``usage`` is of the unstable schema, and so stands in ``_meta``."""
+    """Return the answer to a prompt; ``usage`` is unstable, so it is in ``_meta``."""
     response = PromptResponse(stop_reason=stop.reason)
     if usage is not None:
         response.meta = {META_KEY: {"usage": usage}}

@@ -1,7 +1,7 @@
-"""Write the events of a session as ACP v1's ``session/update``. Total, pure, and without a memory.
+"""Write the events of a session as ``session/update`` of ACP v1, and the question of an approval.
 
-Also the question of an approval, as ``session/request_permission``. What v1 has no room for is left
-out: see `mapping.events`. Source: schema ``SessionUpdate`` of v1.
+A total, pure function of each event, without a state. Facts without a field in v1 are left out.
+Source: schema ``SessionUpdate`` of v1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 COMPACTION: Final = "Compact conversation"
-"""The title of a compaction for a client that knows none."""
+"""Title of the tool call that shows a compaction to a client without that capability."""
 
 
 _Rare: TypeAlias = (
@@ -47,11 +47,11 @@ _Rare: TypeAlias = (
     | events.SubAgentChanged
     | events.SessionMessage
 )
-"""Events that are rare, and written as JSON: that loads no model before it is needed."""
+"""Rare events, which are written as JSON, so that their models load only when needed."""
 
 
 def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[SessionUpdate]:
-    """Return the updates that tell a client of an event, of those that it takes."""
+    """Return the updates for an event that the client has the capabilities for."""
     match event:
         case events.TextChunk():
             block = TextContentBlock(text=event.text)
@@ -81,7 +81,7 @@ def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[S
         case events.CompactionChanged():
             return (_compaction(event, client),)
         case events.StateChanged() | events.PromptTaken() | events.MessageRestarted():
-            return ()  # v1 tells a prompt's end by its answer, and has nothing but pieces
+            return ()  # v1 has no such updates: the answer of a prompt has its end
         case events.SubAgentChanged() | events.SessionMessage() if not client.subagents:
             return ()
     if isinstance(event, _Rare):
@@ -90,7 +90,7 @@ def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[S
     assert_never(event)
 
 
-# What is said.
+# Messages.
 
 
 def _line(text: str) -> SessionUpdate:
@@ -98,7 +98,7 @@ def _line(text: str) -> SessionUpdate:
 
 
 def _notice(notice: events.Notice, client: ClientFeatures) -> SessionUpdate:
-    """A notice is plain text; a thought is Markdown, and others' words in it are code."""
+    """Write a notice as plain text; as a thought, in Markdown, for a client without notices."""
     if not client.notices:
         parts = (notice.title, notice.details)
         return _line("\n".join(_markdown(part) for part in parts if part))
@@ -141,7 +141,7 @@ def _status(status: events.CallStatus) -> ToolCallStatus:
 
 
 def _terminal_meta(terminal: events.TerminalState) -> dict[str, Any]:
-    """``_meta`` of Zed's convention; the terminal has the id of the tool call."""
+    """Return ``_meta`` of Zed's convention; the id of the terminal is that of the tool call."""
     terminal_id = terminal.terminal_id
     meta: dict[str, Any] = {}
     if terminal.cwd is not None:
@@ -203,7 +203,7 @@ def _as_json(event: _Rare) -> dict[str, Any]:
 
 
 def permission_request(question: events.PermissionQuestion) -> RequestPermissionRequest:
-    """Write the request; why it is asked stands in the tool call's content."""
+    """Write a permission request; the content of the tool call has the reason."""
     return RequestPermissionRequest(
         session_id=question.session_id,
         tool_call=ToolCallUpdate(**_fields_of(question.shown)),

@@ -1,1 +1,1 @@
-"""ACP v2: how it writes what a session tells. Imports nothing of another version."""
+"""Render the events of a session for ACP v2. Imports nothing of another version."""

@@ -1,7 +1,7 @@
-"""Write blocks and the content of tool calls as ACP v2 does, and read the open parts of requests.
+"""Write blocks and the content of tool calls for ACP v2, and read the open unions of requests.
 
-A member of an open union that is unknown is refused, as v2 says. The change of one file becomes a
-patch in git's own format, where paths are absolute, without git's ``a/`` and ``b/``.
+Unknown members of an open union are refused, as v2 requires. The change of a file becomes a patch
+in git's format, but with absolute paths, without ``a/`` and ``b/``.
 Sources: schema of v2, its ``DiffPatchFormat``; git's "Generating patch text with -p".
 """
 
@@ -74,7 +74,7 @@ _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 
 def git_patch(diff: FileDiff) -> str | None:
-    """The patch; None if its hunks are not known, or it has none and the file stays where it is."""
+    """Return the patch; None if its hunks are not known, or if nothing changes."""
     old, new = _quoted(diff.moved_from or diff.path), _quoted(diff.path)
     head = f"diff --git {old} {new}\n"
     match diff.operation:
@@ -85,17 +85,17 @@ def git_patch(diff: FileDiff) -> str | None:
         case "modify" if diff.patch is None and diff.after is not None:
             return f"{head}{_whole(diff, old, new)}"
         case "modify" | "move":
-            moved = "" if diff.moved_from is None else f"rename from {old}\nrename to {new}\n"
+            rename = "" if diff.moved_from is None else f"rename from {old}\nrename to {new}\n"
             if not diff.patch:
-                return f"{head}{moved}" if moved else None
+                return f"{head}{rename}" if rename else None
             end = "" if diff.patch.endswith("\n") else "\n"
-            return f"{head}{moved}--- {old}\n+++ {new}\n{diff.patch}{end}"
+            return f"{head}{rename}--- {old}\n+++ {new}\n{diff.patch}{end}"
         case _:
             assert_never(diff.operation)
 
 
 def _whole(diff: FileDiff, old: str, new: str) -> str:
-    """Return the one hunk that has all of both texts; nothing if both are empty."""
+    """Return one hunk that replaces the whole old text by the new text; "" if both are empty."""
     before, after = _lines("-", diff.before or ""), _lines("+", diff.after or "")
     if not (before or after):
         return ""
@@ -117,7 +117,7 @@ def _quoted(name: str) -> str:
 
 
 def _lines(sign: str, text: str) -> list[str]:
-    """Each line of a whole file behind its sign; only ``\\n`` ends one."""
+    """Return the lines of a text, each behind ``sign``; only ``\\n`` ends a line."""
     parts = text.split("\n")
     last = parts.pop()
     lines = [f"{sign}{part}\n" for part in parts]
@@ -132,13 +132,13 @@ def _span(lines: list[str]) -> str:
 
 
 def blocks_of(prompt: Sequence[models.ContentBlock]) -> list[Block]:
-    """The blocks of a prompt. Raises RpcError -32602 for one of a type that is not known."""
+    """Read the blocks of a prompt. Raises RpcError -32602 for a block of an unknown type."""
     blocks: list[Block] = []
     for number, given in enumerate(prompt):
-        written = cast("dict[str, Any]", plain(given))
-        block = block_of_json(written)
+        wire = cast("dict[str, Any]", plain(given))
+        block = block_of_json(wire)
         if block is None:
-            kind = written.get("type")
+            kind = wire.get("type")
             message = f"prompt.{number}: this agent takes no content of the type {kind!r}"
             raise RpcError(INVALID_PARAMS, message)
         blocks.append(block)
@@ -146,7 +146,7 @@ def blocks_of(prompt: Sequence[models.ContentBlock]) -> list[Block]:
 
 
 def wants_history(request: models.ResumeSessionRequest) -> bool:
-    """Whether the history is to be replayed. Raises RpcError -32602 for another place to begin."""
+    """Return whether to replay the history. Raises RpcError -32602 if not from the start."""
     if request.replay_from is None:
         return False
     if isinstance(request.replay_from, models.StartReplayFrom):
@@ -157,7 +157,7 @@ def wants_history(request: models.ResumeSessionRequest) -> bool:
 
 
 def option_and_value(request: models.SetSessionConfigOptionRequest) -> tuple[str, str, str | bool]:
-    """The session, the option, and the value. Raises RpcError -32602 for another type of those."""
+    """Return session id, option id and value. Raises RpcError -32602 for an unknown type."""
     if isinstance(
         request,
         models.IdSetSessionConfigOptionRequest | models.BooleanSetSessionConfigOptionRequest,

@@ -1,6 +1,6 @@
-"""Read ``initialize`` of ACP v2 as v1 says it, and write the answer, config options and commands.
+"""Convert ``initialize`` of ACP v2 to v1, and write the answer, config options and commands of v2.
 
-Plain JSON: the first session is answered before a model is loaded.
+All is plain JSON: the first session is answered before a model is loaded.
 Source: ACP page "Initialization" of v2, schema ``InitializeRequest`` and ``InitializeResponse``.
 """
 
@@ -40,7 +40,7 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
     "providers": {},
 }
-"""Capabilities of this agent beyond the baseline, those of `mapping.agent`.
+"""``capabilities`` of version 2: those of `mapping.agent`, without the baseline of version 2.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
 unstable schema.
@@ -48,15 +48,15 @@ unstable schema.
 
 
 def is_simple(params: JsonValue) -> bool:
-    """Whether these params fit the schema as they are, as far as they are read."""
+    """Return whether the fields of ``initialize`` that this module reads fit the schema."""
     if not isinstance(params, dict) or params.get("protocolVersion") != VERSION:
         return False
     fits = isinstance(params.get("capabilities"), dict | None)
     return fits and is_implementation(params.get("info"))
 
 
-def introduction(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The same params as a client of v1 would have sent them, as far as they are read."""
+def params_in_v1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Convert the params that this agent reads to version 1."""
     capabilities = object_at(params, "capabilities")
     terminal = isinstance(value_at(capabilities, "auth", "terminal"), dict)
     meta = value_at(capabilities, "auth", "_meta")
@@ -74,34 +74,34 @@ def introduction(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 def initialize_result(
     params: Mapping[str, JsonValue], ways: LoginWays, about: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """The answer; ``params`` are the `introduction`."""
+    """Return the answer to ``initialize``; ``params`` come from `params_in_v1`."""
     methods = auth_methods(params.get("clientCapabilities"), ways)
     return {
         "protocolVersion": VERSION,
         "info": agent_info(__version__),
         "capabilities": capabilities_of(_CAPABILITIES, ways, about),
         "_meta": dict(EXTENSIONS),
-        "authMethods": [_method(method) for method in methods if isinstance(method, dict)],
+        "authMethods": [_auth_method(method) for method in methods if isinstance(method, dict)],
     }
 
 
-def _method(method: dict[str, JsonValue]) -> JsonValue:
+def _auth_method(method: dict[str, JsonValue]) -> JsonValue:
     rest = {key: value for key, value in method.items() if key != "id"}
     return {"type": "agent", **rest, "methodId": method["id"]}
 
 
 def command(offered: Command) -> dict[str, JsonValue]:
-    """``AvailableCommand``."""
-    told: dict[str, JsonValue] = {
+    """Return ``AvailableCommand``."""
+    written: dict[str, JsonValue] = {
         "type": "command",
         "name": offered.name,
         "description": offered.description,
     }
     if offered.hint is not None:
-        told["input"] = {"type": "text", "hint": offered.hint}
-    return told
+        written["input"] = {"type": "text", "hint": offered.hint}
+    return written
 
 
 def option(offered: Option) -> dict[str, JsonValue]:
-    """``SessionConfigOption``."""
+    """Return ``SessionConfigOption``."""
     return option_json(offered, "configId", "groupId")

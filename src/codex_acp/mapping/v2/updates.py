@@ -1,6 +1,6 @@
-"""Write the events of a session as ACP v2's ``session/update``. Total, pure, and without a memory.
+"""Write the events of a session as ``session/update`` of ACP v2, and the question of an approval.
 
-Also the question of an approval, as ``session/request_permission``.
+A total, pure function of each event, without a state.
 Source: schema ``SessionUpdate`` of v2; its pages on the prompt's life and on tool calls.
 """
 
@@ -57,11 +57,11 @@ _Rare: TypeAlias = (
     | events.SubAgentChanged
     | events.SessionMessage
 )
-"""Events that are rare, and written as JSON: that loads no model before it is needed."""
+"""Rare events, which are written as JSON, so that their models load only when needed."""
 
 
 def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
-    """Return the updates that tell a client of an event."""
+    """Return the updates for an event."""
     match event:
         case events.TextChunk():
             block = TextContentBlock(text=event.text)
@@ -86,7 +86,7 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
             data = _base64(event.data)
             return (TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data),)
         case events.ModeChanged():
-            return ()  # v2 has no modes besides the option, which is told as that
+            return ()  # in v2 a mode is only a config option
     if isinstance(event, _Rare):
         update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
         return (update,)
@@ -109,7 +109,8 @@ def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[
 
 
 def _call(call: events.ToolCallAnnounced | events.ToolCallChanged) -> Sequence[SessionUpdate]:
-    """A terminal before the tool call that shows it; nothing of a tool call that stays as it is."""
+    """Return the update of the terminal before that of the tool call which shows it; none for an
+    unchanged tool call."""
     updates: list[SessionUpdate] = []
     if call.terminal is not None:
         updates += _terminal(call.terminal, call.stoppable)
@@ -123,14 +124,14 @@ def _terminal(terminal: events.TerminalState, stoppable: bool | None) -> Sequenc
     terminal_id = terminal.terminal_id
     updates: list[SessionUpdate] = []
     if terminal.command is not None:
-        begun = TerminalUpdateSessionUpdate(
+        started = TerminalUpdateSessionUpdate(
             terminal_id=terminal_id, command=terminal.command, cwd=terminal.cwd
         )
         if stoppable:
-            begun.capabilities = TerminalCapabilities(cancel=TerminalCancelCapabilities())
-        if terminal.output is not None:  # all of it so far: what a client kept of it is replaced
-            begun.output = TerminalBytes(data=_base64(terminal.output))
-        updates.append(begun)
+            started.capabilities = TerminalCapabilities(cancel=TerminalCancelCapabilities())
+        if terminal.output is not None:  # replaces the output that the client has kept
+            started.output = TerminalBytes(data=_base64(terminal.output))
+        updates.append(started)
     elif terminal.output:
         data = _base64(terminal.output)
         updates.append(TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data))
@@ -163,10 +164,10 @@ def _as_json(event: _Rare) -> dict[str, Any]:
             plan = {"type": "items", "planId": event.plan_id, "entries": entries}
             return {"sessionUpdate": "plan_update", "plan": plan}
         case events.CommandsChanged():
-            commands = [command(each) for each in event.commands]
+            commands = [*map(command, event.commands)]
             return {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         case events.OptionsChanged():
-            options = [option(each) for each in event.options]
+            options = [*map(option, event.options)]
             return {"sessionUpdate": "config_option_update", "configOptions": options}
         case events.CompactionChanged():
             compaction = {"compactionId": event.compaction_id, "status": event.status}
@@ -190,7 +191,8 @@ def _as_json(event: _Rare) -> dict[str, Any]:
 
 
 def permission_request(question: events.PermissionQuestion) -> RequestPermissionRequest:
-    """Write the request, about the command if it runs as asked, else about the tool call."""
+    """Write a permission request: about the command if the question has one, else about the tool
+    call."""
     subject: RequestPermissionSubject
     if question.command is None:
         tool_call = ToolCallUpdate(**_fields_of(question.shown))
