@@ -84,7 +84,7 @@ def _used_homes() -> Iterator[None]:
 def _secrets_of_one_test() -> Iterator[None]:
     """What one test has told the process as a secret is a word like any other in the next."""
     yield
-    secrets._known.clear()
+    secrets._remembered.clear()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -36,7 +36,7 @@ from codex_acp.transcript.secrets import (
     remember_secrets,
     scrub,
     scrub_fields,
-    without_told,
+    without_remembered,
 )
 from tests.transcript.event_strategies import (
     DIGEST,
@@ -337,7 +337,7 @@ def test_each_line_of_a_secret_of_several_goes() -> None:
 def test_a_secret_that_was_told_goes_wherever_in_a_message_it_stands() -> None:
     remember_secrets(["abcde6", "abc-5"])
     message: JsonValue = {"said": ["an abcde6 and an abc-5", {"more": ["abcde6"]}], "count": 1}
-    assert without_told(message) == {
+    assert without_remembered(message) == {
         "said": [f"an {REDACTED} and an abc-5", {"more": [REDACTED]}],
         "count": 1,
     }, "but for a value so short that other words have it"

@@ -12,7 +12,7 @@ from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
 from codex_acp.mapping import items, messages, running_calls, session
 from codex_acp.mapping.agent import UNWANTED_NOTIFICATIONS
 from codex_acp.mapping.step import Ignored
-from codex_acp.transcript.secrets import scrub_json, without_told
+from codex_acp.transcript.secrets import scrub_json, without_remembered
 from codex_acp.wire.registry import require_rows
 
 if TYPE_CHECKING:
@@ -145,10 +145,10 @@ The texts ``a`` and ``b`` may be joined: one call with ``ab`` shows what two cal
 
 WITHOUT_SECRETS: Final[Mapping[str, Callable[[JsonValue], JsonValue]]] = {
     "mcpServer/startupStatus/updated": scrub_json,
-    "warning": without_told,
-    "guardianWarning": without_told,
-    "configWarning": without_told,
-    "deprecationNotice": without_told,
+    "warning": without_remembered,
+    "guardianWarning": without_remembered,
+    "configWarning": without_remembered,
+    "deprecationNotice": without_remembered,
 }
 """Functions that remove secrets from texts of Codex, which may quote headers, an environment or a
 URL that a client gave."""

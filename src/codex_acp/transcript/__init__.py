@@ -1,4 +1,4 @@
-"""The transcript: what was asked, by whom it was decided, and what was declined, as a log.
+"""The transcript: a log of the questions, who decided them and how, and the declined requests.
 
 ::
 
@@ -11,7 +11,7 @@
                 ...
 
 ``transcript.schema.json`` beside this file is the format of a written line. Names load when they
-are first used, so that pure code may import ``transcript.events`` without the IO next to it.
+are first used: pure code may import ``transcript.events`` without loading the modules with IO.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """PURE: the events of the transcript, one class each, and their written format.
 
-Owns what an event says, and of a line the keys, their order and the version.
-``transcript.schema.json`` says the same for others, and a test holds the two together. Must not
-know the time (it is added when an event is recorded), or who listens. Approvals and elicitations
-share no event, as they share no reply (contract 2.3, 5.1). Events hold what happened as it was;
-`redaction` takes out what may not be recorded before anybody sees them.
+Owns the fields of an event, and the keys of a line, their order and the version.
+``transcript.schema.json`` describes the same format for other programs; a test compares the two.
+Must not know the time (`Transcript` adds it) or the listeners. Approvals and elicitations have
+separate events, as they have separate replies (contract 2.3, 5.1). Events may contain secrets:
+`redaction` removes them before any listener gets an event.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import (
 
 from codex_acp.errors import InvalidPayload
 
-# Not for the type checker alone: `from_json` reads the types of the fields.
+# Imported at run time: `from_json` reads the types of the fields.
 from codex_acp.jsonrpc.message import JsonValue, RequestId  # noqa: TC001
 
 
@@ -51,7 +51,7 @@ ToolKind: TypeAlias = Literal["shell", "file_change", "permissions", "mcp_tool"]
 """Kind of the action that an approval is for."""
 
 OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
-"""Source: ACP ``PermissionOptionKind``."""
+"""Kind of an option, as ``PermissionOptionKind`` of ACP."""
 
 ApprovalOutcome: TypeAlias = Literal["accepted", "rejected", "cancelled"]
 """Outcome of the action; only ``accepted`` lets it run."""
@@ -69,16 +69,17 @@ ApprovalSettler: TypeAlias = Literal[
 ]
 """Party or event that settled an approval, as far as the recording program knows.
 
-``client``: an answer over ACP, whoever gave it there. ``policy``: a policy of this program, whose
-name is recorded. ``person``: somebody whom this program itself asked; lines of version 1 say so of
-every client. ``invalid_answer``: the answer failed a check, and an ``approval.refused`` says which.
+``client``: an answer over ACP, from a person or a program. ``policy``: a policy of this program,
+whose name is recorded. ``person``: a person whom this program itself asked; lines of version 1 have
+``person`` in place of ``client``. ``invalid_answer``: the answer failed a check, which an
+``approval.refused`` names.
 """
 
 AgreementKind: TypeAlias = Literal["git_programs", "plan"]
-"""Permissions that the adapter asks for by itself."""
+"""Subject of a question that the adapter asks, and not Codex."""
 
 ElicitationMode: TypeAlias = Literal["form", "url"]
-"""Source: ACP ``elicitation/create``, ``mode``."""
+"""``mode`` of ``elicitation/create`` in ACP."""
 
 ElicitationAction: TypeAlias = Literal["accept", "decline", "cancel"]
 """Answer that Codex got. Source: MCP and ACP elicitation, ``action``."""
@@ -94,8 +95,8 @@ ElicitationSettler: TypeAlias = Literal[
     "disconnected",
     "superseded",
 ]
-"""Party or event that settled an elicitation; the words are those of an approval. ``program``: a
-handler of the embedding program."""
+"""Party or event that settled an elicitation; see `ApprovalSettler`. ``program``: a handler of the
+embedding program."""
 
 RouteName: TypeAlias = Literal["approval", "elicitation", "decline"]
 """The route of a server request (contract 1.1)."""
@@ -104,20 +105,21 @@ WirePeer: TypeAlias = Literal["client", "codex"]
 """Peer of the message: the ACP client, or the Codex app-server."""
 
 WireDirection: TypeAlias = Literal["received", "sent"]
-"""As the adapter sees it."""
+"""Direction of a message from the view of the adapter."""
 
 WireKind: TypeAlias = Literal["request", "notification", "response", "error", "unread"]
-"""Kind of a JSON-RPC message; ``unread``: no such message, or too large to be read."""
+"""Kind of a JSON-RPC message; ``unread``: no valid message, or one that is too large to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRef:
-    """Session, thread and turn of an event. None: there is none, like a session in headless use.
+    """Session, thread and turn of an event; None where there is none (a program without ACP has no
+    session).
 
-    ``session_id`` is ACP's; ``thread_id`` and ``turn_id`` are Codex's (of a sub-agent: the
-    child's). ``generation`` counts the app-server connections of this program. ``acp_request_id``
-    is the id, with its JSON type, of the ACP request: ours for a permission or an elicitation,
-    the client's for a prompt.
+    ``thread_id`` and ``turn_id`` are those of Codex, for a sub-agent those of its own thread.
+    ``generation`` counts the app-server connections of this program. ``acp_request_id`` is the id
+    of the ACP request, with its JSON type: of the agent's request for a permission or an
+    elicitation, of the client's request for a prompt.
     """
 
     session_id: str | None
@@ -129,7 +131,7 @@ class SessionRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRef(SessionRef):
-    """A server request of Codex. ``codex_request_id`` keeps its type: 0 is not "0"."""
+    """A server request of Codex. ``codex_request_id`` keeps its JSON type: 0 is not "0"."""
 
     codex_request_id: RequestId
     method: str
@@ -146,7 +148,7 @@ class ToolIdentity:
 
 @dataclass(frozen=True, slots=True)
 class OfferedOption:
-    """One choice of a permission request. Source: ACP ``PermissionOption``."""
+    """One option of a permission request, as ``PermissionOption`` of ACP."""
 
     id: str
     kind: OptionKind
@@ -157,9 +159,9 @@ class OfferedOption:
 class ApprovalRequested:
     """A client, a policy or a person was asked whether one pending action may run.
 
-    ``arguments_sha256`` is the digest of the canonical JSON of the arguments shown. ``subject`` is
-    what is decided on, without secrets: the command, each file and what happens to it, the
-    permissions, the host, or the MCP tool. Empty in lines of version 1.
+    ``arguments_sha256`` is the digest of the canonical JSON of the shown arguments. ``subject``
+    names the action without secrets: the command, each file and its change, the permissions, the
+    host, or the MCP tool; lines of version 1 do not have it.
     """
 
     type: ClassVar[Literal["approval.requested"]] = "approval.requested"
@@ -172,9 +174,9 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalDecided:
-    """An approval was settled. ``option`` is what was chosen; ``decision`` what Codex was told.
+    """An approval was settled. ``option`` is the chosen option; ``decision`` the reply to Codex.
 
-    ``policy`` is the name of the policy that settled it, if one did. ``subject`` as of
+    ``policy`` is the name of the policy that settled it, if one did. ``subject``: see
     `ApprovalRequested`.
     """
 
@@ -192,10 +194,10 @@ class ApprovalDecided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRefused:
-    """An answer failed a check of contract 3.2. ``code`` names the check, ``reason`` explains.
+    """An answer failed a check of contract 3.2. ``code`` names the check, ``reason`` explains it.
 
-    Code ``shared_id``: Codex cannot tell the action from another one (contract 3.7). It may follow
-    an ``approval.decided`` that accepted; the turn was interrupted then.
+    Code ``shared_id``: Codex could take the answer for that of another action (contract 3.7). It
+    may follow an ``approval.decided`` that accepted: then the turn was interrupted.
     """
 
     type: ClassVar[Literal["approval.refused"]] = "approval.refused"
@@ -209,10 +211,10 @@ class ApprovalRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementDecided:
-    """A permission was settled that no request of Codex asked for, but the adapter by itself.
+    """A question of the adapter itself was settled.
 
-    ``about``: whether git may run what a directory's configuration names, or whether a proposed
-    plan is carried out. ``subject`` is what was decided on, without secrets.
+    ``about``: whether git may run the programs that a directory's configuration names, or whether
+    Codex implements a proposed plan. ``subject`` has the programs or the plan, without secrets.
     """
 
     type: ClassVar[Literal["agreement.decided"]] = "agreement.decided"
@@ -225,10 +227,10 @@ class AgreementDecided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElicitationRequested:
-    """A client or a person was asked for input. ``fields`` are names of the form's properties.
+    """A client or a person was asked for input. ``fields`` are the names of the form's properties.
 
-    ``server`` is the MCP server's name, None if Codex itself asks. ``url`` of mode ``url`` is
-    recorded without user, query and fragment.
+    ``server`` is the name of the MCP server, None if Codex itself asks. ``url``, of the mode
+    ``url``, is recorded without user, query and fragment.
     """
 
     type: ClassVar[Literal["elicitation.requested"]] = "elicitation.requested"
@@ -241,10 +243,10 @@ class ElicitationRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElicitationAnswered:
-    """An elicitation was settled. ``fields`` are the names of what was answered.
+    """An elicitation was settled. ``fields`` are the names of the answered fields.
 
-    ``content`` is the answer itself, recorded only on demand. ``problem`` says what was wrong
-    with the answer, naming fields and rules, not values.
+    ``content`` is the answer itself, recorded only with ``--transcript-content``. ``problem`` names
+    the fields and rules that an invalid answer broke, never its values.
     """
 
     type: ClassVar[Literal["elicitation.answered"]] = "elicitation.answered"
@@ -262,8 +264,8 @@ class ElicitationAnswered:
 class RequestDeclined:
     """A server request was declined (contract 1.6).
 
-    ``discriminator`` is what made it this case inside its method (an elicitation mode, an
-    approval kind); ``asked`` whether anybody had been asked before.
+    ``discriminator`` names the case within the method (an elicitation mode, an approval kind);
+    ``asked``: whether the client or a person was asked before.
     """
 
     type: ClassVar[Literal["request.declined"]] = "request.declined"
@@ -276,7 +278,7 @@ class RequestDeclined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptStarted:
-    """A prompt came in. The turn is not known yet."""
+    """A prompt arrived; its turn is not known yet."""
 
     type: ClassVar[Literal["prompt.started"]] = "prompt.started"
     ref: SessionRef
@@ -294,7 +296,7 @@ class PromptEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpened:
-    """A session and its thread were joined. ``how`` is the way it began."""
+    """A session was opened with its thread; ``how``: by which request."""
 
     type: ClassVar[Literal["session.opened"]] = "session.opened"
     ref: SessionRef
@@ -312,11 +314,11 @@ class SessionClosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireMessage:
-    """One message as it went by; recorded only where the wire was asked for.
+    """One message of a connection; recorded only with ``record_wire``.
 
-    ``connection`` counts the connections to this peer. The ``method`` of an answer is that of its
-    request. ``message`` is the whole message without secrets and without what was typed into
-    forms, and None where ``left_out`` says why.
+    ``connection`` counts the connections to this peer. ``method`` of an answer is the method of its
+    request. ``size`` is in bytes. ``message`` is the message without secrets and typed values; if
+    it is None, ``left_out`` has the reason.
     """
 
     type: ClassVar[Literal["wire.message"]] = "wire.message"
@@ -346,18 +348,18 @@ TranscriptEvent: TypeAlias = (
     | SessionClosed
     | WireMessage
 )
-"""Every event. The union is closed: a new one raises the version of the schema."""
+"""Any event. The union is closed: a new event raises `SCHEMA_VERSION`."""
 
 
 class Entry(NamedTuple):
-    """An event and when it was recorded."""
+    """An event and the time when it was recorded."""
 
     time: Timestamp
     event: TranscriptEvent
 
 
 SCHEMA_VERSION: Final = 3
-"""Version of the format, raised by any change that a strict reader would notice."""
+"""Version of the format; any change that a strict reader would notice raises it."""
 EVENT_TYPES: Final[Mapping[str, type[TranscriptEvent]]] = {
     event.type: event for event in get_args(TranscriptEvent)
 }
@@ -368,22 +370,23 @@ _OLDER: Final[Mapping[str, Mapping[str, JsonValue]]] = {
     "approval.refused": {"subject": []},
     "elicitation.answered": {},
 }
-"""Members that lines of version 1 of these events lack."""
+"""Event → members that its lines of version 1 lack, with their defaults."""
 _VERSIONS: Final[Mapping[str, int]] = (
     dict.fromkeys(EVENT_TYPES, 1)
     | {"wire.message": 2, "agreement.decided": 3}
     | dict.fromkeys(_OLDER, 3)
 )
-"""The version in which each event was last changed, and that its lines begin with: whoever reads
-version 1 reads what there was of it."""
+"""Event → version in which it last changed, which its lines have as ``schema_version``: so a reader
+of version 1 can read the events that have not changed since."""
 _OTHER_TYPE: Final = "has another type or value than it may"
 _HEADER: Final = ("schema_version", "time", "type")
 _HINTS: Final[dict[type, Mapping[str, object]]] = {}
+"""Cache of `_hints`."""
 _T = TypeVar("_T")
 
 
 def to_json(event: TranscriptEvent, time: Timestamp) -> dict[str, JsonValue]:
-    """Return the object of one line. Every key is always there, in one order; None is null."""
+    """Return the object of one line: all keys, always in the same order."""
     members: dict[str, JsonValue] = {
         "schema_version": _VERSIONS[event.type],
         "time": time,
@@ -397,9 +400,9 @@ def to_json(event: TranscriptEvent, time: Timestamp) -> dict[str, JsonValue]:
 
 
 def from_json(value: JsonValue) -> Entry:
-    """Read one line back, strictly: no key more, none less, every value of its exact type.
+    """Read one line strictly: exactly the keys of its event, each value of its exact type.
 
-    Raises InvalidPayload, which names all that is wrong.
+    Raises InvalidPayload, which names all problems.
     """
     if not isinstance(value, dict):
         raise InvalidPayload("a transcript line", ("it is not an object",))
@@ -439,7 +442,7 @@ def from_json(value: JsonValue) -> Entry:
 
 
 class _Mismatch(Exception):
-    """A value is not of the type it should be; the text follows the name of its key."""
+    """A value has a wrong type; the text follows the name of the key in a sentence."""
 
 
 def _hints(cls: type) -> Mapping[str, object]:
@@ -459,14 +462,14 @@ def _plain(value: object) -> JsonValue:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     return {name: _plain(getattr(value, name)) for name in _hints(type(value))}
 
 
 def _read(hint: object, value: JsonValue) -> object:
-    """Return ``value`` as what ``hint`` says, which is one of the types that the events use."""
+    """Return ``value`` as the type ``hint``, which must be a type that the events use."""
     origin, args = _parts(hint)
     if origin is Annotated:
         pattern = args[1]
@@ -481,7 +484,7 @@ def _read(hint: object, value: JsonValue) -> object:
     if isinstance(hint, type) and is_dataclass(hint):
         return _read_object(hint, value)
     if origin is tuple and isinstance(value, list):
-        return tuple(_read(args[0], one) for one in value)
+        return tuple(_read(args[0], item) for item in value)
     if origin is Mapping and isinstance(value, dict):
         return value
     if origin is Literal and isinstance(value, str) and value in args:

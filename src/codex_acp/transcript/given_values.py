@@ -1,7 +1,7 @@
-"""PURE: which of the values that a client or a configuration gives under names are secrets.
+"""PURE: find the secrets among named values of a client or a configuration.
 
-A name that says so makes any value one. Under another name a value is none if it is plainly words,
-a figure or a place; when in doubt it is one.
+Under a name such as ``TOKEN`` any value is a secret. Under another name it is no secret if it is
+plainly words, a figure or a path; in doubt it is a secret.
 """
 
 from __future__ import annotations
@@ -12,56 +12,57 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from codex_acp.transcript.plain_values import is_anchor, is_path, is_plain, looks_made
+from codex_acp.transcript.plain_values import is_anchor, is_path, is_plain, looks_random
 from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_ALWAYS: Final = re.compile(
+_SURE_NAME: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|credential|cookie|authori[sz]ation|webhook|signature"
     r"|(?:api|access|private|signing|auth|account|encryption|master)key|connection.?string"
 )
-_SAYS: Final = re.compile(
+"""Part of a name, without ``_`` and the like, with which any value is a secret."""
+_NAME_WORD: Final = re.compile(
     r"(?i)auth|bearer|cert|creds|dsn|jwt|keys?|mnemonic|otp|pass|pat|pin|private|pw|pwd|salt|seed"
     r"|sig"
 )
-"""As one of the words of a name: ``MYSQL_PWD``, ``X-Auth``, ``sshKey``."""
+"""Word of a name whose value is a secret: ``MYSQL_PWD``, ``X-Auth``, ``sshKey``."""
 _NAME_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _DIRECTORY_NAMES: Final = frozenset({"OLDPWD", "PWD"})
-_OF_A_FILE: Final = re.compile(r"(?i)(?:file|path|dir|directory|home|root)$")
-"""The end of a name whose value is where a secret is kept, if it is a path."""
+_FILE_NAME: Final = re.compile(r"(?i)(?:file|path|dir|directory|home|root)$")
+"""End of a name whose value, if it is a path, is the place of a secret and no secret."""
 _PERSONAL: Final = frozenset({"HOME", "LOGNAME", "USER", "USERNAME"})
-"""Variables that name the user and the home directory: no secrets, however they look."""
+"""Variables with the name and home of the user, which are no secrets even if they look so."""
 _URL: Final = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*://(?:(?P<user>[^\s/?#]*)@)?(?P<host>[^\s/?#@]*)"
     r"(?P<path>/[^\s?#]*)?(?:\?(?P<query>[^\s#]*))?(?:#(?P<fragment>\S*))?"
 )
 _LONG_PART: Final = 20
 """Characters of a part of a path that may be a token, unless it is made of words."""
-_ASSIGNED: Final = re.compile(r"(?s)(-{0,2}[A-Za-z_][\w.-]*)(?:=|: ?(?!//))(.+)")
+_ASSIGNMENT: Final = re.compile(r"(?s)(-{0,2}[A-Za-z_][\w.-]*)(?:=|: ?(?!//))(.+)")
 _SCHEME: Final = re.compile(r"[A-Za-z-]{2,12} +(\S+)")
 _TABLES: Final = frozenset({"env", "set", "headers", "http_headers", "query_params"})
-"""Of Codex's configuration, whose values a client or a person chose."""
-_REFERS: Final = re.compile(r"(?:^|_)env_(?:key|vars?|http_headers)$|_(?:method|store)$")
-"""The end of a setting that names where a secret is, and is none."""
+"""Tables of Codex's configuration with values that may be secrets under any name."""
+_REFERENCE: Final = re.compile(r"(?:^|_)env_(?:key|vars?|http_headers)$|_(?:method|store)$")
+"""End of the name of a setting that refers to a secret, and has none."""
 
 
 def secrets_in(value: object, name: str = "", *, given: bool = False) -> Iterator[str]:
-    """Yield secrets of settings: below a table or a name of secrets, in arguments, in addresses.
+    """Yield the secrets of settings: in `_TABLES`, under names of secrets, in arguments and URLs.
 
-    ``given``: ``value`` is below such a table.
+    ``given``: ``value`` is in such a table or under such a name.
     """
     if isinstance(value, Mapping):
-        for key, one in value.items():
-            if key == "args" and isinstance(one, list):
-                yield from secrets_of_arguments([each for each in one if isinstance(each, str)])
-            elif not _REFERS.search(key):
-                private = given or key.lower() in _TABLES or says_secret(key)
-                yield from secrets_in(one, key, given=private)
+        for key, member in value.items():
+            if key == "args" and isinstance(member, list):
+                yield from secrets_of_arguments([arg for arg in member if isinstance(arg, str)])
+            elif not _REFERENCE.search(key):
+                member_given = given or key.lower() in _TABLES or names_secret(key)
+                yield from secrets_in(member, key, given=member_given)
     elif isinstance(value, list):
-        for one in value:
-            yield from secrets_in(one, name, given=given)
+        for item in value:
+            yield from secrets_in(item, name, given=given)
     elif isinstance(value, str):
         if given:
             yield from secrets_of(name, value)
@@ -70,8 +71,8 @@ def secrets_in(value: object, name: str = "", *, given: bool = False) -> Iterato
 
 
 def secrets_of(name: str, value: str) -> Iterator[str]:
-    """Yield ``value``, if it may be a secret; of an address only what in it may be one."""
-    if says_secret(name) and not (_OF_A_FILE.search(name) and is_path(value)):
+    """Yield ``value`` if it may be a secret; of a URL only its secret parts."""
+    if names_secret(name) and not (_FILE_NAME.search(name) and is_path(value)):
         yield from _with_its_scheme(value)
     elif (url := _URL.fullmatch(value)) is not None:
         yield from _secrets_of_url(url)
@@ -81,43 +82,45 @@ def secrets_of(name: str, value: str) -> Iterator[str]:
         yield from _with_its_scheme(value)
 
 
-def says_secret(name: str) -> bool:
-    """Return whether a name of a variable, header or option says that its value is a secret."""
+def names_secret(name: str) -> bool:
+    """Return whether the value of a variable, header or option with this name is a secret."""
     if name in _DIRECTORY_NAMES:
         return False
-    if _surely(name):
+    if _surely_names_secret(name):
         return True
-    return any(map(_SAYS.fullmatch, _NAME_PARTS.findall(name)))
+    return any(map(_NAME_WORD.fullmatch, _NAME_PARTS.findall(name)))
 
 
 def secrets_of_environment(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield secrets of all variables of a process, by their names alone: most hold none."""
+    """Yield the secrets in the environment of a process, only under names of secrets."""
     for name, value in environment.items():
-        if says_secret(name) and not is_path(value) and (_surely(name) or not is_plain(value)):
+        if not names_secret(name) or is_path(value):
+            continue
+        if _surely_names_secret(name) or not is_plain(value):
             yield from _with_its_scheme(value)
 
 
-def _surely(name: str) -> bool:
-    return _ALWAYS.search(re.sub(r"[\W_]", "", name)) is not None
+def _surely_names_secret(name: str) -> bool:
+    return _SURE_NAME.search(re.sub(r"[\W_]", "", name)) is not None
 
 
 def secrets_of_arguments(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield secrets of a command line: behind options that say so, in variables and headers."""
+    """Yield the secrets of a command line: after options for secrets, in variables and headers."""
     for before, argument in pairwise(("", *arguments)):
-        assigned = _ASSIGNED.fullmatch(argument)
-        if before.startswith("-") and "=" not in before and says_secret(before):
+        assignment = _ASSIGNMENT.fullmatch(argument)
+        if before.startswith("-") and "=" not in before and names_secret(before):
             yield argument
-        elif assigned is not None:
-            yield from secrets_of(assigned[1], assigned[2])
-        elif not argument.startswith("-") and (
-            # but for a package like ``@scope/name@1.2``, which is on half of all command lines
-            "://" in argument or not is_anchor(argument.lstrip("@").replace("@", "/"))
-        ):
-            yield from secrets_of("", argument)
+        elif assignment is not None:
+            yield from secrets_of(assignment[1], assignment[2])
+        elif not argument.startswith("-"):
+            # A package such as ``@scope/name@1.2``, frequent on command lines, is no secret.
+            is_package = "://" not in argument and is_anchor(argument.lstrip("@").replace("@", "/"))
+            if not is_package:
+                yield from secrets_of("", argument)
 
 
 def _with_its_scheme(value: str) -> Iterator[str]:
-    """Yield a value, and of one like ``Bearer abc`` also ``abc``."""
+    """Yield a value; for a value such as ``Bearer abc`` also ``abc``."""
     yield value
     if (scheme := _SCHEME.fullmatch(value)) is not None:
         yield scheme[1]
@@ -129,13 +132,13 @@ def _secrets_of_url(url: re.Match[str]) -> Iterator[str]:
         name, colon, password = user.partition(":")
         if colon:
             yield from (user, password, unquote(password))
-        else:  # a token has been seen there, and so has "git"
+        else:  # it may be a token, or a name such as "git"
             yield from secrets_of("", name)
     for pair in (query or "").split("&"):
         name, _, value = pair.partition("=")
         yield from secrets_of(name, value) if value else secrets_of("", name)
     for part in (url["path"] or "").split("/"):
-        if looks_made(part) or (len(part) >= _LONG_PART and not is_anchor(part)):
+        if looks_random(part) or (len(part) >= _LONG_PART and not is_anchor(part)):
             yield part
     if fragment and not is_anchor(fragment):
         yield fragment

@@ -1,7 +1,7 @@
-"""The transcript: takes events, gives them to whoever listens.
+"""Record events and give them to the listeners of a transcript.
 
-Owns the time of an event and the order of the listeners. Must not know what events mean or where
-they end up. Recording never waits and never raises, so it cannot disturb a session.
+Owns the time of an event and the order of the listeners. Must not know the meaning of events or
+what listeners do with them. Recording never waits and never raises: it cannot disturb a session.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Subscriber: TypeAlias = "Callable[[Entry], None]"
 
 
 class Transcript:
-    """The semantic log of one adapter or one program. To be used from one event loop's thread.
+    """The semantic log of one adapter or one program. Use it only in the thread of its event loop.
 
-    ``clock`` gives seconds since the epoch. ``record_content`` keeps what people type into forms;
-    tokens and keys are left out in any case, for every listener. ``record_wire`` keeps every
-    message of both protocols too, and so the whole conversation.
+    ``clock`` returns seconds since the epoch. ``record_content`` keeps the values that people type
+    into forms; tokens and keys are removed in any case, for every listener. ``record_wire`` records
+    every message of both protocols, and so the whole conversation.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Transcript:
 
     @property
     def active(self) -> bool:
-        """Return whether anybody listens, for callers that would build an event for nothing."""
+        """Return whether there are listeners; without them a caller need not make an event."""
         return bool(self._subscribers or self._streams)
 
     def record(self, event: TranscriptEvent) -> None:
-        """Give ``event`` to all listeners; returns at once when there are none. Never raises."""
+        """Give ``event`` to all listeners; return at once if there are none. Never raises."""
         if not (self._subscribers or self._streams):
             return
         from codex_acp.transcript.events import Entry
@@ -72,14 +72,14 @@ class Transcript:
             entry = Entry(
                 utc_timestamp(self._clock()), redacted(event, content=self._record_content)
             )
-        except Exception as error:  # noqa: BLE001 - whatever is in an event, the session goes on
-            # Its text might quote the event.
+        except Exception as error:  # noqa: BLE001 - no event may end the session
+            # Without the text of the error, which might quote the event.
             _log.error("the event %s was not recorded: %s", event.type, type(error).__name__)
             return
         for subscriber in self._subscribers:
             try:
                 subscriber(entry)
-            except Exception:  # noqa: BLE001 - a listener's mistake is not the session's
+            except Exception:  # noqa: BLE001 - no listener may end the session
                 if subscriber not in self._complained:
                     self._complained.add(subscriber)
                     _log.exception("a subscriber of the transcript failed; told only once")
@@ -87,8 +87,8 @@ class Transcript:
             stream.put(entry)
 
     def tap(self, peer: WirePeer) -> Callable[[WireDirection, bytes], None] | None:
-        """Return a function for each line of a new connection to ``peer``; None: no wire is
-        recorded."""
+        """Return a function to call with each line of a new connection to ``peer``; None without
+        ``record_wire``."""
         if not self._record_wire:
             return None
         from codex_acp.transcript.redaction import WireTaps
@@ -100,15 +100,15 @@ class Transcript:
         def record_line(direction: WireDirection, line: bytes) -> None:
             try:
                 tap(direction, line)
-            except Exception as error:  # noqa: BLE001 - whatever a peer sends, the connection goes on
+            except Exception as error:  # noqa: BLE001 - no message may end the connection
                 _log.error("a message of the wire was not recorded: %s", type(error).__name__)
 
         return record_line
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call ``subscriber`` with every entry from now on; what is returned ends that.
+        """Call ``subscriber`` with every entry until `close`; return a function that ends this.
 
-        What it raises is logged once. After `close` nothing comes.
+        The first exception of a subscriber is logged.
         """
         if not self._closed:
             self._subscribers = (*self._subscribers, subscriber)
@@ -122,9 +122,9 @@ class Transcript:
     def events(self, limit: int | None = None) -> EntryStream:
         """Return an async iterator over all entries from now on.
 
-        At most ``limit`` entries wait for a slow reader (1024 if not given); then the oldest are
-        dropped, and a `Dropped` with their number comes in their place. Raises MisuseError for a
-        limit below 1.
+        At most ``limit`` entries wait for a slow reader (1024 if not given). Then the oldest are
+        dropped, and the reader gets a `Dropped` with their number. Raises MisuseError for a limit
+        below 1.
         """
         from codex_acp.transcript.stream import DEFAULT_LIMIT, EntryStream
 
@@ -136,7 +136,7 @@ class Transcript:
         return stream
 
     def close(self) -> None:
-        """Let go of all listeners; iterators end after what waits. Again is fine."""
+        """Remove all listeners; iterators end after the entries that wait. Idempotent."""
         self._closed = True
         streams, self._streams, self._subscribers = self._streams, (), ()
         self._complained.clear()
@@ -148,7 +148,7 @@ class Transcript:
 
 
 def utc_timestamp(seconds: float) -> Timestamp:
-    """Seconds since the epoch as UTC in ISO 8601 with milliseconds."""
+    """Format seconds since the epoch as UTC in ISO 8601 with milliseconds."""
     from datetime import UTC, datetime
 
     moment = datetime.fromtimestamp(seconds, UTC)

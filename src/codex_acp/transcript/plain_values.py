@@ -1,6 +1,6 @@
-"""PURE: texts that look like no secret: words, figures, places.
+"""PURE: recognise values that are no secrets: words, figures, hosts and paths.
 
-Owns what a value that means something to a person looks like. When in doubt it is none of these.
+Owns the rules for values that mean something to a person. In doubt a value may be a secret.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from itertools import pairwise
 from typing import Final
 
 _MAX_VALUE: Final = 4096
+"""Characters of a value."""
 _MAX_WORD: Final = 20
+"""Letters of a word."""
 _MAX_WORDS: Final = 3
-"""More of them, joined, may be a phrase that somebody chose for a password."""
-_SHORT: Final = 3
-"""Letters that stand for something (``sql``, ``mcp``) and follow no rule."""
+"""Joined words of a value; more words may be a password."""
+_ABBREVIATION: Final = 3
+"""Letters of an abbreviation (``sql``, ``mcp``), for which `_FOLLOWERS` does not count."""
 _PAIRS: Final = (
     "a:abcdefghiklmnprstuvwxyz b:abcdeghijlnoprstuy c:acdefhiklmoprstuy d:abcdefghijlmnoprstuvwy"
     " e:abcdefghijklmnopqrstuvwxyz f:aefilorstuy g:acdeghilmnoprstu h:abeilmnorstuy"
@@ -23,8 +25,8 @@ _PAIRS: Final = (
     " r:abcdefgiklmnoprstuvwy s:abcdefghiklmnopqrstuvwy t:abcdefghiklmnoprstuvwyz"
     " u:abcdefgilmnoprst v:aeiop w:aehilnors x:aceipt y:abcdegilmnoprstw z:aeio"
 )
-"""Letter → those that stand behind it in at least one of some hundred English words. Of 16 letters
-by chance one text in three hundred is made of such pairs alone, of words nineteen in twenty."""
+"""Letter → letters that follow it in English words. Of words 19 in 20 have such pairs alone; of
+texts of 16 random letters one in 300."""
 _FOLLOWERS: Final = dict(pair.split(":") for pair in _PAIRS.split())
 _FIGURE: Final = re.compile(
     r"[+-]?\d{1,12}(?:\.\d{1,6})?(?:%|ms|[smhd]|[kKMGT]i?[bB]?)?"
@@ -34,14 +36,14 @@ _FIGURE: Final = re.compile(
     r"(?:/[A-Za-z_-]{2,20}){1,2}(?:[+-]\d{1,2})?"
     r"|[a-z]{2,3}[_-][A-Z]{2}(?:\.[\w-]{1,12})?(?:@[a-z]{1,10})?|C\.(?:UTF-8|utf8)"
 )
-"""A number, with a unit; a version, a date, a time zone, a locale."""
+"""A number with or without a unit, a version, a date, a time zone or a locale."""
 _ITEMS: Final = re.compile(r"[,;]\s*|\s+(?=--?[A-Za-z])")
 _SETTING: Final = re.compile(r"(-{0,2}[A-Za-z][\w:-]*)(?:[= ](.*))?", re.DOTALL)
 _HOST: Final = re.compile(r"(?:localhost|\[[0-9a-f:]{2,39}\]|\.?[\w-]{1,63}(?:\.[\w-]{1,63})+)(?::\d{1,5})?")  # fmt: skip  # noqa: E501
 _WORDS: Final = re.compile(r"[A-Za-z0-9]+(?:[-_./ ][A-Za-z0-9]+)*")
 _BETWEEN: Final = re.compile(r"[-_./ ]")
-_NAMES: Final = frozenset({"256color", "base64", "oauth2", "python3", "sha256", "utf8"})
-"""Words with digits that are no secret; any other with so many may be one."""
+_WORDS_WITH_DIGITS: Final = frozenset({"256color", "base64", "oauth2", "python3", "sha256", "utf8"})
+"""Words that are no secret in spite of their digits."""
 _NUMBERED: Final = re.compile(r"[A-Za-z]{0,2}\d{1,2}[A-Za-z]?")
 _PATH: Final = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.@+~ /\\:-]*")
 _RUN: Final = re.compile(r"[A-Za-z0-9]{8,}")
@@ -54,29 +56,31 @@ _MAX_ANCHOR: Final = 100
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a value, or each of a list, is a few words, a figure, a host or a path."""
+    """Return whether a value, or each item in it, is a few words, a figure, a host or a path."""
     return len(text) <= _MAX_VALUE and all(map(_is_plain_item, _ITEMS.split(text.strip())))
 
 
 def is_path(text: str) -> bool:
-    """Return whether it is a path, or several, of which no part looks made by a machine."""
-    return _PATH.fullmatch(text) is not None and not any(map(looks_made, re.split(r"[/\\:]", text)))
+    """Return whether a text is a path or several, without a part that looks random."""
+    parts = re.split(r"[/\\:]", text)
+    return _PATH.fullmatch(text) is not None and not any(map(looks_random, parts))
 
 
 def is_anchor(text: str) -> bool:
-    """Return whether it names a place of a page, as ``#fragment`` does: any number of words."""
+    """Return whether a text names a place of a page, as ``#fragment`` does: any number of words."""
     if len(text) > _MAX_ANCHOR or _ANCHOR.fullmatch(text) is None:
         return False
     parts = re.split(r"[-_./:]+", text)
-    return not any(map(looks_made, parts)) and all(
-        part.isdigit() or len(part) <= _SHORT or _is_word(part.lower())
-        for one in parts
-        for part in _ANCHOR_PARTS.findall(one)
+    return not any(map(looks_random, parts)) and all(
+        word.isdigit() or len(word) <= _ABBREVIATION or _is_word(word.lower())
+        for part in parts
+        for word in _ANCHOR_PARTS.findall(part)
     )
 
 
-def looks_made(text: str) -> bool:
-    """Return whether letters and digits change too often, or go on for too long, for a name."""
+def looks_random(text: str) -> bool:
+    """Return whether a text has a run in which letters and digits alternate too often, or which is
+    too long, for a name."""
     return any(
         len(_CHANGE.findall(run)) > len(run) // 5
         or (run.isdigit() and len(run) > _MAX_DIGITS)
@@ -90,7 +94,7 @@ def _is_plain_item(text: str) -> bool:
     if not text or _FIGURE.fullmatch(text) or is_path(text):
         return True
     if _HOST.fullmatch(text):
-        return not looks_made(text) and all(
+        return not looks_random(text) and all(
             part.isdigit() or re.fullmatch(r"[\[\]0-9a-f]*", part) is not None or _are_words(part)
             for part in re.split("[.:]", text)
         )
@@ -106,7 +110,7 @@ def _are_words(text: str) -> bool:
         return False
     words = numbers = 0
     for part in _BETWEEN.split(text):
-        if part.lower() in _NAMES or (part.isalpha() and _is_word(part)):
+        if part.lower() in _WORDS_WITH_DIGITS or (part.isalpha() and _is_word(part)):
             words += 1
         elif _NUMBERED.fullmatch(part):
             numbers += 1
@@ -116,10 +120,10 @@ def _are_words(text: str) -> bool:
 
 
 def _is_word(text: str) -> bool:
-    """Return whether it is written in one way, and each two letters stand together in words."""
+    """Return whether a text has one case or a capital first, and only pairs of letters of words."""
     if not (text.islower() or text.isupper() or text.istitle()):
         return False
-    return len(text) <= _SHORT or (len(text) <= _MAX_WORD and _is_likely(text.lower()))
+    return len(text) <= _ABBREVIATION or (len(text) <= _MAX_WORD and _is_likely(text.lower()))
 
 
 def _is_likely(letters: str) -> bool:

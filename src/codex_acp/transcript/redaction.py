@@ -1,8 +1,7 @@
-"""PURE: what may not be recorded is taken out of an event (contract 5.2), and each line of a
-connection becomes one.
+"""PURE: remove from events what may not be recorded (contract 5.2), and make events of wire lines.
 
-What a person typed goes, unless content was asked for; tokens and keys go in any case, from every
-text but the identifiers in ``ref``, which must stay comparable.
+Typed values are removed unless content is recorded. Tokens and keys are always removed, from every
+text but the ids in ``ref``, which must stay comparable.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _LONG_ANSWER: Final = 4
-"""Characters from which an answer is found inside a word too; a shorter one would be anywhere."""
+"""Characters of an answer that is also removed inside of words; a shorter answer only as a word."""
 
 
 def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEvent:
-    """Return ``event`` without secrets; ``content`` keeps what was typed into forms."""
+    """Return ``event`` without secrets; ``content`` keeps the values typed into forms."""
     if isinstance(event, ElicitationAnswered):
         event = _without_answer(event, keep=content)
     elif isinstance(event, ElicitationRequested) and event.url is not None:
@@ -56,7 +55,7 @@ def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAns
         return replace(event, content=secrets.scrub_fields(event.content))
     problem = event.problem
     if problem is not None:
-        # Whoever wrote it must not quote values; this makes a slip harmless.
+        # A problem must not quote values; in case one does.
         quoted = {text for value in event.content.values() for text in _quotes(value)}
         for text in sorted(quoted, key=len, reverse=True):
             edge = "" if len(text) >= _LONG_ANSWER else r"\b"
@@ -65,23 +64,23 @@ def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAns
 
 
 def _quotes(value: JsonValue) -> Iterator[str]:
-    """Yield how a value, or any value inside it, may be quoted in a text."""
+    """Yield the texts that may quote a value or any value inside it."""
     if isinstance(value, dict):
-        for key, one in value.items():
+        for key, member in value.items():
             yield from _quotes(key)
-            yield from _quotes(one)
+            yield from _quotes(member)
     elif isinstance(value, list):
-        for one in value:
-            yield from _quotes(one)
+        for item in value:
+            yield from _quotes(item)
     elif value is not None and value != "" and not isinstance(value, bool):
         yield from (str(value), repr(value), json.dumps(value))
 
 
 def _scrub_object(value: _T) -> _T:
-    """Copy a dataclass with all texts scrubbed: a field has to be exempted, not remembered."""
+    """Copy a dataclass with the texts of all its fields scrubbed: so none can be forgotten."""
     make: Callable[..., _T] = type(value)
     assert is_dataclass(value)
-    names = [one.name for one in fields(value)]
+    names = [member.name for member in fields(value)]
     return make(**{name: _scrub_member(getattr(value, name)) for name in names})
 
 
@@ -91,37 +90,37 @@ def _scrub_member(value: object) -> object:
     if isinstance(value, str):
         return secrets.scrub(value)
     if isinstance(value, tuple):
-        return tuple(_scrub_member(one) for one in value)
+        return tuple(_scrub_member(item) for item in value)
     if isinstance(value, Mapping):
         return value
     return _scrub_object(value)
 
 
-# PURE: texts that come in pieces, recorded piece by piece without a secret that spans them.
+# Texts that arrive in pieces: each piece is recorded without its part of a secret.
 
 REMEMBERED: Final = 1024
-"""Characters of a text that are remembered; of a longer secret its beginning is among them."""
+"""Characters of the end of a text that are remembered, to find secrets that span pieces."""
 BEGINNING: Final = 128
-"""Of them those before and behind where a longer secret has begun."""
+"""Characters before and after the start of a secret longer than that, which are remembered, too."""
 MAX_TEXTS: Final = 200
 """Texts that are remembered at once; the oldest is forgotten."""
 
 
 class Pieces:
-    """Of the texts of one connection; ``typed`` is what must not be recorded besides."""
+    """The texts of one connection that arrive in pieces; ``typed`` has values to remove, too."""
 
     def __init__(self, typed: Collection[str]) -> None:
         self._typed = typed
         self._ends: LastOnes[str, str] = LastOnes(MAX_TEXTS)
 
     def without_secrets(self, method: str | None, params: JsonValue) -> JsonValue:
-        """Return the params of a notification, whose piece of a text has no part of a secret."""
+        """Return the params of a notification without the parts of secrets in a piece of text."""
         if not isinstance(params, dict):
             return params
         delta = params.get("delta")
-        if isinstance(delta, str):  # of Codex
-            about = f"{method} {params.get('threadId')} {params.get('itemId')}"
-            return {**params, "delta": self._recorded(about, delta)}
+        if isinstance(delta, str):  # a notification of Codex; else one of ACP
+            text_id = f"{method} {params.get('threadId')} {params.get('itemId')}"
+            return {**params, "delta": self._redact(text_id, delta)}
         update = params.get("update")
         if not isinstance(update, dict):
             return params
@@ -131,27 +130,32 @@ class Pieces:
         text = content.get("text")
         if not isinstance(text, str):
             return params
-        about = f"{kind} {params.get('sessionId')} {update.get('messageId')}"
-        kept = {**content, "text": self._recorded(about, text)}
+        text_id = f"{kind} {params.get('sessionId')} {update.get('messageId')}"
+        kept = {**content, "text": self._redact(text_id, text)}
         return {**params, "update": {**update, "content": kept}}
 
-    def _recorded(self, about: str, piece: str) -> str:
-        before = self._ends.get(about, "")
+    def _redact(self, text_id: str, piece: str) -> str:
+        before = self._ends.get(text_id, "")
         text = before + piece
         spans = list(secrets.secret_spans(text, self._typed))
-        self._ends[about] = _end(text, min((a for a, b in spans if b == len(text)), default=None))
+        unfinished = min((start for start, end in spans if end == len(text)), default=None)
+        self._ends[text_id] = _end(text, unfinished)
         return secrets.without(text, spans, len(before))
 
 
-def _end(text: str, begun: int | None) -> str:
-    """Return the end of ``text`` to remember, from where an unfinished secret has ``begun``."""
-    if begun is None or begun >= len(text) - REMEMBERED:
+def _end(text: str, unfinished: int | None) -> str:
+    """Return the part of ``text`` to remember: its end, and the start of an unfinished secret."""
+    if unfinished is None or unfinished >= len(text) - REMEMBERED:
         return text[-REMEMBERED:]
-    return text[max(0, begun - BEGINNING) : begun + BEGINNING] + text[2 * BEGINNING - REMEMBERED :]
+    start = text[max(0, unfinished - BEGINNING) : unfinished + BEGINNING]
+    return start + text[2 * BEGINNING - REMEMBERED :]
+
+
+# The wire.
 
 
 MAX_BODY: Final = 256 * 1024
-"""Bytes of a message that is recorded whole; of a larger one its method and size are recorded."""
+"""Bytes of a message that is recorded; of a larger message only method and size are."""
 MAX_OPEN: Final = 10_000
 """Requests remembered until their answer; the answer to a forgotten one has no method."""
 MAX_TYPED: Final = 500
@@ -166,9 +170,9 @@ _TYPED: Final = {
     "mcpServer/elicitation/request": "content",
     "item/tool/requestUserInput": "answers",
 }
-"""Request → the member of its answer that holds what a person typed, by field."""
+"""Request → member of its answer with the values that a person typed, by field."""
 _SETTINGS: Final = re.compile(r"(?i)env|headers|(env_)?http_?headers|env_?vars|query_?params")
-"""Members that hold settings: all values in them may be secrets."""
+"""Members with settings: all their values may be secrets."""
 _METHOD: Final = re.compile(rb'"method"\s*:\s*"([^"\\]{1,100})"')
 _HEAD: Final = 2048
 """Bytes at the start of a large message that are searched for its method."""
@@ -179,7 +183,7 @@ _IDS: Final = (
     ("turn", ("turnId",)),
     ("turn", ("turn", "id")),
 )
-"""Places of the ids in the params or the result of a message; the first that is there counts."""
+"""Id → path in the params or the result of a message; the first existing path counts."""
 
 _Key: TypeAlias = "tuple[WireDirection, RequestId]"
 
@@ -193,7 +197,7 @@ class _Header(NamedTuple):
 
 
 class WireTaps:
-    """Makes the taps of one transcript, which share the typed values to remove.
+    """Makes the taps of one transcript, which share the typed values that they remove.
 
     ``record`` is called with each event. With ``keep_typed`` typed values are recorded.
     """
@@ -213,7 +217,7 @@ class WireTaps:
 
     @property
     def generation(self) -> int:
-        """Return the number of the present connection to Codex."""
+        """Return the number of the current connection to Codex."""
         return self._connections["codex"]
 
 
@@ -225,6 +229,7 @@ class WireTap:
         self._peer = peer
         self._connection = connection
         self._open: LastOnes[_Key, str] = LastOnes(MAX_OPEN)
+        """Direction and id of an open request → its method."""
         self._pieces = Pieces(taps.typed)
 
     def __call__(self, direction: WireDirection, line: bytes) -> None:
@@ -244,8 +249,8 @@ class WireTap:
         if isinstance(message, dict):
             head = self._classify(direction, message)
         else:
-            found = _METHOD.search(line[:_HEAD])
-            head = _Header("unread", method=found[1].decode(errors="replace") if found else None)
+            match = _METHOD.search(line[:_HEAD])
+            head = _Header("unread", method=match[1].decode(errors="replace") if match else None)
         ids: dict[str, str] = {}
         for body in ("params", "result"):
             for name, path in _IDS:
@@ -281,9 +286,9 @@ class WireTap:
             return _Header("request", request_id, method)
         if request_id is None or not ("result" in message or "error" in message):
             return _Header("error" if "error" in message else "unread", request_id)
-        asked_by: WireDirection = "sent" if direction == "received" else "received"
+        of_request: WireDirection = "sent" if direction == "received" else "received"
         kind: WireKind = "error" if "error" in message else "response"
-        return _Header(kind, request_id, self._open.pop((asked_by, request_id), None))
+        return _Header(kind, request_id, self._open.pop((of_request, request_id), None))
 
     def _safe(self, message: dict[str, JsonValue], head: _Header) -> dict[str, JsonValue]:
         """Return ``message`` without typed values, settings and secrets."""
@@ -316,6 +321,7 @@ class WireTap:
         return {**message, "result": {**result, member: names}}
 
     def _walk(self, key: str, value: JsonValue) -> JsonValue:
+        """Return the member ``key`` without typed values and settings."""
         if any(map(_SETTINGS.fullmatch, key.split("."))):  # a key of settings may be dotted
             return _without_values(value)
         if isinstance(value, str):
@@ -323,9 +329,9 @@ class WireTap:
                 value = value.replace(typed, NOT_RECORDED)
             return value
         if isinstance(value, dict):
-            return {name: self._walk(name, one) for name, one in value.items()}
+            return {name: self._walk(name, member) for name, member in value.items()}
         if isinstance(value, list):
-            return [self._walk("", one) for one in value]
+            return [self._walk("", item) for item in value]
         return value
 
 
@@ -333,19 +339,19 @@ def _texts(value: JsonValue) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
-        for one in value if isinstance(value, list) else value.values():
-            yield from _texts(one)
+        for item in value if isinstance(value, list) else value.values():
+            yield from _texts(item)
 
 
 def _without_values(value: JsonValue) -> JsonValue:
-    """Return a settings value without its values: the keys of a table, the names of a list."""
+    """Return settings without their values: with the keys of a table, or the names of a list."""
     if isinstance(value, dict):
         return dict.fromkeys(value, _BLANK)
     if isinstance(value, list):
         return [
-            {k: v if k == "name" else NOT_RECORDED for k, v in one.items()}
-            if isinstance(one, dict)
+            {k: v if k == "name" else NOT_RECORDED for k, v in item.items()}
+            if isinstance(item, dict)
             else NOT_RECORDED
-            for one in value
+            for item in value
         ]
     return value if value is None else NOT_RECORDED

@@ -54,7 +54,7 @@ class EntryStream:
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        """Close it."""
+        """Close the stream."""
         await self.aclose()
 
     def __aiter__(self) -> Self:
@@ -81,7 +81,7 @@ class EntryStream:
     # What the transcript calls.
 
     def put(self, entry: Entry) -> None:
-        """Take one entry; never waits."""
+        """Add one entry; drop the oldest if too many wait."""
         if self._ended:
             return
         if len(self._waiting) == self._waiting.maxlen:

@@ -1,7 +1,7 @@
-"""The transcript as a file of JSON lines.
+"""Write the transcript to a file of JSON lines, and lines of a log to a descriptor.
 
-Owns the file, and what is said when it takes no more. Must not know events; `to_json` writes
-them. Rotating files is the system's business.
+Owns the file, and the warnings when a line cannot be written. Must not know the fields of events;
+`to_json` writes them. Does not rotate files.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import Entry
 
 MAX_WAITING: Final = 1024 * 1024
-"""Characters that may wait; with the first of a line that is longer, that one alone."""
+"""Characters of lines that may wait; a single longer line may wait, too."""
 
 
 class _Waiting(NamedTuple):
-    """One line that waits, and how many were lost before it for want of room."""
+    """A line that waits, and the number of lines that were lost before it."""
 
     line: str
     lost_before: int
 
 
 class LineWriter:
-    """Appends to ``fd``, which it does not close. The thread starts with the first line.
+    """Appends lines to the descriptor ``fd`` in a thread, which starts with the first line.
 
-    ``encode`` makes the bytes of a line, its end included, on the thread. ``on_loss`` hears once,
-    with the reason, when a line is lost, on whichever thread that is. ``gap`` makes a line that
-    is written where so many are missing. ``torn``: what is in the file does not end with a line.
-    To be closed while the descriptor is open; nothing waits for the thread at the program's end.
+    ``encode`` is called in the thread and returns the bytes of a line with its end. ``on_loss`` is
+    called once with the reason, on any thread, when a line is lost. ``gap`` returns a line to write
+    in place of that many lost lines. ``torn``: the file ends inside a line. Does not close ``fd``:
+    call `close` before you close it. The end of the program does not wait for the thread.
     """
 
     def __init__(
@@ -65,20 +65,21 @@ class LineWriter:
         self._closed = False
         self._thread: threading.Thread | None = None
         self._overflowed = 0
-        """Lines that found no room since the last that did."""
+        """Lines for which there was no room since the last line that was accepted."""
         self._failed = 0
-        """Lines that could not be written since the last that could."""
-        self._told = False
+        """Lines that could not be written since the last line that was written."""
+        self._has_reported = False
+        """Whether ``on_loss`` was called."""
         self.lost: int = 0
-        """How many lines were lost so far."""
+        """Number of all lost lines."""
 
     def put(self, line: str) -> None:
-        """Hand over a line; it is lost if too much waits. Never waits for the descriptor."""
+        """Pass a line to the thread; it is lost if too many wait. Never waits."""
         with self._changed:
             if self._closed:
                 return
             full = self._waiting and self._size + len(line) > MAX_WAITING
-            if full or not self._runs():
+            if full or not self._start():
                 self._overflowed += 1
                 self.lost += 1
             else:
@@ -87,17 +88,18 @@ class LineWriter:
                 self._size += len(line)
                 self._changed.notify_all()
                 return
-        self._tell("nobody takes them")
+        self._report("nobody takes them")
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all that was handed over is written, or lost; return whether it is by then."""
+        """Wait until all lines are written or lost, for ``seconds`` at most; return whether they
+        are."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._busy and not self._waiting, seconds)
 
     def close(self, seconds: float) -> bool:
-        """Take no more lines; whether those that wait were written by then, else they are lost.
+        """Accept no more lines, and wait as `wait` does; return False if waiting lines were lost.
 
-        If not, the thread still holds the descriptor.
+        Then the thread still uses the descriptor.
         """
         done = self.wait(seconds)
         with self._changed:
@@ -108,8 +110,9 @@ class LineWriter:
             self._changed.notify_all()
         return done
 
-    def _runs(self) -> bool:
-        """Start the thread if it does not run, as after a fork; at the end none can start."""
+    def _start(self) -> bool:
+        """Start the thread if it does not run (also after a fork); return whether it runs: at the
+        program's end no thread can start."""
         if self._thread is not None and self._thread.is_alive():
             return True
         self._busy = False
@@ -120,7 +123,7 @@ class LineWriter:
             self._thread = None
         return self._thread is not None
 
-    # On the thread.
+    # Called in the thread.
 
     def _run(self) -> None:
         while (waiting := self._next()) is not None:
@@ -133,12 +136,13 @@ class LineWriter:
                 self._failed = lost + bool(line)
                 with self._changed:
                     self.lost += bool(line) and not self._closed
-                self._tell(getattr(error, "strerror", None) or type(error).__name__)
+                self._report(getattr(error, "strerror", None) or type(error).__name__)
             else:
                 self._failed = 0
 
     def _next(self) -> _Waiting | None:
-        """Return the next line to write; an empty one where only losses are to be noted."""
+        """Wait for the next line and return it; an empty line if only lines were lost; None after
+        `close`."""
         with self._changed:
             self._busy = False
             self._changed.notify_all()
@@ -156,7 +160,7 @@ class LineWriter:
             return waiting
 
     def _append(self, line: bytes) -> None:
-        """Write in one system call if possible: lines of two processes do not mix then."""
+        """Write in one system call if possible: then lines of two processes do not mix."""
         data = b"\n" + line if self._torn else line
         while data:
             try:
@@ -169,23 +173,23 @@ class LineWriter:
             data = data[written:]
             self._torn = bool(data)
 
-    def _tell(self, reason: str) -> None:
-        if not self._told:
-            self._told = True
+    def _report(self, reason: str) -> None:
+        if not self._has_reported:
+            self._has_reported = True
             self._on_loss(reason)
 
 
 _log = logging.getLogger(__name__)
 ENVIRONMENT_VARIABLE: Final = "CODEX_ACP_TRANSCRIPT"
-"""Names the transcript where no ``--transcript`` was given."""
+"""Variable with the path of the transcript, if ``--transcript`` is not given."""
 HAND_OVER_SECONDS: Final = 1.0
-"""How long a line may hold up the program, once: a disk that takes longer has stopped."""
+"""Seconds that `TranscriptWriter.write` waits for the disk, until it was too slow once."""
 CLOSE_SECONDS: Final = 0.25
-"""For what still waits when the program ends."""
+"""Seconds to write the lines that still wait when the program ends."""
 
 
 def transcript_path(argument: str | None, environ: Mapping[str, str]) -> Path | None:
-    """Return where to write: ``--transcript`` wins over ``CODEX_ACP_TRANSCRIPT``.
+    """Return the path from ``--transcript``, or else from ``CODEX_ACP_TRANSCRIPT``.
 
     None if neither is set; an empty variable counts as not set.
     """
@@ -196,14 +200,14 @@ def transcript_path(argument: str | None, environ: Mapping[str, str]) -> Path | 
 
 
 class TranscriptWriter:
-    """Appends entries to ``path``, one line each, handed to the system before `write` returns.
+    """Appends entries to ``path``, one line each. The system has the line when `write` returns.
 
-    A new file is readable by its owner alone; its folder must exist. Raises MisuseError if the
-    file cannot be opened. A line that cannot be written later is lost and never raises: the first
-    is logged, and on closing how many there were. Several processes may append to one file.
+    Only the owner can read a new file; its folder must exist. Raises MisuseError if the file cannot
+    be opened. A line that cannot be written is lost and raises nothing: the first loss is logged,
+    and at the end the number of lost lines. Several processes may append to one file.
 
-    Where the system does not take a line within a second (a pipe that is not read, a network disk
-    that has stopped), that is logged, and entries wait in memory from then on until it has.
+    If the system does not accept a line within a second (nobody reads a pipe, a disk hangs), the
+    writer logs it, and entries wait in memory until the system accepts lines again.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -217,9 +221,10 @@ class TranscriptWriter:
                 "name a file that you may write, in a folder that exists"
             ) from error
         torn = _ends_inside_a_line(self._path)
-        self._lines = LineWriter(self._fd, str.encode, self._tell_loss, torn=torn)
+        self._lines = LineWriter(self._fd, str.encode, self._log_loss, torn=torn)
         self._unwritable = 0
-        self._late = False
+        self._is_late = False
+        """Whether the system had not accepted the last line in time."""
         self._closed = False
 
     def __repr__(self) -> str:
@@ -230,39 +235,39 @@ class TranscriptWriter:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Close it."""
+        """Close the file."""
         self.close()
 
     @property
     def lost(self) -> int:
-        """Return how many entries could not be written."""
+        """Return the number of entries that could not be written."""
         return self._unwritable + self._lines.lost
 
     def write(self, entry: Entry) -> None:
-        """Append one line; a subscriber of the transcript. Never raises for what the disk does."""
+        """Append one line; pass this method to `Transcript.subscribe`. Never raises."""
         if self._closed:
             return
-        from codex_acp.transcript.events import to_json  # a log is written without a transcript
+        from codex_acp.transcript.events import to_json  # here: a log needs `LineWriter` alone
 
         try:
             text = json.dumps(to_json(entry.event, entry.time), allow_nan=False)
         except (ValueError, RecursionError) as error:
             self._unwritable += 1
             if self.lost == 1:
-                self._tell_loss(type(error).__name__)
+                self._log_loss(type(error).__name__)
             return
-        # ASCII: control and bidirectional characters are seen, lone surrogates do not fail.
+        # ASCII: control and bidirectional characters are escaped, lone surrogates do not fail.
         self._lines.put(text + "\n")
-        was_late = self._late
-        self._late = not self._lines.wait(0 if was_late else HAND_OVER_SECONDS)
-        if self._late and not was_late:
+        was_late = self._is_late
+        self._is_late = not self._lines.wait(0 if was_late else HAND_OVER_SECONDS)
+        if self._is_late and not was_late:
             _log.warning(
                 "the transcript %s takes no line; what comes now waits in memory and may be lost",
                 self._path,
             )
 
     def close(self) -> None:
-        """Close the file; again is fine, and later entries are ignored."""
+        """Close the file; later entries are ignored. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -271,7 +276,7 @@ class TranscriptWriter:
         if self.lost:
             _log.warning("the transcript %s lacks %d entries", self._path, self.lost)
 
-    def _tell_loss(self, reason: str) -> None:
+    def _log_loss(self, reason: str) -> None:
         _log.error(
             "a line of the transcript %s was lost (%s); others are tried, but not reported again",
             self._path,
@@ -280,7 +285,7 @@ class TranscriptWriter:
 
 
 def _ends_inside_a_line(path: Path) -> bool:
-    """Return whether a process died while it wrote: the next line must not join its rest."""
+    """Return whether the file ends inside a line, because a process ended while it wrote."""
     try:
         if not stat.S_ISREG(path.stat().st_mode) or path.stat().st_size == 0:
             return False
