@@ -11,7 +11,7 @@ from codex_acp.codex.types import (
     EnteredReviewModeThreadItem,
     ExitedReviewModeThreadItem,
 )
-from codex_acp.mapping.items import finished
+from codex_acp.mapping.items import show_end
 from codex_acp.mapping.messages import agent_message_completed, agent_message_delta
 from codex_acp.mapping.state import SessionState
 from tests.support.updates import Json, chunks, step, wired
@@ -176,12 +176,12 @@ def test_every_kind_of_action_is_said_in_words(action: Json, words: str) -> None
 
 def entered(state: SessionState, item: str = "e1") -> list[Json]:
     mode = EnteredReviewModeThreadItem(id=item, review="current changes")
-    return wired(state, finished(state, mode, live=True))
+    return wired(state, show_end(state, mode, live=True))
 
 
 def exited(state: SessionState, review: str, item: str = "x1") -> list[Json]:
     ended = ExitedReviewModeThreadItem(id=item, review=review)
-    return wired(state, finished(state, ended, live=True))
+    return wired(state, show_end(state, ended, live=True))
 
 
 def message(state: SessionState, text: str) -> list[Json]:

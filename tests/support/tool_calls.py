@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS
-from codex_acp.mapping.items import whole_item
+from codex_acp.mapping.items import show_history_item
 from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import completed, started
 from tests.support.updates import step, wired
@@ -81,7 +81,7 @@ def item_of(item: Json) -> Any:
 
 def replayed(state: SessionState, item: Json, *, turn_running: bool = False) -> list[Json]:
     """The item as one of a thread's history → updates as written."""
-    return wired(state, whole_item(state, item_of(item), turn_running=turn_running))
+    return wired(state, show_history_item(state, item_of(item), turn_running=turn_running))
 
 
 def text_of(call: Json) -> str:

@@ -25,7 +25,7 @@ from codex_acp.acp.v2_to_v1 import (
     auth_method,
     command,
     config_option,
-    converted,
+    convert_each,
     elicitation_request,
     mcp_server,
     permission_request,
@@ -68,7 +68,7 @@ class _PromptTurn:
         self._prompt = prompt
         self._message_id: str | None = None
         """Id that the agent gave the prompt; None until the agent has answered."""
-        self._echoed: set[str] = set()
+        self._user_messages: set[str] = set()
         """Ids of the user messages that the agent has sent since the prompt."""
         self._was_active = False
         """Whether the session was active since the prompt."""
@@ -83,7 +83,7 @@ class _PromptTurn:
     def note(self, update: v2.SessionUpdate) -> None:
         """Note an update of the session, in order."""
         if isinstance(update, v2.UserMessageSessionUpdate | v2.UserMessageChunkSessionUpdate):
-            self._echoed.add(update.message_id)
+            self._user_messages.add(update.message_id)
         elif isinstance(
             update,
             v2.RunningStateUpdateSessionUpdate
@@ -114,7 +114,7 @@ class _PromptTurn:
         """End the turn if the session became idle after the agent had begun the prompt."""
         if self._message_id is None or self._idle is None or self._end.done():
             return
-        if self._message_id in self._echoed or self._was_active:
+        if self._message_id in self._user_messages or self._was_active:
             self._end.set_result(self._idle)
 
     def fail(self, error: Exception) -> None:
@@ -124,7 +124,7 @@ class _PromptTurn:
             self._end.exception()  # or asyncio logs it if session/prompt failed: nobody awaits
 
     async def end(self) -> PromptResponse:
-        """Wait for the end of the turn. Raises ErrorReply for a turn that failed."""
+        """Wait for the end of the turn. Raises ErrorReply if the turn failed."""
         idle = await self._end
         reason = idle.stop_reason
         if reason is None:
@@ -192,7 +192,7 @@ class V2AgentAsV1:
                 "agentCapabilities": agent_capabilities(
                     result.get("capabilities") or {}, has_logins=bool(result.get("authMethods"))
                 ),
-                "authMethods": converted(auth_method, result.get("authMethods")),
+                "authMethods": convert_each(auth_method, result.get("authMethods")),
             }
         )
 
@@ -274,7 +274,7 @@ class V2AgentAsV1:
             else v2.IdSetSessionConfigOptionRequest.model_validate(params)
         )
         response = await self._side.v2.session_set_config_option(made)
-        options = converted(config_option, as_json(response)["configOptions"])
+        options = convert_each(config_option, as_json(response)["configOptions"])
         return v1.SetSessionConfigOptionResponse.model_validate({"configOptions": options})
 
     async def _prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
@@ -354,7 +354,7 @@ class V2AgentAsV1:
         version 1 commands are an update of an open session."""
         if "availableCommands" not in result:
             return
-        commands = converted(command, result["availableCommands"])
+        commands = convert_each(command, result["availableCommands"])
         update = v1_model(
             "SessionUpdate",
             {"sessionUpdate": "available_commands_update", "availableCommands": commands},
@@ -374,5 +374,5 @@ def _opened_session(result: dict[str, Any]) -> dict[str, Any]:
     """Convert the result of an opening, without its commands (see `_give_commands`)."""
     made = {key: value for key, value in result.items() if key != "availableCommands"}
     if "configOptions" in result:
-        made["configOptions"] = converted(config_option, result["configOptions"])
+        made["configOptions"] = convert_each(config_option, result["configOptions"])
     return made

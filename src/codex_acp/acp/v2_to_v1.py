@@ -64,7 +64,7 @@ def v1_model(name: str, value: object) -> Any:
         return None
 
 
-def converted(convert: Callable[[Json], Json | None], values: object) -> list[Json]:
+def convert_each(convert: Callable[[Json], Json | None], values: object) -> list[Json]:
     """Convert each object of a list; leave out those for which ``convert`` returns None."""
     given = values if isinstance(values, Sequence) else ()
     made = (convert(value) for value in given if isinstance(value, dict))
@@ -604,10 +604,10 @@ class UpdatesToV1:
                 entries = plan_entries(update.get("plan"))
                 return None if entries is None else [{"sessionUpdate": "plan", "entries": entries}]
             case "available_commands_update":
-                commands = converted(command, update["availableCommands"])
+                commands = convert_each(command, update["availableCommands"])
                 return [{**update, "availableCommands": commands}]
             case "config_option_update":
-                options = converted(config_option, update["configOptions"])
+                options = convert_each(config_option, update["configOptions"])
                 return [{**update, "configOptions": options}]
         return [update]
 

@@ -27,7 +27,7 @@ from codex_acp.mapping.events import (
     SubAgentChanged,
     TitleChanged,
 )
-from codex_acp.mapping.items import whole_item
+from codex_acp.mapping.items import show_history_item
 from codex_acp.mapping.messages import notice_of
 from codex_acp.mapping.session import end_of_turn
 from codex_acp.mapping.state import SessionState, SubAgent
@@ -338,7 +338,7 @@ class SubAgentHistories:
             self._shown(agent, item)
             if turn_id != turn:
                 turn, state = turn_id, SessionState(self._client)
-            for event in whole_item(state, item, turn_running=False):
+            for event in show_history_item(state, item, turn_running=False):
                 self._outflow.send(agent.thread_id, event_in_child(event, agent))
 
         missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()

@@ -195,7 +195,7 @@ class TerminalOutput:
 
     terminal_id: str
     data: str
-    instead: str | None = None
+    replacement: str | None = None
     """The whole output, or its end if it is too long: it replaces ``data`` and all output that was
     sent. None: ``data`` is added."""
 

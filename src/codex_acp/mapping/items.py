@@ -20,7 +20,12 @@ from codex_acp.mapping.events import (
     ToolCallChanged,
 )
 from codex_acp.mapping.item_calls import status_of
-from codex_acp.mapping.running_calls import announce, call_completed, call_started, whole_call
+from codex_acp.mapping.running_calls import (
+    announce,
+    call_completed,
+    call_started,
+    show_history_call,
+)
 from codex_acp.routing.display import TITLE_LIMIT, block, inline, listed
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant
@@ -33,15 +38,15 @@ if TYPE_CHECKING:
 
 def item_started(state: SessionState, params: models.ItemStartedNotification) -> SessionEvents:
     """Map ``item/started``."""
-    return started(state, params.item)
+    return show_start(state, params.item)
 
 
 def item_completed(state: SessionState, params: models.ItemCompletedNotification) -> SessionEvents:
     """Map ``item/completed``."""
-    return finished(state, params.item, live=True)
+    return show_end(state, params.item, live=True)
 
 
-def started(state: SessionState, item: models.ThreadItem) -> SessionEvents:
+def show_start(state: SessionState, item: models.ThreadItem) -> SessionEvents:
     """Show the start of a tool call or compaction; texts are shown by their deltas."""
     match item:
         case models.ContextCompactionThreadItem():
@@ -59,7 +64,7 @@ def started(state: SessionState, item: models.ThreadItem) -> SessionEvents:
     return call_started(state, item)
 
 
-def finished(state: SessionState, item: models.ThreadItem, *, live: bool) -> SessionEvents:
+def show_end(state: SessionState, item: models.ThreadItem, *, live: bool) -> SessionEvents:
     """Show the end of a tool call, or the part of a text that no delta has shown.
 
     ``live``: the item's turn runs; else the item is from the history.
@@ -79,10 +84,10 @@ def finished(state: SessionState, item: models.ThreadItem, *, live: bool) -> Ses
             return messages.hook_prompt(state, item)
         case models.EnteredReviewModeThreadItem() | models.ExitedReviewModeThreadItem():
             return _review_mode(state, item)
-    return call_completed(state, item) if live else whole_call(state, item)
+    return call_completed(state, item) if live else show_history_call(state, item)
 
 
-def whole_item(
+def show_history_item(
     state: SessionState, item: models.ThreadItem, *, turn_running: bool
 ) -> SessionEvents:
     """Show an item of a thread's history, a tool call in its last state.
@@ -91,10 +96,10 @@ def whole_item(
     `MessageRestarted` stands before the first piece of each message.
     """
     if turn_running and status_of(item) == "inProgress":
-        return started(state, item)
+        return show_start(state, item)
     events: list[SessionEvent] = []
     begun: set[str] = set()
-    for event in finished(state, item, live=False):
+    for event in show_end(state, item, live=False):
         if isinstance(event, TextChunk | ThoughtChunk | ThoughtLine):
             if event.message_id not in begun:
                 events.append(MessageRestarted(event.message_id, not isinstance(event, TextChunk)))

@@ -289,7 +289,7 @@ def _background_completed(
     return (TerminalOutput(call_id, "", whole_text(item.aggregated_output)), ended)
 
 
-def whole_call(state: SessionState, item: ToolItem) -> SessionEvents:
+def show_history_call(state: SessionState, item: ToolItem) -> SessionEvents:
     """Show an item of the history, in its last state, with one announcement.
 
     A client of Zed's convention reads output from updates only, so it gets an update, too.

@@ -19,7 +19,7 @@ from codex_acp.mapping.events import (
     UserMessage,
     tool_call_id,
 )
-from codex_acp.mapping.items import whole_item
+from codex_acp.mapping.items import show_history_item
 from codex_acp.mapping.state import SessionState, SubAgent
 from codex_acp.routing.display import inline, shortened, visible
 
@@ -110,7 +110,7 @@ class SubAgentNotes:
     def add(self, agent: SubAgent, item: ThreadItem, client: ClientFeatures) -> bool:
         """Add lines about an item of a sub-agent that has ended; return whether there are any."""
         added = False
-        for event in whole_item(SessionState(client), item, turn_running=False):
+        for event in show_history_item(SessionState(client), item, turn_running=False):
             if isinstance(event, ToolCallAnnounced):
                 end = _ENDINGS.get(event.status)
                 self.add_line(agent, event.title if end is None else f"{event.title} ({end})")

@@ -15,7 +15,7 @@ from codex_acp.adapter.shown_sub_agents import SubAgentHistories
 from codex_acp.codex._generated.models import CommandExecutionThreadItem
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.events import SessionEvent, TitleChanged, UserMessage
-from codex_acp.mapping.items import whole_item
+from codex_acp.mapping.items import show_history_item
 from codex_acp.mapping.messages import notice_of
 from codex_acp.mapping.running_calls import still_runs
 from codex_acp.mapping.session import title_of
@@ -93,7 +93,7 @@ class Replay:
         if turn_id != self._turn_id:
             self._turn_id, self._state = turn_id, SessionState(self._client)
         self._below.learn(self._session_id, item)
-        for event in whole_item(self._state, item, turn_running=running):
+        for event in show_history_item(self._state, item, turn_running=running):
             if isinstance(event, UserMessage) or not self._has_turn(turn_id):
                 self._send(event)
 

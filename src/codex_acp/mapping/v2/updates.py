@@ -80,9 +80,9 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
             return _call(event)
         case events.TerminalOutput():
             terminal_id = event.terminal_id
-            if event.instead is not None:
-                whole = TerminalBytes(data=_base64(event.instead))
-                return (TerminalUpdateSessionUpdate(terminal_id=terminal_id, output=whole),)
+            if event.replacement is not None:
+                output = TerminalBytes(data=_base64(event.replacement))
+                return (TerminalUpdateSessionUpdate(terminal_id=terminal_id, output=output),)
             data = _base64(event.data)
             return (TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data),)
         case events.ModeChanged():
