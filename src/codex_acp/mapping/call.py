@@ -92,7 +92,7 @@ def _fields(call: Call, terminal: TerminalState | None, stoppable: bool | None) 
     return {**fields, "terminal": terminal, "stoppable": stoppable}
 
 
-def structured(**fields: object) -> dict[str, object] | None:
+def known_fields(**fields: object) -> dict[str, object] | None:
     """Return the fields that are not None, as raw input or output; None if there are none."""
     return {name: value for name, value in fields.items() if value is not None} or None
 
@@ -117,7 +117,7 @@ def ending(status: str | None, phase: Phase) -> Ending:
     return Ending("failed", f"Codex gives it the status {inline(status)}.")
 
 
-def named(verb: str, names: Sequence[str], plural: str) -> str:
+def title_with_names(verb: str, names: Sequence[str], plural: str) -> str:
     """Return ``Edit a.py`` or ``Edit 3 files: a.py, b.py, c.py``, with each name in a code span."""
     listed = cut_off_list([inline(name, _NAME_LIMIT) for name in names])
     if len(names) == 1:

@@ -79,7 +79,7 @@ _RESERVED: Final = frozenset(command.name for command in BUILT_IN)
 _COMMAND: Final = re.compile(r"/(\S+)(?:\s+(.*))?", re.DOTALL)
 _SKILL: Final = re.compile(r"(?<![\w$])\$([A-Za-z0-9][\w:-]*)")
 _PLACEHOLDER: Final = re.compile(r"\$(\$|[1-9]|[A-Za-z_][A-Za-z0-9_]*)")
-_NAMED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _FENCE: Final = "---"
 _DESCRIPTION_LIMIT: Final = 200
 """Characters of a description in the list of commands: clients show one line."""
@@ -183,7 +183,8 @@ def filled_prompt(body: str, arguments: str) -> str:
         words = shlex.split(arguments)
     except ValueError:  # an open quotation mark
         words = arguments.split()
-    named = {m[1]: m[2] for word in words if (m := _NAMED.fullmatch(word))}
+    assignments = map(_ASSIGNMENT.fullmatch, words)
+    values = {match[1]: match[2] for match in assignments if match is not None}
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]
@@ -192,7 +193,7 @@ def filled_prompt(body: str, arguments: str) -> str:
         if name.isdigit():
             number = int(name)
             return words[number - 1] if number <= len(words) else ""
-        return arguments if name == "ARGUMENTS" else named.get(name, match[0])
+        return arguments if name == "ARGUMENTS" else values.get(name, match[0])
 
     return _PLACEHOLDER.sub(fill, body)
 

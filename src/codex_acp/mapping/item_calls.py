@@ -22,8 +22,8 @@ from codex_acp.mapping.call import (
     Phase,
     cut_off_list,
     ending,
-    named,
-    structured,
+    known_fields,
+    title_with_names,
 )
 from codex_acp.mapping.content import CallContent, ImageBlock, Location, TerminalContent, TextBlock
 from codex_acp.mapping.events import (
@@ -206,7 +206,7 @@ def _agents_call(
             ending(None, phase),
             f"Sub-agent {inline(item.agent_path)} {activity}",
             [],
-            structured(
+            known_fields(
                 kind=item.kind,
                 agentPath=item.agent_path,
                 agentThreadId=item.agent_thread_id,
@@ -232,7 +232,7 @@ def _agents_call(
         ending(item.status, phase),
         title,
         content,
-        structured(
+        known_fields(
             tool=item.tool,
             receiverThreadIds=item.receiver_thread_ids,
             prompt=item.prompt,
@@ -284,7 +284,7 @@ def _command(
         content=content,
         locations=[Location(path) for path in dict.fromkeys(read_paths)],
         raw_input={**raw_input, "realPaths": real} if real else raw_input,
-        raw_output=structured(exitCode=item.exit_code, durationMs=item.duration_ms),
+        raw_output=known_fields(exitCode=item.exit_code, durationMs=item.duration_ms),
     )
 
 
@@ -371,7 +371,7 @@ def _reading_title(item: models.CommandExecutionThreadItem) -> str | None:
         return None
     reads = [action.name for action in actions if isinstance(action, models.ReadCommandAction)]
     if reads:
-        return named("Read", list(dict.fromkeys(reads)), "files")
+        return title_with_names("Read", list(dict.fromkeys(reads)), "files")
     searches: dict[str, None] = {}
     for action in actions:
         path = getattr(action, "path", None)
@@ -470,7 +470,7 @@ def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
         content,
         {"server": item.server, "tool": item.tool, "arguments": plain(item.arguments)},
         kind="read" if item.read_only_hint else "other",
-        raw_output=structured(structuredContent=result, durationMs=item.duration_ms),
+        raw_output=known_fields(structuredContent=result, durationMs=item.duration_ms),
         name=item.tool,
     )
 
@@ -495,7 +495,7 @@ def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
         _tool_name(item.namespace, item.tool),
         content,
         {"namespace": item.namespace, "tool": item.tool, "arguments": plain(item.arguments)},
-        raw_output=structured(success=item.success, durationMs=item.duration_ms),
+        raw_output=known_fields(success=item.success, durationMs=item.duration_ms),
         name=item.tool,
     )
 
@@ -569,7 +569,7 @@ def _web_search(item: models.WebSearchThreadItem, end: Ending) -> Call:
         content,
         {"query": item.query, "action": plain(item.action)},
         kind=kind,
-        raw_output=structured(results=plain(results) if results else None),
+        raw_output=known_fields(results=plain(results) if results else None),
     )
 
 
@@ -614,7 +614,7 @@ def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
         "Generate image",
         content,
         {"revisedPrompt": item.revised_prompt},
-        raw_output=structured(status=item.status or None, savedPath=item.saved_path),
+        raw_output=known_fields(status=item.status or None, savedPath=item.saved_path),
         locations=[Location(item.saved_path)] if item.saved_path else [],
     )
 

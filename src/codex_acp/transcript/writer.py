@@ -133,9 +133,11 @@ class LineWriter:
                 gap = self._gap(lost) if lost and self._gap is not None else ""
                 self._append(b"".join(self._encode(text) for text in (gap, line) if text))
             except Exception as error:  # noqa: BLE001 - a line that fails must not end the others
-                self._failed = lost + bool(line)
+                newly_lost = 1 if line else 0  # an empty line only reports losses
+                self._failed = lost + newly_lost
                 with self._changed:
-                    self.lost += bool(line) and not self._closed
+                    if not self._closed:
+                        self.lost += newly_lost
                 self._report(getattr(error, "strerror", None) or type(error).__name__)
             else:
                 self._failed = 0
