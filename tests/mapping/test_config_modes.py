@@ -8,9 +8,9 @@ import pytest
 
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.options import (
+    access_words,
     configured_access,
     current_mode,
-    described,
     known_modes,
     mode_patch,
     profile_modes,
@@ -143,7 +143,7 @@ def test_a_profile_of_ones_own_asks_when_needed() -> None:
     ],
 )
 def test_an_access_in_words(effective: Access, words: str) -> None:
-    assert described(effective) == words
+    assert access_words(effective) == words
 
 
 # Codex 0.163 was asked for each of these what a new thread gets.

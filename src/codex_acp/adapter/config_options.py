@@ -37,11 +37,11 @@ from codex_acp.mapping.options import (
     TRUSTED,
     ConfigView,
     Option,
+    access_words,
     checked_mode,
     checked_value,
     choice_patch,
     configured_access,
-    described,
     mode_of,
     mode_state,
     option_json,
@@ -229,7 +229,7 @@ class Config:
         access = session.settings.access
         if access.sandbox.get("type") != "dangerFullAccess":
             return None
-        how = described(access)
+        how = access_words(access)
         return f"{MODE_VARIABLE} has put this session into the mode {mode}: {how}."
 
     def options(self, session_id: str) -> list[Option]:

@@ -166,7 +166,7 @@ def _same(one: Access, other: Access) -> bool:
     return one.profile is not None or one.sandbox == other.sandbox
 
 
-def described(access: Access) -> str:
+def access_words(access: Access) -> str:
     """Describe an access in words: ``asks when needed, read only``."""
     policy = access.policy
     asks = _POLICIES.get(policy) if isinstance(policy, str) else "asks for some kinds of actions"
@@ -318,10 +318,10 @@ def _mode(view: ConfigView) -> Option:
     current = mode_of(view)
     configured = "As in your Codex configuration"
     if view.configured is not None:
-        configured += f": {described(view.configured)}"
+        configured += f": {access_words(view.configured)}"
     choices = [Choice(CONFIGURED, "As configured", f"{configured}.")]
     if current == CUSTOM:
-        name = f"Custom: {described(view.settings.access)}"
+        name = f"Custom: {access_words(view.settings.access)}"
         choices.append(Choice(CUSTOM, name, "What is in force, and is none of the others."))
     choices += [Choice(m.id, m.name, m.description) for m in known_modes(view.catalogue)]
     own = tuple(Choice(m.id, m.name, m.description) for m in profile_modes(view.catalogue))
@@ -457,7 +457,7 @@ def choice_patch(view: ConfigView, option_id: str, value: str) -> JsonObject:
     return _PATCHES[option_id](view, value)
 
 
-def _mode_patch(view: ConfigView, value: str) -> JsonObject:
+def _patch_of_chosen_mode(view: ConfigView, value: str) -> JsonObject:
     """Return the patch for a mode. Raises RpcError -32602 if the configuration is not known yet."""
     if value == CUSTOM:  # it is current, or it would be no choice
         return {}
@@ -504,9 +504,10 @@ def _collaboration_patch(view: ConfigView, value: str) -> JsonObject:
 
 
 _PATCHES: Final[dict[str, Callable[[ConfigView, str], JsonObject]]] = {
-    MODE: _mode_patch,
+    MODE: _patch_of_chosen_mode,
     MODEL: _model_patch,
     EFFORT: _effort_patch,
     TIER: lambda _, value: {"serviceTier": None if value == STANDARD_TIER else value},
     COLLABORATION: _collaboration_patch,
 }
+"""Option id → function that returns the patch for a value."""
