@@ -33,7 +33,7 @@ _NAME_LIMIT: Final = 500
 """Characters of one name in a title; the name of a file has at most 255."""
 
 
-class Ending(NamedTuple):
+class ShownStatus(NamedTuple):
     """The status of a tool call, and a line for a fact that no status expresses."""
 
     status: CallStatus
@@ -97,24 +97,24 @@ def known_fields(**fields: object) -> dict[str, object] | None:
     return {name: value for name, value in fields.items() if value is not None} or None
 
 
-def ending(status: str | None, phase: Phase) -> Ending:
-    """Return the ending for the ``status`` of an item, which is None if its type has no status.
+def shown_status(status: str | None, phase: Phase) -> ShownStatus:
+    """Return the status to show for the ``status`` of an item, None if its type has no status.
 
     No status of a tool call means declined, and version 1 has none for interrupted: a line says it.
     """
     if phase == "running":
-        return Ending("in_progress")
+        return ShownStatus("in_progress")
     if phase == "cut_off":
-        return Ending("cancelled", UNFINISHED)
+        return ShownStatus("cancelled", UNFINISHED)
     if status == "failed":
-        return Ending("failed")
+        return ShownStatus("failed")
     if status == "declined":
-        return Ending("failed", "Declined: this was not done.")
+        return ShownStatus("failed", "Declined: this was not done.")
     if status == "interrupted":
-        return Ending("cancelled", "Interrupted before it ended.")
+        return ShownStatus("cancelled", "Interrupted before it ended.")
     if status is None or status == "completed":
-        return Ending("completed")
-    return Ending("failed", f"Codex gives it the status {inline(status)}.")
+        return ShownStatus("completed")
+    return ShownStatus("failed", f"Codex gives it the status {inline(status)}.")
 
 
 def title_with_names(verb: str, names: Sequence[str], plural: str) -> str:

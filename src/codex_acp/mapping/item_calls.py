@@ -18,11 +18,11 @@ from codex_acp.mapping import prompt as blocks
 from codex_acp.mapping.call import (
     UNFINISHED,
     Call,
-    Ending,
     Phase,
+    ShownStatus,
     cut_off_list,
-    ending,
     known_fields,
+    shown_status,
     title_with_names,
 )
 from codex_acp.mapping.content import CallContent, ImageBlock, Location, TerminalContent, TextBlock
@@ -72,7 +72,7 @@ def last_phase(item: ToolItem) -> Phase:
 
 
 def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None) -> Call:
-    end = ending(None, phase)  # for the kinds of items without a status
+    shown = shown_status(None, phase)  # for the kinds of items without a status
     match item:
         case models.CommandExecutionThreadItem():
             return _command(item, phase, state, streamed)
@@ -83,32 +83,33 @@ def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | 
         case models.DynamicToolCallThreadItem():
             return _dynamic_call(item, phase)
         case models.FunctionCallOutputThreadItem():
-            return _function_output(item, end)
+            return _function_output(item, shown)
         case models.CollabAgentToolCallThreadItem() | models.SubAgentActivityThreadItem():
             return _agents_call(item, phase)
         case models.WebSearchThreadItem():
-            return _web_search(item, end)
+            return _web_search(item, shown)
         case models.ImageViewThreadItem():
             title = f"View image {inline(item.path.rstrip('/').rsplit('/', 1)[-1] or item.path)}"
             content, places = [blocks.file_link(item.path)], [Location(item.path)]
             raw_input = {"path": item.path}
-            return _call(item.id, end, title, content, raw_input, kind="read", locations=places)
+            return _call(item.id, shown, title, content, raw_input, kind="read", locations=places)
         case models.ImageGenerationThreadItem() | models.FileIdImageGenerationThreadItem():
             return _image_generation(item, phase)
         case models.SleepThreadItem():
             title = f"Wait {item.duration_ms / 1000:g} s"
-            return _call(item.id, end, title, [], {"durationMs": item.duration_ms})
+            return _call(item.id, shown, title, [], {"durationMs": item.duration_ms})
         case UnknownVariant():  # a kind of a newer Codex
             wire = item.wire()
-            end = ending(text_at(wire, "status"), phase)
-            return _call(unknown_item_id(item), end, inline(str(wire.get("type"))), [], plain(wire))
+            shown = shown_status(text_at(wire, "status"), phase)
+            title = inline(str(wire.get("type")))
+            return _call(unknown_item_id(item), shown, title, [], plain(wire))
         case _:
             assert_never(item)
 
 
 def _call(
     item_id: str,
-    end: Ending,
+    shown: ShownStatus,
     title: str,
     content: Sequence[CallContent],
     raw_input: object,
@@ -118,13 +119,13 @@ def _call(
     locations: Sequence[Location] = (),
     name: str | None = None,
 ) -> Call:
-    """Return a tool call whose content is followed by the line of its ``end``."""
+    """Return a tool call with the line of ``shown`` after its content."""
     return Call(
         id=tool_call_id(item_id),
         title=title,
         kind=kind,
-        status=end.status,
-        content=[*content, *end.content],
+        status=shown.status,
+        content=[*content, *shown.content],
         raw_input=raw_input,
         raw_output=raw_output,
         locations=locations,
@@ -203,7 +204,7 @@ def _agents_call(
         activity = _ACTIVITIES.get(item.kind) or inline(item.kind)
         return _call(
             item.id,
-            ending(None, phase),
+            shown_status(None, phase),
             f"Sub-agent {inline(item.agent_path)} {activity}",
             [],
             known_fields(
@@ -229,7 +230,7 @@ def _agents_call(
         title += " a sub-agent" if count == 1 else f" {count or 'the'} sub-agents"
     return _call(
         item.id,
-        ending(item.status, phase),
+        shown_status(item.status, phase),
         title,
         content,
         known_fields(
@@ -257,18 +258,18 @@ def _command(
     """Show a command; ``streamed`` is its output if the item has none."""
     terminal, looks = state.client.shows_terminals, looks_of(state, tool_call_id(item.id))
     output = streamed if item.aggregated_output is None else item.aggregated_output
-    end = ending(item.status, phase)
-    if end.line == UNFINISHED:  # Codex does not end the process of an interrupted command
+    shown = shown_status(item.status, phase)
+    if shown.line == UNFINISHED:  # Codex does not end the process of an interrupted command
         process = "" if item.process_id is None else f" (process {inline(item.process_id)})"
         line = f"{UNFINISHED} Its process may still run as a background terminal{process}."
-        end = Ending(end.status, line)
+        shown = ShownStatus(shown.status, line)
     content = command_content(item, terminal=terminal)
     if output and not terminal:
         content.append(blocks.output_block(output))
     if phase != "running":
         if not terminal and item.exit_code is not None:
             content.append(TextBlock(f"Exit code: {item.exit_code}"))
-        content += end.content
+        content += shown.content
     read_paths: list[str] = []
     for action in item.command_actions:
         if not isinstance(action, models.UnknownCommandAction | UnknownVariant) and action.path:
@@ -280,7 +281,7 @@ def _command(
         id=tool_call_id(item.id),
         title=_reading_title(item) or inline(script_of(item.command)) or "(no command given)",
         kind=_kind(item.command_actions),
-        status=end.status,
+        status=shown.status,
         content=content,
         locations=[Location(path) for path in dict.fromkeys(read_paths)],
         raw_input={**raw_input, "realPaths": real} if real else raw_input,
@@ -401,7 +402,7 @@ def file_change_call(item: models.FileChangeThreadItem, phase: Phase, looks: Loo
         kind = "move"
     return _call(
         item.id,
-        ending(item.status, phase),
+        shown_status(item.status, phase),
         changes_title(
             changes, lambda path: shown_path(path.rsplit("/", 1)[-1] or path), cut_off_list
         ),
@@ -465,7 +466,7 @@ def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
         content.append(code_content(item.error.message, heading="Error:"))
     return _call(
         item.id,
-        ending(item.status, phase),
+        shown_status(item.status, phase),
         f"{inline(item.server)}: {inline(item.tool)}",
         content,
         {"server": item.server, "tool": item.tool, "arguments": plain(item.arguments)},
@@ -484,14 +485,14 @@ def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[Cal
 
 def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
     """Show a call of a tool that the program registered with Codex."""
-    end = ending(item.status, phase)
-    if end.status == "completed" and item.success is False:
-        end = Ending("failed")
+    shown = shown_status(item.status, phase)
+    if shown.status == "completed" and item.success is False:
+        shown = ShownStatus("failed")
     content = arguments_content(item.arguments)
     content += [blocks.output_content(part) for part in item.content_items or ()]
     return _call(
         item.id,
-        end,
+        shown,
         _tool_name(item.namespace, item.tool),
         content,
         {"namespace": item.namespace, "tool": item.tool, "arguments": plain(item.arguments)},
@@ -500,7 +501,7 @@ def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
     )
 
 
-def _function_output(item: models.FunctionCallOutputThreadItem, end: Ending) -> Call:
+def _function_output(item: models.FunctionCallOutputThreadItem, shown: ShownStatus) -> Call:
     """Show an output that Codex keeps without its call."""
     if isinstance(item.output, str):
         content: list[CallContent] = [blocks.output_block(item.output)] if item.output else []
@@ -508,7 +509,7 @@ def _function_output(item: models.FunctionCallOutputThreadItem, end: Ending) -> 
         content = [blocks.output_content(part) for part in item.output]
     title = _tool_name(item.namespace, item.name)
     raw_input = {"namespace": item.namespace, "name": item.name}
-    return _call(item.id, end, title, content, raw_input, name=item.name)
+    return _call(item.id, shown, title, content, raw_input, name=item.name)
 
 
 def _tool_name(namespace: str | None, name: str) -> str:
@@ -534,7 +535,7 @@ _REFERENCE_LIMIT: Final = 200
 """Characters that are shown of an image's result that is no image data."""
 
 
-def _web_search(item: models.WebSearchThreadItem, end: Ending) -> Call:
+def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> Call:
     """Show a web search with its results as links, or an opened page."""
     action = item.action
     kind: CallKind = "fetch"
@@ -564,7 +565,7 @@ def _web_search(item: models.WebSearchThreadItem, end: Ending) -> Call:
         )
     return _call(
         item.id,
-        end,
+        shown,
         title,
         content,
         {"query": item.query, "action": plain(item.action)},
@@ -582,13 +583,13 @@ def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
         result = item.result
     # The status may be any word (some models leave it at ``generating``), so the result decides.
     if phase == "running":
-        end = ending(None, phase)
+        shown = shown_status(None, phase)
     elif item.failure is not None or item.status == "failed":
-        end = Ending("failed")
+        shown = ShownStatus("failed")
     elif result or item.saved_path or item.status == "completed":
-        end = Ending("completed")
+        shown = ShownStatus("completed")
     else:
-        end = ending(None, "cut_off")
+        shown = shown_status(None, "cut_off")
     content: list[CallContent] = [blocks.file_link(item.saved_path)] if item.saved_path else []
     if result:
         types = (type_ for start, type_ in _IMAGE_TYPES.items() if result.startswith(start))
@@ -610,7 +611,7 @@ def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
             assert_never(item.failure)
     return _call(
         item.id,
-        end,
+        shown,
         "Generate image",
         content,
         {"revisedPrompt": item.revised_prompt},
