@@ -255,7 +255,7 @@ class NotedSubAgent(NotificationSink):
             event = self._codex.decode_notification(method, params)
             if isinstance(event, ItemCompletedEvent):
                 item, client = event.params.item, self._state.client
-                if self._outlet.notes.add(self._agent, item, client):
+                if self._outlet.notes.add_item(self._agent, item, client):
                     self._outlet.added()
 
     def on_closed(self, error: TransportError | None) -> None:
@@ -358,7 +358,7 @@ class SubAgentHistories:
             nonlocal wrote
             del turn_id
             self._shown(agent, item)
-            wrote = notes.add(agent, item, self._client) or wrote
+            wrote = notes.add_item(agent, item, self._client) or wrote
 
         missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
         if missing is not None:

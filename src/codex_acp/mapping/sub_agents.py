@@ -36,7 +36,7 @@ NAMING: Final = frozenset({"item/started", "item/completed"})
 """Notifications whose items may name a sub-agent."""
 MAX_SHOWN: Final = 64
 """Sub-agents of one session that are shown: Codex runs few at a time, a hostile model hundreds."""
-MORE_THAN_SHOWN: Final = f"What more than {MAX_SHOWN} sub-agents of this session do is not shown"
+MORE_THAN_SHOWN: Final = f"Only {MAX_SHOWN} sub-agents of this session are shown"
 DESCRIPTION_LIMIT: Final = 500
 """Characters of a sub-agent's task in its description; its first message has the whole task."""
 TITLE_LIMIT: Final = 80
@@ -89,6 +89,7 @@ MAX_LINES: Final = 40
 WORDS_LIMIT: Final = 400
 """Characters of one message of a sub-agent."""
 _ENDINGS: Final = {"failed": "failed", "cancelled": "cancelled", "in_progress": "running"}
+"""Status of a tool call → word in its line; a completed call has no word."""
 
 
 class SubAgentNotes:
@@ -107,7 +108,7 @@ class SubAgentNotes:
         if isinstance(event, ToolCallAnnounced | ToolCallChanged) and event.id == self._call_id:
             self._above = list(event.content or self._above)
 
-    def add(self, agent: SubAgent, item: ThreadItem, client: ClientFeatures) -> bool:
+    def add_item(self, agent: SubAgent, item: ThreadItem, client: ClientFeatures) -> bool:
         """Add lines about an item of a sub-agent that has ended; return whether there are any."""
         added = False
         for event in show_history_item(SessionState(client), item, turn_running=False):
