@@ -50,7 +50,7 @@ def test_a_method_is_offered_only_to_a_client_that_can_go_that_way(
 def test_where_no_browser_reaches_this_machine_no_page_comes_back_to_it(
     capabilities: JsonValue, offered: list[str]
 ) -> None:
-    methods = auth_methods(capabilities, LoginWays(no_browser=True, command=COMMAND))
+    methods = auth_methods(capabilities, LoginWays(is_unreachable=True, command=COMMAND))
 
     assert [method["id"] for method in methods if isinstance(method, dict)] == offered
 
@@ -64,7 +64,7 @@ def models(capabilities: JsonValue, ways: LoginWays) -> list[AuthMethod]:
 def test_a_client_reads_what_the_json_says() -> None:
     capabilities: JsonValue = {"elicitation": {"url": {}}, "auth": {"terminal": True}}
 
-    last = models(capabilities, LoginWays(browser=True))[-1]
+    last = models(capabilities, LoginWays(opens_pages=True))[-1]
 
     assert isinstance(last, TerminalAuthMethod)
     assert list(last.args) == ["login"]

@@ -40,7 +40,7 @@ def test_the_features_are_those_that_the_models_read(given: JsonValue) -> None:
 @pytest.mark.parametrize("given", CAPABILITIES)
 def test_the_answer_fits_the_schema_of_v2(given: JsonValue) -> None:
     said = params_in_v1({"protocolVersion": 2, "info": INFO, "capabilities": given})
-    result = initialize_result(said, LoginWays(browser=True, command=("codex-acp-sdk",)), {})
+    result = initialize_result(said, LoginWays(opens_pages=True, command=("codex-acp-sdk",)), {})
     message = {"jsonrpc": "2.0", "id": 1, "result": result}
 
     assert problems_of_message("agent", message, "initialize", 2) == []

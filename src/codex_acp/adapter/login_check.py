@@ -121,7 +121,7 @@ def login_ways(environment: Mapping[str, str], codex: str | None) -> LoginWays:
     given, if any."""
     named = () if codex is None else ("--codex", codex)
     return LoginWays(
-        browser=can_open_pages(environment),
+        opens_pages=can_open_pages(environment),
         command=(sys.executable, "-P", "-m", "codex_acp", *named),
-        no_browser=bool(environment.get(NO_BROWSER)),
+        is_unreachable=bool(environment.get(NO_BROWSER)),
     )

@@ -67,32 +67,32 @@ same key in ``_meta`` of a login method has the command."""
 class LoginWays(NamedTuple):
     """Facts that decide which logins this process can offer."""
 
-    browser: bool = False
-    """Whether the process can open a browser."""
+    opens_pages: bool = False
+    """Whether the process can open a page in a browser."""
     command: tuple[str, ...] = ()
     """Command line of this agent, for clients that need the whole command of a login."""
     offered: bool = True
     """Whether clients of the process may log in at all."""
-    no_browser: bool = False
-    """Whether no browser can reach this machine, which the page of a login does at its end."""
+    is_unreachable: bool = False
+    """Whether no browser can reach this machine, as the page of a login has to at its end."""
 
 
 def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     """Return the login methods for a client with these ``clientCapabilities``.
 
     A login is offered if the client can show it: as a page, in a browser of this machine, or in a
-    terminal. With ``no_browser`` the login whose page returns to this machine is not offered.
+    terminal. If ``is_unreachable``, the login whose page returns to this machine is not offered.
     """
     if not ways.offered:
         return []
     shows_pages = isinstance(value_at(capabilities, "elicitation", "url"), dict)
-    has_browser = shows_pages or ways.browser
+    has_browser = shows_pages or ways.opens_pages
     by_type = value_at(capabilities, "auth", "terminal") is True
     by_command = value_at(capabilities, "_meta", TERMINAL_AUTH) is True  # older clients
     command = ways.command if by_command else ()
     in_terminal = by_type or bool(command)
     methods: list[JsonValue] = []
-    if not ways.no_browser and (has_browser or in_terminal):
+    if not ways.is_unreachable and (has_browser or in_terminal):
         chat_gpt: dict[str, JsonValue] = {
             "id": CHATGPT,
             "name": "Log in with ChatGPT",
