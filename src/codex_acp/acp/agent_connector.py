@@ -18,7 +18,7 @@ from codex_acp.acp._generated.v1.methods import (
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.acp.client_of_both_versions import ClientOfBothVersions
 from codex_acp.acp.client_side import outcome_of
-from codex_acp.acp.dialects import check_known, methods_of
+from codex_acp.acp.dialects import complete_rows, methods_of
 from codex_acp.acp.side import acp_connection
 from codex_acp.errors import LaunchError, MisuseError
 from codex_acp.transport.child import spawn
@@ -118,17 +118,9 @@ def connect_agent(
     started. ``async with`` raises what ``initialize`` raises.
     """
     given = requests or {}
-    check_known("request", given, _REQUESTS)
-    check_known("notification", notifications or {}, _NOTIFICATIONS)
-    all_requests: dict[str, object] = {
-        **dict.fromkeys(_REQUESTS),
-        "session/request_permission": _reject,
-        **given,
-    }
-    all_notifications: dict[str, object] = {
-        **dict.fromkeys(_NOTIFICATIONS),
-        **(notifications or {}),
-    }
+    with_reject = {"session/request_permission": _reject, **given}
+    all_requests = complete_rows("request", with_reject, _REQUESTS)
+    all_notifications = complete_rows("notification", notifications or {}, _NOTIFICATIONS)
     request = types.InitializeRequest(
         protocol_version=PROTOCOL_VERSION,
         client_info=types.Implementation(name=name, version=version),

@@ -23,7 +23,7 @@ from codex_acp.acp._generated.v1.methods import (
 )
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import negotiated_version
-from codex_acp.acp.dialects import check_known, methods_of
+from codex_acp.acp.dialects import complete_rows, methods_of
 from codex_acp.acp.side import acp_connection, stdio
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
@@ -235,13 +235,9 @@ async def run_agent(
     agent = _Agent(answer, requests or {}, capabilities or types.AgentCapabilities())
     agent.info = types.Implementation(name=name, version=version)
     agent.auth_methods = list(auth_methods)
-    all_requests: dict[str, object] = {**dict.fromkeys(_REQUESTS), **agent.requests}
-    all_notifications: dict[str, object] = {
-        **dict.fromkeys(_NOTIFICATIONS),
-        **(notifications or {}),
-        "session/cancel": agent.cancel,
-    }
-    check_known("notification", all_notifications, _NOTIFICATIONS)
+    all_requests = complete_rows("request", agent.requests, _REQUESTS)
+    with_cancel = {**(notifications or {}), "session/cancel": agent.cancel}
+    all_notifications = complete_rows("notification", with_cancel, _NOTIFICATIONS)
     side = agent.side = AgentOfBothVersions(
         acp_connection(stdio() if link is None else link, name="the client"),
         cast("AgentRequestHandlers", all_requests),
@@ -313,7 +309,6 @@ class _Agent:
         requests: SomeAgentRequestHandlers,
         capabilities: types.AgentCapabilities,
     ) -> None:
-        check_known("request", requests, _REQUESTS)
         self._answer = answer
         self._capabilities = capabilities
         self._turns: dict[str, anyio.CancelScope | None] = {}

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 PROTOCOL_VERSION: Final = 1
 """The stable protocol version: the one that a client of version 1 alone sends."""
-
 SUPPORTED_VERSIONS: Final[frozenset[int]] = frozenset({PROTOCOL_VERSION})
 """Every protocol version that is stable."""
-
 _TERMINAL_OUTPUT: Final = "terminal_output"
 _TERMINAL_AUTH: Final = "terminal-auth"
 
@@ -232,10 +230,8 @@ def _has(capabilities: dict[str, Any], key: str) -> bool:
 
 UNSUPPORTED_VERSION: Final = -32022
 """Error code ``Unsupported protocol version`` of the schema of version 2."""
-
 MAX_VERSION: Final = 0xFFFF
 """``ProtocolVersion`` of the schema is an unsigned number of 16 bits."""
-
 _UNKNOWN: Final[dict[str, JsonValue]] = {"name": "unknown", "version": "unknown"}
 """``info`` for a client that gives no name and version, both of which version 2 requires."""
 

@@ -232,6 +232,14 @@ def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, Meth
     check_known(what, rows, methods)
 
 
+def complete_rows(
+    what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]
+) -> dict[str, object]:
+    """Return ``rows`` with None for each missing method. Raises MisuseError for an unknown one."""
+    check_known(what, rows, methods)
+    return {**dict.fromkeys(methods), **rows}
+
+
 def check_known(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
     """Raise MisuseError if ``rows`` has a row for an unknown method."""
     unknown = [method for method in rows if method not in methods]

@@ -36,16 +36,12 @@ StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]
 MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**63 - 1
 """ACP's integers have 64 bits; many parsers read larger ones as floats."""
-
 MAX_FIELDS: Final = 500
 """Fields of one form: no person fills in more."""
-
 MAX_CHOICES: Final = 10_000
 """Choices of all fields together: enough for several lists of countries or time zones."""
-
 MAX_CHARACTERS: Final = 1024 * 1024
 """Characters of all names, titles and descriptions together."""
-
 MAX_PROBLEMS: Final = 10
 """Wrong fields that are named; further ones are only counted."""
 
@@ -297,7 +293,6 @@ _MAX_LOCAL: Final = 64
 """Characters before the @, by RFC 5321."""
 _MAX_EMAIL: Final = 254
 """Characters of an address, by RFC 5321."""
-
 _URI: Final = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+"
 )

@@ -74,8 +74,6 @@ class V1AgentAsV2:
         self._spawn = spawn
         self._sessions: dict[str, _Session] = {}
         """Session id → session, open or not: the agent may update a session before it is open."""
-        self._open: set[str] = set()
-        """Ids of the open sessions."""
 
     def handlers(self) -> AgentHandlers:
         """Return the handlers of version 2 for the client's requests and notifications."""
@@ -172,7 +170,7 @@ class V1AgentAsV2:
 
     async def _new(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
         result = await self._handle("session/new", _opening_params(request))
-        self._note_open(result["sessionId"])
+        self._any_session(result["sessionId"]).is_open = True
         return v2.NewSessionResponse.model_validate(opened_session(result))
 
     async def _list(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
@@ -194,7 +192,7 @@ class V1AgentAsV2:
         offered = [method for method in preferred if self._requests[method] is not None]
         result: Json = {}
         if not offered:
-            self._session(request.session_id)
+            session = self._open_session(request.session_id)
         else:
             session = self._any_session(request.session_id)
             session.is_muted = not wants_history
@@ -202,22 +200,23 @@ class V1AgentAsV2:
                 result = await self._handle(offered[0], _opening_params(request))
             finally:
                 session.is_muted = False
-            self._note_open(request.session_id)
-        self._any_session(request.session_id).send_state()
+            session = self._any_session(request.session_id)  # it may be forgotten meanwhile
+            session.is_open = True
+        session.send_state()
         return v2.ResumeSessionResponse.model_validate(opened_session(result))
 
     async def _close(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
-        session = self._session(request.session_id)
+        session = self._open_session(request.session_id)
         self._cancel_session(v2.CancelSessionNotification(session_id=request.session_id))
         await session.wait_idle()
         if self._requests["session/close"] is not None:
             await self._handle("session/close", _json(request))
-        self._forget(request.session_id)
+        self._sessions.pop(request.session_id, None)
         return v2.CloseSessionResponse()
 
     async def _delete(self, request: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
         await self._handle("session/delete", _json(request))
-        self._forget(request.session_id)
+        self._sessions.pop(request.session_id, None)
         return v2.DeleteSessionResponse()
 
     async def _set_option(
@@ -230,7 +229,7 @@ class V1AgentAsV2:
         return v2.SetSessionConfigOptionResponse.model_validate(opened_session(result))
 
     async def _prompt(self, request: v2.PromptRequest) -> v2.PromptResponse:
-        session = self._session(request.session_id)
+        session = self._open_session(request.session_id)
         run = self._requests["session/prompt"]
         assert run is not None, "an agent answers prompts"
         params = _json(request)
@@ -239,7 +238,7 @@ class V1AgentAsV2:
         return v2.PromptResponse(message_id=message_id)
 
     def _cancel_session(self, notification: v2.CancelSessionNotification) -> None:
-        session = self._open_session(notification.session_id)
+        session = self._sessions.get(notification.session_id)
         if session is not None:
             session.cancel_waiting()
         self._on_cancel(v1.CancelNotification(session_id=notification.session_id))
@@ -257,21 +256,10 @@ class V1AgentAsV2:
             self._sessions[session_id] = _Session(self._side, self._spawn, session_id)
         return self._sessions[session_id]
 
-    def _open_session(self, session_id: str) -> _Session | None:
-        return self._sessions.get(session_id) if session_id in self._open else None
-
-    def _note_open(self, session_id: str) -> None:
-        self._any_session(session_id)
-        self._open.add(session_id)
-
-    def _forget(self, session_id: str) -> None:
-        self._open.discard(session_id)
-        self._sessions.pop(session_id, None)
-
-    def _session(self, session_id: str) -> _Session:
-        """Return the open session. Raises RpcError if it is not open."""
-        session = self._open_session(session_id)
-        if session is None:
+    def _open_session(self, session_id: str) -> _Session:
+        """Return the session. Raises RpcError if it is not open."""
+        session = self._sessions.get(session_id)
+        if session is None or not session.is_open:
             raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r}")
         return session
 
@@ -311,6 +299,8 @@ class _Session:
         self._is_running = False
         self._questions = 0
         """Permission requests that the client has not answered."""
+        self.is_open: bool = False
+        """Whether a request of the client has opened the session. Set by `V1AgentAsV2`."""
         self.is_muted: bool = False
         """Whether to drop updates: the agent replays the history, which the client did not ask
         for. Set by `V1AgentAsV2`."""

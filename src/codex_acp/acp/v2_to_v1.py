@@ -151,38 +151,28 @@ def _with_key_renamed(value: Json, old: str, new: str) -> Json:
 
 OUTPUT_LIMIT: Final = 1 << 16
 """Bytes that are kept of one command's output: its end."""
-
 MAX_CONTENT: Final = 1 << 20
 """Characters that are kept of one tool call's content: its end."""
-
 MAX_CONTENTS: Final = 64
 """Tool calls whose content is kept: those that were updated last."""
-
 MAX_CALLS: Final = 10_000
 """Tool calls whose ids are kept."""
-
 MAX_TERMINALS: Final = 256
 """Terminals whose output is kept."""
-
 MAX_CALLS_PER_TERMINAL: Final = 4
 """Tool calls that repeat one command's output; usually there is one."""
-
 RESEND_LIMIT: Final = 1 << 14
 """Characters of content up to which each new piece has all content sent again at once."""
-
 _PIECE_OVERHEAD: Final = 64
 """Characters that are added to the length of each piece of content, so that empty ones count."""
-
 _LEFT_OUT: Final = "(What this tool call had shown before is not repeated.)"
 
 _STATUSES: Final = {"paused": "in_progress", "cancelled": "failed"}
 """Status that version 1 lacks → its replacement."""
-
 _ENDED: Final = ("completed", "failed")
 
 MAX_DEPTH: Final = 100
 """Leading directories of a path that a patch may leave out."""
-
 _FILE: Final = re.compile(r"^diff --git ", re.M)
 _HUNK: Final = re.compile(r"^@@ .*$", re.M)
 _NEW_NAME: Final = re.compile(r"^\+\+\+ (?:b/)?(.+?)\t?$", re.M)
@@ -523,7 +513,6 @@ _numbers = count(1)
 
 MESSAGES: Final = 64
 """Messages of a session whose sent text is remembered: the last ones, which may still change."""
-
 _CHUNK_OF: Final = {
     "user_message": "user_message_chunk",
     "agent_message": "agent_message_chunk",

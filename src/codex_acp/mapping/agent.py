@@ -34,31 +34,22 @@ if TYPE_CHECKING:
 
 CHATGPT: Final = "chat-gpt"
 """Codex's login in a browser. Clients know this id and the next two from OpenAI's adapter."""
-
 DEVICE_CODE: Final = "chat-gpt-device-code"
 """Codex's login on another device, where the person types a code."""
-
 API_KEY: Final = "api-key"
 """A key of the OpenAI platform, from ``_meta["api-key"].apiKey`` or the environment."""
-
 GATEWAY: Final = "gateway"
 """A gateway of the client, from ``_meta.gateway``; for clients that advertise one."""
-
 TERMINAL: Final = "codex-login"
 """``codex login`` in a terminal of the client; offered if `CHATGPT` shows a page."""
-
 ALIASES: Final = {"chatgpt": CHATGPT, "openai-api-key": API_KEY, "codex-api-key": API_KEY}
 """Id of Zed's earlier adapter, which some clients still send → id here."""
-
 API_KEY_VARIABLES: Final = ("CODEX_API_KEY", "OPENAI_API_KEY")
 """Environment variables with the key, in order of rank, for a request without a key."""
-
 LOGIN_ARGS: Final = ("login",)
 """Arguments that the client adds to this agent's command line for the login in a terminal."""
-
 DEVICE_CODE_ARGS: Final = (*LOGIN_ARGS, "--device-auth")
 """Arguments for a login on another device, in a terminal."""
-
 TERMINAL_AUTH: Final = "terminal-auth"
 """Key in ``_meta`` of an older client's capabilities: the client runs logins in a terminal. The
 same key in ``_meta`` of a login method has the command."""
@@ -176,10 +167,8 @@ class AuthStatus(NamedTuple):
 
 UNKNOWN: Final = AuthStatus("unknown")
 """Status while Codex does not answer."""
-
 NOT_REQUIRED: Final = AuthStatus("not_required")
 """Status while model calls go through a gateway of the client."""
-
 _KINDS: Final = {"amazonBedrock": "Amazon Bedrock", "gcp": "Google Cloud"}
 
 
@@ -204,7 +193,6 @@ def auth_status(account: GetAccountResponse) -> AuthStatus:
 
 META_KEY: Final = "codex-acp-sdk"
 """Key of this agent's own data in a ``_meta``."""
-
 AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
     "loadSession": True,
     "promptCapabilities": {"image": True, "embeddedContext": True},
@@ -333,7 +321,6 @@ UNWANTED_FAMILIES: Final[dict[str, str]] = {
     "windows": "belongs to the sandbox of Windows, where this agent does not run",
 }
 """Prefix of methods → why the agent does not want them."""
-
 UNWANTED_METHODS: Final[dict[str, str]] = {
     "hook/started": "a hook is shown when it ends, if it has something to say",
     "item/reasoning/summaryPartAdded": "each delta of a summary names the part it belongs to",

@@ -301,33 +301,23 @@ class OpenCall:
 
     item: ToolItem | None = None
     """The item as Codex last reported it; None if only an approval has announced the tool call."""
-
     content: Sequence[CallContent] = ()
     """Content of the item, without output or progress."""
-
     output: RollingOutput = field(default_factory=RollingOutput)
     """Output of a command, or lines of progress of an MCP call."""
-
     pending: bool = False
     """Whether the client has it as ``pending``, because of an open approval."""
-
     announced_input: object = None
     """Raw input of the announcement, if only an approval has announced the tool call."""
-
     was_asked: bool = False
     """Whether the person was asked about it: the question may have replaced the content."""
-
     looks: Looks = field(default_factory=dict)
     """Where the paths of an edit, or the directory of a command, led when the item started."""
-
     diff_budget: Budget = field(default_factory=Budget)
     """Limit on the diffs that are sent while Codex writes a file change."""
-
     unsent_diffs: int = 0
     """Bytes of the diffs that were not sent yet; 0 if there are none."""
-
     above: Sequence[CallContent] = ()
     """Content above the output, shortened: each update of the output repeats it."""
-
     above_size: int = 0
     """Bytes of ``above``."""

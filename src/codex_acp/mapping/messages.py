@@ -285,15 +285,10 @@ def _output_for_person(run: models.HookRunSummary) -> str | None:
 # Warnings and other notifications that belong to no item.
 
 
-def warning(state: SessionState, params: models.WarningNotification) -> SessionEvents:
-    """Map ``warning``."""
-    return notice_once(state, params.message)
-
-
-def guardian_warning(
-    state: SessionState, params: models.GuardianWarningNotification
+def warning(
+    state: SessionState, params: models.WarningNotification | models.GuardianWarningNotification
 ) -> SessionEvents:
-    """Map ``guardianWarning``, of Codex's reviewer of approvals."""
+    """Map ``warning``, and ``guardianWarning`` of Codex's reviewer of approvals."""
     return notice_once(state, params.message)
 
 

@@ -101,7 +101,7 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "turn/moderationMetadata": _UNWANTED,
     "model/safetyBuffering/updated": messages.safety_buffering_updated,
     "warning": messages.warning,
-    "guardianWarning": messages.guardian_warning,
+    "guardianWarning": messages.warning,
     "deprecationNotice": messages.deprecation_notice,
     "configWarning": messages.config_warning,
     "fuzzyFileSearch/sessionUpdated": _UNWANTED,

@@ -45,10 +45,8 @@ if TYPE_CHECKING:
 
 CONFIGURED: Final = "configured"
 """Id of the mode that is the user's configuration."""
-
 CUSTOM: Final = "custom"
 """Id of the mode for settings that are no other mode; shown only while it is current."""
-
 PROFILE_PREFIX: Final = "profile:"
 """Prefix of the id of a mode that is one of the user's own permission profiles."""
 
@@ -225,13 +223,10 @@ TRUSTED: Final = "trusted"
 """Value of `TRUST` with which Codex trusts the directory."""
 UNDECIDED: Final = "undecided"
 """Value of `TRUST` that changes nothing."""
-
 MODEL_DEFAULT: Final = "default"
 """Effort of a model that Codex does not list, until an effort is chosen."""
-
 USUAL_EFFORTS: Final = (MODEL_DEFAULT, "low", "medium", "high")
 """Efforts of a model that Codex does not list; Codex passes any effort to the model's server."""
-
 _NAMES: Final = {"xhigh": "Extra high", MODEL_DEFAULT: "Model's default"}
 
 

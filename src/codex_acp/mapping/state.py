@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 MAX_NOTICES: Final = 256
 """Notices remembered so that none is repeated: a session has few, a hostile server many."""
-
 MAX_OWN_MESSAGES: Final = 1000
 """Messages remembered as sent by the client, until Codex reports them: far more than can wait."""
-
 MAX_ANNOUNCED: Final = 10_000
 """Tool calls remembered as announced; an older one is announced again when it changes."""
 
@@ -38,83 +36,58 @@ class SessionState:
 
     client: ClientFeatures = field(default_factory=ClientFeatures)
     """Features of the client beyond the baseline."""
-
     now: float = 0.0
     """Seconds of a monotonic clock, set before each step."""
-
     roots: tuple[str, ...] = ()
     """The directories that the session was opened with."""
-
     looks: Looks = field(default_factory=dict)
     """Where the paths of the next step lead on the disk."""
-
     sent_text: dict[str, list[str]] = field(default_factory=dict)
     """Item id → the sent pieces of its text; cleared when a turn of the thread completes."""
-
     thoughts: dict[str, SentThought] = field(default_factory=dict)
     """Reasoning item id → the sent parts; cleared when a turn of the thread completes."""
-
     remarks: dict[str, None] = field(default_factory=dict)
     """Warnings of Codex about this computer, which ``/status`` shows."""
-
     plan_explanation: str | None = None
     """The explanation of the plan that was shown last in this turn."""
-
     proposed_plan: tuple[str, str] | None = None
     """Item id and text of the plan that plan mode proposed; cleared when a turn begins."""
-
     is_sub_agent: bool = False
     """Whether this is a sub-agent's thread, whose prompts no client has sent."""
-
     own_messages: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_OWN_MESSAGES))
     """``clientUserMessageId`` of the client's own messages; the caller adds them."""
-
     notices: LastOnes[tuple[str | None, ...], None] = field(
         default_factory=partial(LastOnes, MAX_NOTICES)
     )
     """Notices that `mapping.messages` does not repeat, oldest first."""
-
     review_text: str | None = None
     """The review that was shown last in this turn; Codex sends it as a message, too."""
-
     total_usage: models.TokenUsageBreakdown | None = None
     """Tokens of the whole thread, as Codex counted them last; see `mapping.session`."""
-
     context_usage: tuple[int, int] | None = None
     """Tokens in the context and its size, as they were sent last."""
-
     rate_limits: dict[str, RateLimit] = field(default_factory=dict)
     """Limit id → the account's limit, as Codex reported it last."""
-
     has_title: bool = False
     """Whether the client has a title of the session, or Codex has one that it can list."""
-
     goal: tuple[str, str] | None = None
     """The thread's goal and the goal's status, as they were shown last."""
-
     open_compactions: list[str] = field(default_factory=list)
     """Ids of compactions that were announced and have not ended."""
-
     turn_errors: dict[str, models.TurnError] = field(default_factory=dict)
     """Turn id → the last error that Codex will not retry; removed when the turn completes."""
-
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     """Tool call id → the open call, from its announcement to its end."""
-
     cancelled_calls: set[str] = field(default_factory=set)
     """Ids of tool calls that were cancelled alone or with their turn; cleared when the next turn
     ends."""
-
     shadowed: set[str] = field(default_factory=set)
     """Ids of tool calls with an open question that another item has, too; cleared when the turn
     ends."""
-
     background: dict[str, models.CommandExecutionThreadItem] = field(default_factory=dict)
     """Tool call id → a command that runs on after its turn."""
-
     sub_agents: dict[str, SubAgent] = field(default_factory=dict)
     """Thread id → a sub-agent of the session's thread, at any depth, oldest first."""
-
     announced: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_ANNOUNCED))
     """Ids of tool calls that were announced to the client, ended ones too, oldest first."""
 
@@ -151,7 +124,6 @@ class SubAgent:
 
 MAX_PIECES: Final = 1024
 """Pieces of a text that are kept apart; an object for a piece is ten times as large as its text."""
-
 JOINED_PER_PIECE: Final = 64
 """Joined characters that allow one more piece: so joining costs the same per piece of any text."""
 
@@ -162,10 +134,8 @@ class SentThought:
 
     raw: bool
     """Whether the parts are the model's raw reasoning, and not its summary."""
-
     part: int
     """The number of the part that was sent last."""
-
     pieces: list[str] = field(default_factory=list)
     """The sent text of that part."""
 

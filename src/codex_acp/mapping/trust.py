@@ -78,15 +78,11 @@ def programs_question(
             "by then: whatever a session may write to it runs, too."
         )
     ]
-    programs_json = [
-        {
-            "file": visible(program.file),
-            "key": visible(program.key),
-            "command": visible(program.value),
-        }
-        for program in programs
+    shown_programs = [
+        {"file": visible(p.file), "key": visible(p.key), "command": visible(p.value)}
+        for p in programs
     ]
-    raw_input = {"directory": visible(directory), "programs": programs_json}
+    raw_input = {"directory": visible(directory), "programs": shown_programs}
     shown = ToolCallChanged(
         id=call_id,
         title=title,
