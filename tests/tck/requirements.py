@@ -538,7 +538,7 @@ def _shutdown(world: World) -> None:
 
 def table() -> str:
     """The requirements as the page about them has them."""
-    lines = ["| what is required | in v1 | in v2 |", "|---|---|---|"]
+    lines = ["| requirement | in v1 | in v2 |", "|---|---|---|"]
     for each in REQUIREMENTS:
         cells = [" ".join(f"`{i}`" for i in each.ids.get(version, ())) or "-" for version in (1, 2)]
         lines.append(f"| {each.sentence} | {cells[0]} | {cells[1]} |")
