@@ -21,8 +21,7 @@ _VERDICTS = {
 _MAX_PLACES = 6
 _CHANGELOG = """# Changelog
 
-What upstream changed, and what became of it here; each report is written by
-`python -m codegen.drift OLD NEW --changelog`, newest first.
+Reports on the changes upstream, newest first, by `python -m codegen.drift OLD NEW --changelog`.
 """
 
 
