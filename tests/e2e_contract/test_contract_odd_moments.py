@@ -59,7 +59,7 @@ async def test_3_7_a_request_that_codex_sends_again_after_a_resume_is_asked_once
         session = await bench.new_session()
         prompt = bench.prompt(session, scene)
         asked = await bench.asks.next_permission()
-        codex = await bench.app_server.client()
+        codex = await bench.app_server.connection()
         await codex.thread_resume(ThreadResumeParams(thread_id=session))
         await bench.wire.wait_until(lambda: len(bench.asked(session)) == 2)
         first, again = bench.asked(session)

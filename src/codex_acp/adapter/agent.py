@@ -1,11 +1,11 @@
-"""Carries out the methods of the ACP agent, in no version; each version's table says which it
-offers.
+"""Carries out the methods of the ACP agent, independent of the version of ACP.
 
-A request is read by its fields, which have the same names in both versions, and answered by plain
-JSON. `CommonMethods` makes that the model of the version that is spoken.
+A request is read by its fields, which have the same names in both versions, and answered with plain
+JSON. `CommonMethods` decodes the answer to the model of the connection's version; `AgentInV1` and
+`AgentInV2` decide which methods are offered.
 
-The first ``initialize`` and ``session/new`` are answered without a model: what reads models and all
-that a prompt needs are loaded behind the answer, see `AfterOpening`.
+The first ``initialize`` and ``session/new`` are answered without a model. The modules of a prompt
+are loaded after the answer, see `AfterOpening`.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ END_SECONDS: Final = 1.0
 
 
 class CodexAgent:
-    """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request.
+    """The agent of one ACP connection, or of all connections of a network server.
 
-    ``when_loaded`` is called once, when all that a prompt needs has been imported, by ``ahead`` if
-    there is one, and a session is open.
+    ``spawn`` starts a task that may outlive its request. ``ahead`` loads the modules of a prompt;
+    ``when_loaded`` is called once, when they are loaded and a session is open.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class CodexAgent:
         self._opener = SessionOpener(app_server, self._sessions, self.config)
         self.preconditions: PromptPreconditions = PromptPreconditions(self._sessions, self._opener)
         self._opener.hand_over = lambda: self._hand_over
-        self._left = False
+        self._client_left = False
         self._client_name = "another window"
         self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
@@ -114,25 +114,25 @@ class CodexAgent:
 
     @property
     def parts(self) -> tuple[Sessions, Config]:
-        """Return the sessions and options, for a server that shows a session to several clients."""
+        """Return the sessions and their options, for the network server."""
         return self._sessions, self.config
 
     def join(self, side: EitherAgentSide) -> None:
         """Give the agent the connection on which it serves."""
         self.client.join(side)
 
-    # The methods, see `AgentMethods`.
+    # AgentMethods
 
     @property
     def about(self) -> Json:
-        """Return nothing: ``initialize`` answers as it is."""
+        """Return no members: only a network server adds some."""
         return {}
 
     def introduce(
         self, params: dict[str, JsonValue], version: int = 1, client: Client | None = None
     ) -> LoginWays:
-        """Take in who the client is, in v1's words; return how it may log in."""
-        (client or self.client).introduced(params, version)
+        """Note the client's ``initialize``, in the form of v1; return its ways to log in."""
+        (client or self.client).set_introduction(params, version)
         name = text_at(params, "clientInfo", "title") or text_at(params, "clientInfo", "name")
         self._client_name = (name if client is None else "a network server") or self._client_name
         self._app_server.introduce(codex_client_info(params))
@@ -143,7 +143,7 @@ class CodexAgent:
 
     @cached_property
     def logins(self) -> Logins:
-        """Return the logins of its Codex; loaded when they are asked for."""
+        """Return the logins of the agent's Codex; loaded with the first use."""
         from codex_acp.adapter.authentication import Logins
 
         check = self._opener.login
@@ -151,23 +151,24 @@ class CodexAgent:
 
     @cached_property
     def providers(self) -> Providers:
-        """Return where the model is asked; loaded when that is asked for."""
+        """Return the model providers; loaded with the first use."""
         from codex_acp.adapter.authentication import Providers
 
         return Providers(self._opener, self._sessions)
 
     @cached_property
     def _hand_over(self) -> HandOver:
-        """Gives sessions to other processes, and takes theirs; loaded with the first one."""
+        """Return the part that gives sessions to other processes and takes theirs; loaded with the
+        first use."""
         from codex_acp.adapter.hand_over import HandOver
 
-        named = lambda: self._client_name  # noqa: E731 - it may be told later
-        return HandOver(self._sessions, self._opener, self.preconditions, named)
+        client_name = lambda: self._client_name  # noqa: E731 - `introduce` may change it later
+        return HandOver(self._sessions, self._opener, self.preconditions, client_name)
 
     # Sessions.
 
     async def new_session(self, request: NewSession, client: SessionClient | None = None) -> Json:
-        """``session/new``; ``client`` is for a session that has one of its own.
+        """Open a new session (``session/new``); ``client``: the session's own, over the network.
 
         Raises RpcError: -32602, -32000, -32603.
         """
@@ -176,26 +177,27 @@ class CodexAgent:
     async def start(
         self, setup: Setup, more: Callable[[str], Awaitable[dict[str, JsonValue]]] | None = None
     ) -> dict[str, JsonValue]:
-        """Open a new session; return the answer as plain JSON, with what ``more`` adds of it."""
+        """Open a new session; return the answer as plain JSON, with the members that ``more``
+        returns for its id."""
         opened = await self._opener.start(setup)
         try:
-            also = {} if more is None else await more(opened.session_id)
-        except BaseException:  # the client gave it up, so it will never know the session
+            members = {} if more is None else await more(opened.session_id)
+        except BaseException:  # the request failed or was cancelled: no client knows the session
             await self._opener.drop(opened.session_id)
             raise
         self._opened(opened)
-        return {"sessionId": opened.session_id, **opened.answer, **also}
+        return {"sessionId": opened.session_id, **opened.answer, **members}
 
     async def load_session(
         self, request: ResumeSession, client: SessionClient | None = None
     ) -> Json:
-        """Load a session, as `SessionMethods.load` does; all that there is to say of it, is said
-        before the answer."""
+        """Load a session with `SessionMethods.load`; send its notices and commands before the
+        answer."""
         if self._ahead is not None:
             self._ahead.start_within(0)
         opened = await self.methods.load(request, client)
         answer = self._opened(opened._replace(notices=()))
-        self._say(opened)
+        self._send_notices(opened)
         if self._services is not None:
             await self._services.send_commands(opened.session_id)
         return answer
@@ -203,55 +205,55 @@ class CodexAgent:
     async def resume_session(
         self, request: ResumeSession, client: SessionClient | None = None
     ) -> Json:
-        """Resume a session, as `SessionMethods.resume` does."""
+        """Resume a session with `SessionMethods.resume`."""
         return self._opened(await self.methods.resume(request, client))
 
     async def fork_session(self, request: ForkSession, client: SessionClient | None = None) -> Json:
-        """Fork a session, as `SessionMethods.fork` does."""
+        """Fork a session with `SessionMethods.fork`."""
         opened = await self.methods.fork(request, client)
         return {"sessionId": opened.session_id, **self._opened(opened)}
 
     async def list_sessions(self, request: ListSessions) -> Json:
-        """List the sessions, as `SessionMethods.list` does."""
+        """List the sessions with `SessionMethods.list`."""
         return await self.methods.list(request)
 
     async def close_session(self, session_id: str) -> None:
-        """Close a session, as `SessionMethods.close` does."""
+        """Close a session with `SessionMethods.close`."""
         self.preconditions.cancel(session_id)
         await self.methods.close(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        """Delete a session, as `SessionMethods.delete` does."""
-        session_id = canonical_id(session_id)  # else an open one lived on
+        """Delete a session with `SessionMethods.delete`."""
+        session_id = canonical_id(session_id)  # open sessions have canonical ids
         self.preconditions.cancel(session_id)
         await self.methods.delete(session_id)
 
     @cached_property
     def archive(self) -> SessionArchive:
-        """Return the archive of its sessions; loaded when it is asked for."""
+        """Return the archive of the agent's sessions; loaded with the first use."""
         from codex_acp.adapter.sessions.archive import SessionArchive
 
-        ending = self.preconditions.cancel
-        return SessionArchive(self._sessions, self._opener, self.methods, ending)
+        on_ending = self.preconditions.cancel
+        return SessionArchive(self._sessions, self._opener, self.methods, on_ending)
 
     async def set_title(self, session_id: str, title: str) -> Json:
-        """Name a session, as `SessionMethods.set_title` does."""
+        """Name a session with `SessionMethods.set_title`."""
         return await self.methods.set_title(session_id, title)
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
-        """Set the mode of a session, as `Config.set_mode` does."""
+        """Set the mode of a session with `Config.set_mode`."""
         await self.preconditions.ensure_live(self.session(session_id).id)
         await self.config.set_mode(session_id, mode_id)
 
     async def set_config_option(
         self, session_id: str, config_id: str, value: str | bool
     ) -> list[Option]:
-        """Set an option of a session, as `Config.set_config_option` does."""
+        """Set an option of a session with `Config.set_config_option`."""
         await self.preconditions.ensure_live(self.session(session_id).id)
         return await self.config.set_config_option(session_id, config_id, value)
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
-        """Return the slash commands of a session, for an answer; None: they follow, once loaded."""
+        """Return the slash commands of a session for an answer; None: they follow as an update."""
         services = None if self._ahead is not None and self._ahead.loading else self._services
         return None if services is None else await services.load_commands(session_id)
 
@@ -262,18 +264,19 @@ class CodexAgent:
 
         return SessionMethods(self._sessions, self._opener, self.config, self.spawn, self._closed)
 
-    # Behind the answer.
+    # After the answer.
 
     def _opened(self, opened: OpeningResult) -> Json:
-        """Note that a session is open; what else there is to do, waits for the answer."""
+        """Note that a session is open, and schedule the steps after the answer; return the
+        answer."""
         self._sessions.transcript.opened(opened.session_id, opened.how)
         self._after.add(opened)
         return opened.answer
 
     async def end_prompts(self) -> None:
-        """Cancel what runs in every session, so that it is answered before this agent ends.
+        """Cancel all prompts, so that they are answered before this agent ends.
 
-        Ends Codex as well if that takes too long: then the prompts end with it.
+        Ends Codex, and with it the prompts, after `END_SECONDS`.
         """
         for session_id in self._sessions:
             self.preconditions.cancel(session_id)
@@ -288,33 +291,33 @@ class CodexAgent:
             await asyncio.wait(pending)
 
     def leave(self) -> None:
-        """Begin nothing any more: the client is gone."""
-        self._left = True
+        """Stop the steps after answers and the hand-over: the client is gone."""
+        self._client_left = True
         self._after.leave()
         if "_hand_over" in self.__dict__:
             self._hand_over.leave()
 
     async def keep_sessions(self) -> None:
-        """Store the open sessions, as `SessionOpener.keep` does: the client may open each of its
-        sessions again."""
+        """Store the open sessions with `SessionOpener.store_unprompted`, so that the client can
+        open them again."""
         await asyncio.gather(*map(self._opener.store_unprompted, list(self._sessions)))
 
     def _answered(self, opened: OpeningResult) -> None:
-        """Tell what a session has to tell at once behind the answer that opened it."""
-        self._say(opened)
+        """Send the notices and commands of a session after the answer that opened it."""
+        self._send_notices(opened)
         if self._services is not None and opened.session_id in self._sessions:
             self._services.after_answer(opened.session_id)
 
     async def _listen(self) -> None:
-        """Let other processes ask for sessions, unless the client has left meanwhile."""
-        if not self._left:
+        """Let other processes ask for sessions, unless the client is gone."""
+        if not self._client_left:
             await self._hand_over.listen()
 
-    def _say(self, opened: OpeningResult) -> None:
+    def _send_notices(self, opened: OpeningResult) -> None:
         session = self._sessions.find(opened.session_id)
         if session is not None:
-            for line in opened.notices:
-                session.say(line)
+            for notice in opened.notices:
+                session.say(notice)
 
     def _add_services(self, session: Session, opened: OpenSession) -> None:
         if self._ahead is not None:
@@ -322,7 +325,7 @@ class CodexAgent:
         if self._services is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
-            log_out = lambda: self.logins.log_out()  # noqa: E731, PLW0108 - loads it
+            log_out = lambda: self.logins.log_out()  # noqa: E731, PLW0108 - loads `logins`
             live, config = self.preconditions.ensure_live, self.config
             self._services = SessionServices(self._sessions, config, self.spawn, live, log_out)
         self._services.add(session, opened)
@@ -338,7 +341,8 @@ class CodexAgent:
         joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptResult:
-        """Run a prompt, as `Session.prompt` does; -32002 for a session that is not open here."""
+        """Run a prompt with `Session.prompt`. Raises RpcError -32002 for a session that is not
+        open."""
         session_id = self.session(session_id).id
         running = self.preconditions.run(
             session_id,
@@ -348,8 +352,8 @@ class CodexAgent:
         return await self._sessions.transcript.prompt(session_id, running)
 
     def cancel(self, session_id: str) -> None:
-        """Cancel what runs in a session, as `Session.cancel` does; one for an unknown session is
-        only logged."""
+        """Cancel what runs in a session with `Session.cancel`, or a sub-agent; only log the id of
+        an unknown session."""
         if self._sessions.cancel_sub_agent(session_id):
             return
         if (session := self._sessions.find(session_id)) is None:
@@ -359,7 +363,7 @@ class CodexAgent:
             session.cancel()
 
     def session(self, session_id: str) -> Session:
-        """Return an open session. Raises RpcError: -32002; -32602 for a sub-agent's."""
+        """Return an open session. Raises RpcError: -32002; -32602 for a sub-agent's session."""
         self._sessions.refuse_sub_agent(session_id)
         session = self._sessions.find(session_id)
         if session is None:
@@ -373,11 +377,11 @@ class CodexAgent:
 
 
 class AgentMethods(Protocol):
-    """The methods of a `CodexAgent`, or over the network of a client's connection to one."""
+    """The methods of a `CodexAgent`, or of a `NetworkConnection` to one."""
 
     @property
     def archive(self) -> Archive:
-        """The archive of its sessions."""
+        """The archive of the agent's sessions."""
 
     @property
     def spawn(self) -> Spawn:
@@ -385,10 +389,10 @@ class AgentMethods(Protocol):
 
     @property
     def about(self) -> Json:
-        """Members that it adds at ``initialize``, under its own key."""
+        """Members to add to the ``_meta`` of the capabilities, below this package's key."""
 
     def introduce(self, params: Json, version: int) -> LoginWays:
-        """Take in ``initialize``, as `CodexAgent` does, also for the others."""
+        """Note the client's ``initialize``; return its ways to log in."""
 
     async def new_session(self, request: NewSession) -> Json: ...
     async def load_session(self, request: ResumeSession) -> Json: ...
@@ -407,7 +411,7 @@ class AgentMethods(Protocol):
 
 
 class Archive(Protocol):
-    """Archives sessions, as `SessionArchive` does."""
+    """The methods of `SessionArchive`, also over the network."""
 
     async def archive(self, session_id: str) -> None: ...
     async def unarchive(self, session_id: str) -> None: ...
@@ -415,9 +419,9 @@ class Archive(Protocol):
 
 
 class CommonMethods:
-    """The methods that both versions of ACP have alike, answered with ``models``.
+    """The methods that are equal in both versions of ACP, answered with ``models``.
 
-    ``own_agent`` is the agent that the client has for itself, or None: it serves logins and
+    ``own_agent`` is the agent of this client alone, None over the network. It serves logins and
     providers, too, and answers simple requests before models load.
     """
 
@@ -434,7 +438,8 @@ class CommonMethods:
     def _row(
         self, name: str, run: Callable[[Any], Awaitable[Json | None]]
     ) -> Callable[[Any], Awaitable[Any]]:
-        """Make the handler of a method: ``run`` it, and answer with the ``name`` of its answer."""
+        """Return a handler that awaits ``run`` and decodes its result to the model
+        ``<name>Response``."""
 
         async def handler(request: Any) -> Any:
             return self._answer(name, await run(request))
@@ -442,7 +447,7 @@ class CommonMethods:
         return handler
 
     def quick(self) -> Mapping[str, QuickHandler]:
-        """Return the handlers of simple requests, which `Side` answers before any model loads."""
+        """Return the handlers of simple requests, for `Side` to call before any model loads."""
         return {
             "initialize": self._quick_initialize,
             "session/new": self._quick_new_session,
@@ -450,12 +455,13 @@ class CommonMethods:
         }
 
     def notifications(self) -> Any:
-        """Return one row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
+        """Return a handler for each notification; None: ignored (the connection itself handles
+        ``$/cancel_request``)."""
         agent = self._agent
         return {"session/cancel": lambda n: agent.cancel(n.session_id), "$/cancel_request": None}
 
     def unstable(self) -> Any:
-        """Return the methods of the unstable schema; advertised where that schema has them."""
+        """Return the handlers of the unstable methods."""
         agent, own_agent, row = self._agent, self._own_agent, self._row
         rows: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "session/set_title": row(
@@ -474,7 +480,7 @@ class CommonMethods:
                 "providers/list": row("ListProviders", lambda _: own_agent.providers.list()),
                 "providers/set": row(
                     "SetProvider",
-                    lambda r: own_agent.providers.set(r),  # noqa: PLW0108 - loads it
+                    lambda r: own_agent.providers.set(r),  # noqa: PLW0108 - loads `providers`
                 ),
                 "providers/disable": row(
                     "DisableProvider", lambda r: own_agent.providers.disable(r.provider_id)
@@ -494,62 +500,65 @@ class CommonMethods:
         """Return whether the params of ``initialize`` can be read without their model."""
 
     @abstractmethod
-    def _introduced(self, params: Json) -> Json:
-        """Take in ``initialize``, and return its answer."""
+    def _introduce(self, params: Json) -> Json:
+        """Handle the params of ``initialize``; return the answer."""
 
     @abstractmethod
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        """Return what answers ``session/new`` without a model; None: its params need one."""
+        """Return the function that answers ``session/new`` without a model; None: the params need
+        one."""
 
     @abstractmethod
     async def _answer_prompt(
         self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
     ) -> EncodedJson:
-        """Answer a prompt of text that is begun before any model is loaded."""
+        """Run and answer a prompt of text that begins before models are loaded."""
 
     @abstractmethod
     def _opened(self, answer: Json) -> Json:
-        """Return what a version answers when a session was made."""
+        """Return this version's answer to ``session/new`` and ``session/fork``."""
 
     @abstractmethod
     async def session_status(self, request: Any) -> Any:
-        """Tell what a session is doing, as `SessionArchive.status` does."""
+        """Answer ``session/status`` with `SessionArchive.status`."""
 
     # The connection.
 
     async def initialize(self, request: object) -> Any:
-        """Answered at once: a Codex that is missing is reported by what needs it."""
+        """Answer ``initialize`` without Codex; a later request reports if Codex is missing."""
         from codex_acp.wire.codec import plain
 
-        return self._answer("Initialize", self._introduced(cast("Json", plain(request))))
+        return self._answer("Initialize", self._introduce(cast("Json", plain(request))))
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         if not isinstance(params, dict) or not self._is_simple(params):
             return None
 
         async def answer() -> EncodedJson:
-            return encode_json(self._introduced(params))
+            return encode_json(self._introduce(params))
 
         return answer
 
     def log_in(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
-        """Return the handler of the login, whose answer has this name, if it is offered here."""
+        """Return the login handler, whose answer is the model ``<name>Response``; None over the
+        network."""
         own_agent = self._own_agent
         if own_agent is None:
             return None
         return self._row(name, lambda r: own_agent.logins.authenticate(r.method_id, r.meta))
 
     def log_out(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
-        """Return the handler of the logout, whose answer has this name, if it is offered here."""
+        """Return the logout handler, whose answer is the model ``<name>Response``; None over the
+        network."""
         own_agent = self._own_agent
         return None if own_agent is None else self._row(name, lambda _: own_agent.logins.log_out())
 
     # Sessions.
 
     async def new_session(self, request: NewSession) -> Any:
-        """Open a new session, as `CodexAgent.new_session` does."""
+        """Open a new session with `CodexAgent.new_session`."""
         return self._answer("NewSession", self._opened(await self._agent.new_session(request)))
 
     async def fork_session(self, request: ForkSession) -> Any:
-        """Fork a session, as `SessionMethods.fork` does."""
+        """Fork a session with `CodexAgent.fork_session`."""
         return self._answer("ForkSession", self._opened(await self._agent.fork_session(request)))

@@ -1,7 +1,7 @@
-"""The ACP agent's methods for a client that speaks v1: which are offered, and what each answers.
+"""The ACP agent's methods and answers for a client of v1.
 
-What they do, `AgentMethods` says of both versions. The first ``initialize`` and ``session/new`` are
-answered, and the first prompt is begun, without a model.
+`AgentMethods` carries them out. The first ``initialize`` and ``session/new`` are answered, and the
+first prompt begins, without a model.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AgentInV1(CommonMethods):
         return Handlers(*rows, quick=quick, extensions=extensions)
 
     def requests(self) -> AgentRequestHandlers:
-        """One row a method; None: not offered."""
+        """Return a handler for each method; None: not offered."""
         agent, row = self._agent, self._row
         return {
             "initialize": self.initialize,
@@ -68,7 +68,7 @@ class AgentInV1(CommonMethods):
     def _is_simple(self, params: JsonValue) -> bool:
         return is_simple(params)
 
-    def _introduced(self, params: Json) -> Json:
+    def _introduce(self, params: Json) -> Json:
         ways = self._agent.introduce(params, VERSION)
         return initialize_result(params, ways, self._agent.about)
 
@@ -88,12 +88,13 @@ class AgentInV1(CommonMethods):
         return answer
 
     async def session_status(self, request: v1.SessionStatusRequest) -> Any:
-        """Tell its activity, as `SessionArchive.status` does; there is no state in v1."""
+        """Answer ``session/status`` with `SessionArchive.status`, without the state, which v1
+        lacks."""
         state = await self._agent.archive.status(request.session_id)
         return self._answer("SessionStatus", {"status": "saved" if state is None else "open"})
 
     async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> Any:
-        """Set an option of a session, as `Config.set_config_option` does."""
+        """Set an option of a session with `Config.set_config_option`."""
         from codex_acp.mapping.options import option_json
 
         session_id, config_id = request.session_id, request.config_id
@@ -105,7 +106,7 @@ class AgentInV1(CommonMethods):
     # Prompts.
 
     async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
-        """Run a prompt, as `Session.prompt` does; -32002 for a session that is not open here."""
+        """Run a prompt with `Session.prompt`; answer with its end."""
         from codex_acp.mapping.v1.content import blocks_of, prompt_response
 
         done = await self._agent.run_prompt(request.session_id, blocks_of(request.prompt))

@@ -1,8 +1,8 @@
-"""The ACP agent's methods for a client that speaks v2.
+"""The ACP agent's methods and answers for a client of v2.
 
-What they do, `AgentMethods` says of both versions. Here is what v2 adds: the answers that hold
-options and commands, the history that a resume replays, a prompt that is answered when it has its
-place, and the cancelling of one command. As in `agent_v1`, the first requests do without a model.
+`AgentMethods` carries them out. v2 adds options and commands to answers, replays the history with a
+resume, answers a prompt when Codex has taken it, and cancels single commands. As in `agent_v1`, the
+first requests need no model.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ COMMANDS_SECONDS: Final = 0.1
 
 
 class AgentInV2(CommonMethods):
-    """The methods of ``agent`` in version 2. ``agent_of`` returns the agent of an open session, or
-    raises RpcError. See `CommonMethods` for ``own_agent``.
+    """The methods of ``agent`` in version 2; see `CommonMethods` for ``own_agent``.
+
+    ``agent_of`` returns the agent of an open session. Raises RpcError for other sessions.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class AgentInV2(CommonMethods):
         return AgentHandlers(*rows, quick=quick, extensions=extensions)
 
     def requests(self) -> AgentRequestHandlers:
-        """One row a method; None: not offered."""
+        """Return a handler for each method; None: not offered."""
         agent, row = self._agent, self._row
         return {
             "initialize": self.initialize,
@@ -81,10 +82,12 @@ class AgentInV2(CommonMethods):
             "session/set_config_option": self.set_config_option,
             "session/prompt": self.prompt,
             "tool_call/cancel": row(
-                "CancelToolCall", lambda r: self._stop(r.session_id, r.tool_call_id, "toolCallId")
+                "CancelToolCall",
+                lambda r: self._stop_command(r.session_id, r.tool_call_id, "toolCallId"),
             ),
             "terminal/cancel": row(
-                "CancelTerminal", lambda r: self._stop(r.session_id, r.terminal_id, "terminalId")
+                "CancelTerminal",
+                lambda r: self._stop_command(r.session_id, r.terminal_id, "terminalId"),
             ),
         }
 
@@ -93,7 +96,7 @@ class AgentInV2(CommonMethods):
     def _is_simple(self, params: JsonValue) -> bool:
         return handshake.is_simple(params)
 
-    def _introduced(self, params: Json) -> Json:
+    def _introduce(self, params: Json) -> Json:
         as_in_v1 = handshake.params_in_v1(params)
         ways = self._agent.introduce(as_in_v1, handshake.VERSION)
         return handshake.initialize_result(as_in_v1, ways, self._agent.about)
@@ -117,8 +120,8 @@ class AgentInV2(CommonMethods):
         return answer
 
     async def resume_session(self, request: v2.ResumeSessionRequest) -> Any:
-        """Resume a session, as `SessionMethods.load` does and `.resume`; the state is told behind
-        the history."""
+        """Resume a session with `SessionMethods.load` or `.resume`; send its state after the
+        history."""
         from codex_acp.mapping.v2.content import wants_history
 
         if wants_history(request):
@@ -130,7 +133,7 @@ class AgentInV2(CommonMethods):
         return self._answer("ResumeSession", await self._options_and_commands(session.id))
 
     async def _options_and_commands(self, session_id: str) -> Json:
-        """Return the options of an open session, and its commands if they are there in time."""
+        """Return the options of an open session, and its commands if they are read in time."""
         answer = self._options(session_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(COMMANDS_SECONDS):
@@ -144,7 +147,7 @@ class AgentInV2(CommonMethods):
         return {"configOptions": [option(each) for each in options]}
 
     async def session_status(self, request: v2.SessionStatusRequest) -> Any:
-        """Tell what a session is doing, as `SessionArchive.status` does."""
+        """Answer ``session/status`` with `SessionArchive.status`."""
         from codex_acp.mapping.session import state_of
 
         state = await self._agent.archive.status(request.session_id)
@@ -157,8 +160,7 @@ class AgentInV2(CommonMethods):
         return self._agent_of(session_id).session(session_id)
 
     async def close_session(self, request: v2.CloseSessionRequest) -> Any:
-        """Close a session, as `SessionMethods.close` does; one that is not open is as closed as it
-        can be."""
+        """Close a session with `SessionMethods.close`; no effect for a session that is not open."""
         try:
             await self._agent.close_session(request.session_id)
         except RpcError as error:
@@ -167,7 +169,7 @@ class AgentInV2(CommonMethods):
         return self._answer("CloseSession")
 
     async def set_config_option(self, request: v2.SetSessionConfigOptionRequest) -> Any:
-        """Set an option of a session, as `Config.set_config_option` does."""
+        """Set an option of a session with `Config.set_config_option`."""
         from codex_acp.mapping.v2.content import option_and_value
 
         options = await self._agent.set_config_option(*option_and_value(request))
@@ -177,9 +179,10 @@ class AgentInV2(CommonMethods):
     # Prompts.
 
     async def prompt(self, request: v2.PromptRequest) -> Any:
-        """Answered when Codex has taken the message; what becomes of it, the state tells.
+        """Run a prompt; answer when Codex has taken its message. State updates show its end.
 
-        Raises RpcError as `Session.prompt` until then; -32800 for one that was cancelled before.
+        Raises RpcError, until Codex has taken the message: what `Session.prompt` raises, -32800 for
+        a cancelled prompt.
         """
         from codex_acp.mapping.v2.content import blocks_of
 
@@ -196,56 +199,57 @@ class AgentInV2(CommonMethods):
         self, session_id: str, blocks: Sequence[Block], begin: BeginPrompt | None = None
     ) -> str:
         answer = served_answer()
-        inserted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        accepted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-        def taken(message_id: str) -> None:
-            if not inserted.done():
-                inserted.set_result(message_id)
-                answer(encode_json({"messageId": message_id}))  # before what comes of it
+        def on_accepted(message_id: str) -> None:
+            if not accepted.done():
+                accepted.set_result(message_id)
+                answer(encode_json({"messageId": message_id}))  # before the prompt's updates
 
-        early = None if begin is None else await begin(taken)
+        early = None if begin is None else await begin(on_accepted)
         if early is None:
             session_id = self._session(session_id).id
         agent = self._agent_of(session_id)
-        # One that has begun has its place already, where a cancel finds it.
+        # An early prompt is in the session's queue already, where a cancel finds it.
         scope = agent.preconditions.start_waiting(session_id) if early is None else CancelScope()
-        run = partial(agent.run_prompt, session_id, blocks, taken, early=early)
+        run = partial(agent.run_prompt, session_id, blocks, on_accepted, early=early)
 
-        def begins() -> bool:
+        def may_begin() -> bool:
             if early is None:
                 agent.preconditions.stop_waiting(session_id, scope)
             return early is not None or not scope.cancel_called
 
-        self._agent.spawn(lambda: self._run(begins, run, inserted, scope))
+        self._agent.spawn(lambda: self._run(may_begin, run, accepted, scope))
         try:
-            return await inserted
+            return await accepted
         except asyncio.CancelledError:
             scope.cancel()
             raise
 
     async def _run(
         self,
-        begins: Callable[[], bool],
+        may_begin: Callable[[], bool],
         run: Callable[[], Awaitable[object]],
-        inserted: asyncio.Future[str],
+        accepted: asyncio.Future[str],
         scope: CancelScope,
     ) -> None:
+        """Run a prompt if ``may_begin`` allows it; fail ``accepted`` if Codex never took it."""
         failure = RpcError(REQUEST_CANCELLED, "the prompt was cancelled before Codex had taken it")
-        begun = begins()
+        wanted = may_begin()
         try:
             with scope:
-                if begun:
+                if wanted:
                     await run()
-        except RpcError as error:  # behind its place, the session's state has told it
+        except RpcError as error:  # once the prompt is answered, a state update shows the failure
             failure = error
         finally:
-            if not inserted.done():
-                inserted.set_exception(failure)
+            if not accepted.done():
+                accepted.set_exception(failure)
 
     # One command.
 
-    async def _stop(self, session_id: str, call_id: str, where: str) -> None:
-        """End one command. Raises RpcError -32602 if it cannot be."""
+    async def _stop_command(self, session_id: str, call_id: str, where: str) -> None:
+        """End one command. Raises RpcError -32602, which names the param ``where``, on failure."""
         if not await self._session(session_id).stop_command(call_id):
             message = f"{where}: {call_id!r} is no command that runs and can be cancelled"
             raise RpcError(INVALID_PARAMS, message)

@@ -1,6 +1,6 @@
-"""Asks the person at the client of one connection, in the version of ACP that the client speaks.
+"""Questions to the person at the client of one connection, in the client's version of ACP.
 
-Apart from the updates in `Client`, because most turns ask nothing.
+Separate from `Client`, so that a turn without questions does not load this module.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConnectionAsks:
-    """Asks as `Asks` says, in ``version``, of which alone the models and the mapping are loaded."""
+    """The `Asks` of one connection. Loads the models and the mapping of ``version`` alone."""
 
     def __init__(self, side: Side, version: int) -> None:
         self._side = side
@@ -48,15 +48,15 @@ class ConnectionAsks:
 
     @property
     def next_request_id(self) -> int | None:
-        """Return the id of the next request, as `Asks` does."""
+        """Return the id of the next request."""
         return self._side.next_request_id
 
     async def request_permission(
         self, question: PermissionQuestion, on_request_id: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
-        """Ask for a permission, as `Asks` does: once, by `next_request_id`.
+        """Ask for a permission, with the request id `next_request_id`.
 
-        Raises InvalidPayload for an outcome that is not known: it is no consent.
+        Raises InvalidPayload for an unknown outcome, which is no consent.
         """
         del on_request_id
         method = "session/request_permission"
@@ -72,28 +72,28 @@ class ConnectionAsks:
     async def elicitation_create(
         self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
-        """Ask for input, as `Asks` does."""
+        """Ask for input; return the answer."""
         del on_request_id
         request = self._models.decode("CreateElicitationRequest", params, "an elicitation")
         response = await self._call("elicitation/create", request)
-        if self._version == 2 and isinstance(response, UnknownVariant):  # which v2 has handled so
+        if self._version == 2 and isinstance(response, UnknownVariant):  # v2: handle it as a cancel
             action = response.wire().get("action")
             logger.warning("an elicitation was answered with the unknown action %r", action)
             return {"action": "cancel"}
         return cast("dict[str, Any]", plain(response))
 
     def withdraw(self, request_id: RequestId | None) -> None:
-        """Withdraw a request, as `Asks` does."""
-        if isinstance(request_id, int):  # as are all of this side's
+        """Withdraw a request."""
+        if isinstance(request_id, int):  # all ids of this side's requests are numbers
             self._side.connection.abandon(request_id)
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell that a page was dealt with, as `Asks` does."""
+        """Tell the client that the page of an elicitation has done its work."""
         params = {"elicitationId": elicitation_id}
         self._notify("elicitation/complete", "CompleteElicitationNotification", params)
 
     def auth_status(self, status: dict[str, Any]) -> None:
-        """Tell who is logged in now; the client has asked before (the method is unstable)."""
+        """Send the state of the login (an unstable method) to a client that asked for it before."""
         self._notify("auth/status_update", "AuthStatusUpdateNotification", status)
 
     async def _call(self, method: str, params: object) -> Any:

@@ -1,9 +1,9 @@
 """Log in to OpenAI and out, report the state of the login, and route model calls to a gateway.
 
-Codex keeps the credentials; this module sees a key only to pass it on. The client names the gateway
-(``providers/*``, unstable), which is process-wide and never stored: Codex gets it with each thread
-that is opened, and threads of open sessions are opened anew before their next turn. Imported with
-the first request about a login or a gateway.
+Codex keeps the credentials; this module only passes a key on. The client names the gateway
+(``providers/*``, unstable), which is process-wide and never stored. Codex gets it as params of each
+thread that is opened; open sessions are resumed with it before their next turn. Imported with the
+first request about a login or a gateway.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ LOGIN_SECONDS: Final = 15 * 60.0
 
 COMPLETED: Final = "account/login/completed"
 
-_WAYS: Final = (CHATGPT, DEVICE_CODE, API_KEY, TERMINAL)
+_CODEX_LOGINS: Final = (CHATGPT, DEVICE_CODE, API_KEY, TERMINAL)
 
 CANCEL_SECONDS: Final = 5.0
-"""Seconds that Codex may take to cancel a login that nobody waits for any more."""
+"""Seconds that Codex may take to cancel a login."""
 
 
 class Logins:
     """The logins of one agent and its client.
 
-    ``check`` is the check that a session makes before it opens. ``spawn`` runs a task that reads
-    the state of the login from Codex again.
+    ``check`` is the check that `SessionOpener` makes before it opens a session. ``spawn`` starts a
+    task that may outlive its request.
     """
 
     def __init__(
@@ -95,9 +95,10 @@ class Logins:
         self._spawn = spawn
         self._providers = providers
         self._pages = 0
+        """Number of the last login page, for its elicitation id."""
         check.on_change = self._on_change
         self._sent_status: AuthStatus | None = None
-        """Last state that the client was sent; None: the client never asked and gets no updates."""
+        """The last state that the client got; None: the client never asked, and gets no updates."""
 
     async def authenticate(self, method: str, meta: dict[str, Any] | None) -> None:
         """Log in by ``method``; return when the person has logged in.
@@ -110,11 +111,11 @@ class Logins:
         if method == GATEWAY:
             await self._providers.log_in(meta)
             return
-        codex = await self._app_server.client()
+        codex = await self._app_server.connection()
         method = ALIASES.get(method, method)
         try:
             brings_key = value_at(meta, API_KEY, "apiKey") is not None
-            can_skip = method in _WAYS and not brings_key
+            can_skip = method in _CODEX_LOGINS and not brings_key
             if can_skip and not (await _read_account(codex)).requires_openai_auth:
                 return
             if method == API_KEY:
@@ -133,8 +134,7 @@ class Logins:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log in: {error}") from error
 
     async def by_default(self, login: dict[str, Any]) -> bool:
-        """Log in as ``DEFAULT_AUTH_REQUEST`` says; return whether that is Codex's own login, and
-        not a gateway.
+        """Log in with the params of ``DEFAULT_AUTH_REQUEST``; return False if they name a gateway.
 
         Raises RpcError.
         """
@@ -151,7 +151,7 @@ class Logins:
 
         Raises RpcError -32603 with Codex's reason.
         """
-        codex = await self._app_server.client()
+        codex = await self._app_server.connection()
         try:
             await codex.account_logout()
         except CodexAcpError as error:
@@ -159,7 +159,7 @@ class Logins:
         self._check.forget()
         await self._providers.log_out()
 
-    # The methods of logging in.
+    # Login methods.
 
     async def _log_in_with_key(
         self, codex: AppServerConnection, meta: dict[str, object] | None
@@ -180,8 +180,8 @@ class Logins:
     async def _log_in_with_chatgpt(self, codex: AppServerConnection, method: str) -> None:
         if await _account_type(codex) == "chatgpt":
             return
-        by_code, shown = method == DEVICE_CODE, self._client.features.elicitation_url
-        if not shown and (by_code or not can_open_pages(os.environ)):
+        by_code, client_shows = method == DEVICE_CODE, self._client.features.elicitation_url
+        if not client_shows and (by_code or not can_open_pages(os.environ)):
             raise _not_offered(method)
         with LoginOutcomes(codex, COMPLETED) as outcomes:
             started = await codex.account_login_start(
@@ -191,7 +191,7 @@ class Logins:
             )
             if by_code and isinstance(started, models.ChatgptDeviceCodeLoginAccountResponse):
                 url = started.verification_url
-                remember_secrets([started.user_code])  # a reader of the code could log in with it
+                remember_secrets([started.user_code])  # whoever reads the code could log in
                 message = f"Log in to OpenAI on this page and type the code {started.user_code}."
             elif not by_code and isinstance(started, models.ChatgptLoginAccountResponse):
                 url = started.auth_url
@@ -263,7 +263,7 @@ class Logins:
         if self._providers.opener.route.gateway is not None:
             return NOT_REQUIRED
         try:
-            codex = await self._app_server.client()
+            codex = await self._app_server.connection()
             self._check.follow(codex)
             return auth_status(await _read_account(codex))
         except CodexAcpError as error:
@@ -315,7 +315,7 @@ class Providers:
         self._sessions = sessions
 
     async def list(self) -> Json:
-        """Return the one provider that can be routed, with its present address, without headers."""
+        """Return the one provider that can be routed, with its address, without headers."""
         gateway = self.opener.route.gateway
         if gateway is None:
             url = native_base_url(await configuration(await self.opener.codex(), "/"))
@@ -342,12 +342,13 @@ class Providers:
         await self._route(gateway_of(request.base_url, request.headers))
 
     async def disable(self, provider_id: str) -> None:
-        """Route the model calls as Codex is configured; no effect for an unknown provider."""
+        """Forget the gateway; no effect for an unknown provider."""
         if provider_id == PROVIDER:
             await self._route(None)
 
     async def log_in(self, meta: dict[str, object] | None) -> None:
-        """Route the model calls to ``_meta.gateway``, a login of the official adapter."""
+        """Route the model calls to the gateway in ``_meta.gateway``, a login method of the official
+        adapter."""
         settings = object_at(meta, "gateway")
         name, where = settings.get("providerName"), "_meta.gateway."
         more = {"name": name} if isinstance(name, str) and name.strip() else {}
@@ -355,7 +356,7 @@ class Providers:
         await self._route(gateway_of(url, headers, where=where, **more))
 
     async def log_out(self) -> None:
-        """Forget the gateway, as a logout does."""
+        """Forget the gateway."""
         await self._route(None)
 
     async def _route(self, gateway: Gateway | None) -> None:

@@ -1,8 +1,7 @@
 """Carries out the built-in slash commands of a session.
 
-Loaded when one was typed, not before. Which commands there are is `mapping.commands`'. git
-runs inside Codex's sandbox, read-only: the folder's own configuration can name programs that git
-would start.
+Loaded when the first one is typed. `mapping.commands` has their names. git runs inside Codex's
+sandbox, read-only, because the folder's own configuration can name programs that git would start.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 5.0
-"""Seconds that Codex may take to pause a goal, and again to interrupt its turn."""
+"""Seconds that Codex may take to pause a goal, and the same to interrupt its turn."""
 
 IDLE_SECONDS: Final = 5.0
 """Seconds without a turn after which Codex is asked for the state of an active goal."""
@@ -48,13 +47,13 @@ GIT_MILLISECONDS: Final = 20_000
 _GIT: Final = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")
 _DIFF: Final = ("--no-color", "--no-ext-diff", "--no-textconv")
 _EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""git's name for a tree without files: what a repository without a commit is compared with."""
+"""git's hash of a tree without files, the base of a diff in a repository without a commit."""
 
 
-class CommandRuns:
+class BuiltInCommands:
     """The built-in commands of one session.
 
-    ``codex`` returns the present connection; ``skills`` asks Codex for the skills again.
+    ``codex`` returns the session's connection; ``skills`` asks Codex for the skills.
     """
 
     def __init__(
@@ -72,7 +71,8 @@ class CommandRuns:
         self._skills = skills
 
     def built_in(self, command: Typed) -> Command | None:
-        """Return the built-in command of that name, if any. Raises as `SessionCommands.find`."""
+        """Return the built-in command of that name, if any. Raises what `SessionCommands.find`
+        raises."""
         makers: dict[str, Callable[[str], Command]] = {
             "review": self._review,
             "review-branch": self._review_branch,
@@ -103,26 +103,26 @@ class CommandRuns:
         skills: Sequence[models.SkillMetadata],
         first: Callable[[], Awaitable[object]] | None = None,
     ) -> StartsTurn:
-        """Return a message to the model with the skills it names; ``first`` is called before it."""
+        """Return a message to the model with ``skills``; ``first`` is called before it is sent."""
         inputs += [models.SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
         return StartsTurn("turn/start", None, inputs, first)
 
     def _review(self, what: str) -> StartsTurn:
         if what:
-            return self._reviews(models.CustomReviewTarget(instructions=what))
-        return self._reviews(models.UncommittedChangesReviewTarget())
+            return self._review_turn(models.CustomReviewTarget(instructions=what))
+        return self._review_turn(models.UncommittedChangesReviewTarget())
 
     def _review_branch(self, branch: str) -> StartsTurn:
         if not branch:
             raise RpcError(INVALID_PARAMS, "/review-branch needs the branch to compare with")
-        return self._reviews(models.BaseBranchReviewTarget(branch=branch))
+        return self._review_turn(models.BaseBranchReviewTarget(branch=branch))
 
     def _review_commit(self, sha: str) -> StartsTurn:
         if not sha:
             raise RpcError(INVALID_PARAMS, "/review-commit needs the commit, a hash or a name")
-        return self._reviews(models.CommitReviewTarget(sha=sha))
+        return self._review_turn(models.CommitReviewTarget(sha=sha))
 
-    def _reviews(self, target: models.ReviewTarget) -> StartsTurn:
+    def _review_turn(self, target: models.ReviewTarget) -> StartsTurn:
         params = models.ReviewStartParams(thread_id=self._session_id, target=target)
         return StartsTurn("review/start", params)
 
@@ -147,8 +147,9 @@ class CommandRuns:
                 params.objective = arguments
             return await pursue(self._codex(), thread_id, params)
 
-        known = {"": show, "clear": clear, "pause": pause}
-        return Says(known.get(arguments, work), starts_turns=arguments not in known)
+        without_turns = {"": show, "clear": clear, "pause": pause}
+        run = without_turns.get(arguments, work)
+        return Says(run, starts_turns=arguments not in without_turns)
 
     def _plan(self, what: str) -> Command:
         if what:
@@ -189,11 +190,11 @@ class CommandRuns:
 
         async def reconnect() -> str:
             names = [server.name for server in await self._servers()]
-            slow = await self._access.mcp_started(reload, names)
+            slow = await self._access.restart_mcp(reload, names)
             return commands.mcp_report(await self._servers(), slow)
 
         if what.casefold() == RECONNECT:
-            self._must_be_alone("/mcp reconnect")
+            self._check_not_shared("/mcp reconnect")
             return Says(reconnect)
         if what:
             raise RpcError(INVALID_PARAMS, f"/mcp takes nothing, or {RECONNECT}")
@@ -231,7 +232,7 @@ class CommandRuns:
     def _logout(self, more: str) -> Says:
         if more:
             raise RpcError(INVALID_PARAMS, "/logout takes nothing")
-        self._must_be_alone("/logout")
+        self._check_not_shared("/logout")
 
         async def log_out() -> str:
             await self._access.log_out()
@@ -239,7 +240,7 @@ class CommandRuns:
 
         return Says(log_out)
 
-    def _must_be_alone(self, command: str) -> None:
+    def _check_not_shared(self, command: str) -> None:
         if self._access.shared:
             message = f"{command} is for whoever runs this server: others may use its Codex, too"
             raise RpcError(INVALID_REQUEST, message)
@@ -247,7 +248,7 @@ class CommandRuns:
     async def _servers(self) -> list[models.McpServerStatus]:
         params = models.ListMcpServerStatusParams(thread_id=self._session_id)
         servers = await all_pages(self._codex().mcp_server_status_list, params)
-        for server in servers:  # it may quote what the server was given
+        for server in servers:  # the error may quote the server's secrets
             server.tools_error = server.tools_error and scrub(server.tools_error)
         return servers
 
@@ -256,12 +257,12 @@ class CommandRuns:
 
 
 class _Pursuit(NotificationSink):
-    """Follows in the thread's notifications whether the goal is active, and which turn runs."""
+    """Follows the goal and the running turn of a thread by its notifications."""
 
     def __init__(self) -> None:
         self.active = True
         self.turn_id: str | None = None
-        self.news = asyncio.Event()
+        self.changed = asyncio.Event()
         self.lost: TransportError | None = None
 
     def on_notification(self, method: str, params: JsonValue) -> None:
@@ -274,15 +275,15 @@ class _Pursuit(NotificationSink):
             self.turn_id = text_at(params, "turn", "id") if began else None
         else:
             return
-        self.news.set()
+        self.changed.set()
 
     def on_closed(self, error: TransportError | None) -> None:
         self.lost = error or ConnectionClosed("Codex has ended")
-        self.news.set()
+        self.changed.set()
 
     @property
     def over(self) -> bool:
-        """Return whether no turn for the goal runs or will follow."""
+        """Return whether no turn for the goal runs, and none will."""
         return self.lost is not None or (not self.active and self.turn_id is None)
 
 
@@ -291,21 +292,20 @@ async def pursue(
 ) -> str:
     """Set the goal, wait until Codex stops working on it, and return a report of its state.
 
-    Codex works in turns of its own, and the prompt lasts as long.
-
-    Raises CodexAcpError if a call fails. If cancelled, it pauses the goal and interrupts its turn.
+    Codex begins the turns for the goal. Raises CodexAcpError if a call fails. If this is cancelled,
+    it pauses the goal and interrupts its turn.
     """
     pursuit = _Pursuit()
     codex.subscribe(thread_id, pursuit)
     try:
         await codex.thread_goal_set(goal)
         while not pursuit.over:
-            pursuit.news.clear()
+            pursuit.changed.clear()
             with anyio.move_on_after(IDLE_SECONDS if pursuit.turn_id is None else None):
-                await pursuit.news.wait()
+                await pursuit.changed.wait()
                 continue
             found = await _goal_of(codex, thread_id)
-            if pursuit.turn_id is None:  # nothing came meanwhile
+            if pursuit.turn_id is None:  # no turn began during the call
                 pursuit.active = found is not None and found.status == "active"
     except asyncio.CancelledError:
         params = models.ThreadGoalSetParams(thread_id=thread_id, status="paused")

@@ -1,7 +1,7 @@
-"""Giving up what a task does in one block, by whoever has the scope.
+"""A scope that cancels the rest of one block of a task.
 
-As anyio's, which takes as long to import as Codex to open a session, but for asyncio alone: it
-cancels once, and has neither a deadline (`asyncio.timeout` has) nor a shield.
+Replaces anyio's scope, whose import takes as long as Codex takes to open a session. This scope
+cancels once, and has neither deadline nor shield.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CancelScope:
-    """``with scope:`` ends early after `cancel`, also one that came before. For one block."""
+    """Scope of one ``with`` block, which ends early after `cancel`, even if called before."""
 
     __slots__ = ("_delivered", "_outer", "_task", "cancel_called", "cancelled_caught")
 
@@ -25,10 +25,10 @@ class CancelScope:
         self._delivered = False
         self.cancel_called: bool = False
         self.cancelled_caught: bool = False
-        """Whether the block was left because of it."""
+        """Whether `cancel` ended the block."""
 
     def cancel(self) -> None:
-        """Give up what is done in the block; again is fine."""
+        """Cancel the block. Idempotent."""
         if not self.cancel_called and self._task is not None:
             asyncio.get_running_loop().call_soon(self._deliver)
         self.cancel_called = True
@@ -53,7 +53,7 @@ class CancelScope:
         return self.cancelled_caught
 
     def _deliver(self) -> None:
-        """Between two steps of the task, so that the next one is surely within the block."""
+        """Cancel the task between two of its steps, if the block has not ended."""
         if self._task is not None:
             self._delivered = True
             self._task.cancel()

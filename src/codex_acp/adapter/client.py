@@ -1,4 +1,4 @@
-"""The client of one ACP connection as the adapter sees it: the `SessionClient` of all sessions."""
+"""The client of one ACP connection: the `SessionClient` of the sessions without their own."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ logger = logging.getLogger(__name__)
 
 
 class Client:
-    """The client of one connection, in the version of ACP that it speaks.
+    """The client of one connection, in its version of ACP.
 
-    ``spawn`` runs what waits for a client that is slow.
+    ``spawn`` runs the task that waits for a slow client.
     """
 
     def __init__(self, spawn: Spawn) -> None:
@@ -35,7 +35,7 @@ class Client:
         self._version = 1
 
     def join(self, side: EitherAgentSide) -> None:
-        """Take the connection to the client."""
+        """Set the connection to the client."""
         self._side = side
 
     @property
@@ -43,14 +43,14 @@ class Client:
         """Return whether the connection has ended."""
         return self._connection.closed
 
-    def introduced(self, introduction: dict[str, JsonValue], version: int = 1) -> None:
-        """Take the params of the client's ``initialize``, and the chosen ``version``."""
+    def set_introduction(self, introduction: dict[str, JsonValue], version: int = 1) -> None:
+        """Note the params of the client's ``initialize``, and the chosen ``version``."""
         self.features = features_in(introduction.get("clientCapabilities"), version)
         self._version = version
 
     @property
     def asks(self) -> ConnectionAsks:
-        """Return where to ask the person; loads what that needs."""
+        """Return the questions to the person; loads their modules."""
         if self._asks is None:
             from codex_acp.adapter.asks import ConnectionAsks
 
@@ -58,7 +58,7 @@ class Client:
         return self._asks
 
     def auth_status(self, status: dict[str, JsonValue]) -> None:
-        """Tell the client who is logged in now."""
+        """Send the state of the login to the client, unless it is gone."""
         if not self.gone:
             self.asks.auth_status(status)
 
@@ -69,7 +69,7 @@ class Client:
 
     @property
     def outflow(self) -> Outflow:
-        """Return the queue of updates to the client; loads what that needs."""
+        """Return the queue of updates to the client; loads its modules."""
         if self._outflow is None:
             from codex_acp.adapter.outflow import Outflow
 
@@ -77,7 +77,7 @@ class Client:
         return self._outflow
 
     def _write(self, event: SessionEvent) -> list[bytes]:
-        """Return the updates that tell of an event, as JSON."""
+        """Return the updates of an event, as JSON."""
         from codex_acp.wire.codec import encode
 
         if self._version == 1:

@@ -1,4 +1,4 @@
-"""Describes the two results of a slash command: a turn of another kind, or a text.
+"""The two results of a slash command: a turn of Codex, or a text of the adapter.
 
 `SessionCommands` finds the commands; `Session` runs the result.
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class StartsTurn(NamedTuple):
-    """A command that Codex runs as a turn which another method than ``turn/start`` begins."""
+    """A command that Codex runs as a turn."""
 
     method: str
-    """The call that begins the turn. The answer of ``thread/compact/start`` does not name it: it is
-    the next turn that compacts the thread."""
+    """The call that begins the turn. The answer of ``thread/compact/start`` does not name the turn:
+    it is the next turn that compacts the thread."""
     params: WireModel | None = None
     """Params of ``method``; None for a message to the model."""
     message: list[UserInput] | None = None
@@ -30,16 +30,16 @@ class StartsTurn(NamedTuple):
     ``turn/steer``. None: the command is no message, and waits for the end of a turn that runs.
     """
     first: Callable[[], Awaitable[object]] | None = None
-    """Called before ``message`` is sent. Raises as every call to Codex, or RpcError."""
+    """Called before ``message`` is sent. Raises CodexAcpError."""
 
 
 class Says(NamedTuple):
-    """A command that is answered with a text of the agent, without a turn."""
+    """A command that the adapter answers with a text, without a turn of the prompt."""
 
     run: Callable[[], Awaitable[str]]
-    """Returns the text, Markdown; empty: nothing is told. Raises as calls to Codex, or RpcError."""
+    """Returns the text, Markdown; an empty text is not shown. Raises CodexAcpError."""
     starts_turns: bool = False
-    """True if Codex begins turns by itself because of the command."""
+    """True if the command makes Codex begin turns of its own."""
 
 
 Command: TypeAlias = StartsTurn | Says
@@ -48,14 +48,16 @@ Command: TypeAlias = StartsTurn | Says
 
 @record
 class SessionAccess:
-    """Access of a session's commands to the adapter, besides its Codex."""
+    """Functions of the adapter for the commands of a session."""
 
     settings: Callable[[], Sequence[Fact]]
-    """Settings that its status shows."""
+    """Returns the settings that ``/status`` shows."""
     plan_mode: Callable[[bool | None], Awaitable[bool]]
-    """Turns plan mode on or off, or, with None, over; returns whether it is on. Raises RpcError."""
-    mcp_started: Callable[[Callable[[], Awaitable[None]], Sequence[str]], Awaitable[Sequence[str]]]
-    """Calls what restarts the MCP servers and waits for the named ones; returns the late ones."""
+    """Turns plan mode on or off, or toggles it (None); returns whether it is on. Raises
+    RpcError."""
+    restart_mcp: Callable[[Callable[[], Awaitable[None]], Sequence[str]], Awaitable[Sequence[str]]]
+    """Calls the function, which restarts the MCP servers, and waits for the named servers; returns
+    those that still start."""
     log_out: Callable[[], Awaitable[None]]
     """Logs Codex out, and forgets the client's gateway. Raises RpcError."""
     shared: bool = False

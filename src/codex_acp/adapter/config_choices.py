@@ -40,27 +40,28 @@ MAX_PAGES: Final = 100
 class Place:
     """Profiles and configuration of one working directory.
 
-    `done` is set when Codex has answered or refused every request about it.
+    `done` is set when Codex has answered or refused every request about the directory.
     """
 
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd
         self.project: str | None = None
+        """The repository around ``cwd``; None: there is none, or the configuration is unknown."""
         self.profiles: tuple[Choice, ...] | None = None
         self.config: dict[str, JsonValue] | None = None
         """The effective ``config.toml``; None if it was not asked for, or refused."""
         self.read: JsonValue = None
         """The whole answer of ``config/read``, with its layers."""
         self.untrusted: str | None = None
-        """Directory about whose trust nobody has decided; None: decided, or not known."""
+        """The directory whose trust is undecided; None: decided, or not known."""
         self.trusted = False
         """True once a person has trusted the directory ``untrusted``."""
         self.done: asyncio.Event = asyncio.Event()
         self.on_change: Callable[[], None] | None = None
-        """Called when `done` is set; set by the one session whose options depend on this place."""
+        """Called when `done` is set; set by the `ConfigSession` of this place."""
 
-    def configured(self, read: JsonValue) -> None:
-        """Take the answer of ``config/read``."""
+    def set_configuration(self, read: JsonValue) -> None:
+        """Take over the answer of ``config/read``."""
         config = value_at(read, "config")
         if not isinstance(config, dict):
             return
@@ -74,28 +75,28 @@ class Place:
 class Catalogues:
     """The lists of one connection: models and collaboration modes.
 
-    ``changed`` is called when one of them has come. Until then the lists of an ``earlier``
-    connection, which is lost, are used.
+    ``on_change`` is called when a list arrives. Until then, the lists of the ``earlier``, lost
+    connection are used.
     """
 
     def __init__(
         self,
         codex: AppServerConnection,
         spawn: Spawn,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         earlier: Catalogues | None = None,
     ) -> None:
         self.codex = codex
         self._spawn = spawn
-        self._changed = changed
+        self._on_change = on_change
         self._models: tuple[Model, ...] | None = None
         self._collaborations: tuple[Collaboration, ...] | None = None
         if earlier is not None:
             self._models, self._collaborations = earlier._models, earlier._collaborations
         self.done: asyncio.Event = asyncio.Event()
         """Set when models and collaboration modes are known, or refused."""
-        self._open = 2
-        """Lists that Codex has not answered yet."""
+        self._unanswered = 2
+        """Number of lists that Codex has not answered yet."""
         spawn(self._ask_models)
         spawn(self._ask_collaborations)
 
@@ -109,34 +110,34 @@ class Catalogues:
         ``read`` is the answer of an earlier ``config/read`` for the directory, if there is one.
         """
         place = Place(cwd)
-        place.configured(read)
-        self._spawn(lambda: self._ask_of(place, with_config=with_config))
+        place.set_configuration(read)
+        self._spawn(lambda: self._ask_about(place, with_config=with_config))
         return place
 
     async def _ask_models(self) -> None:
         found = await self._list("model/list", {}, models_of)
         if found is not None:
             self._models = tuple({each.slug: each for each in found}.values())
-        self._answered()
+        self._count_answer()
 
     async def _ask_collaborations(self) -> None:
         found = await self._list("collaborationMode/list", {}, collaborations_of)
         if found is not None:
             self._collaborations = tuple({each.mode: each for each in found}.values())
-        self._answered()
+        self._count_answer()
 
-    def _answered(self) -> None:
-        self._open -= 1
-        if not self._open:
+    def _count_answer(self) -> None:
+        self._unanswered -= 1
+        if not self._unanswered:
             self.done.set()
-        self._changed()
+        self._on_change()
 
-    async def _ask_of(self, place: Place, *, with_config: bool) -> None:
+    async def _ask_about(self, place: Place, *, with_config: bool) -> None:
         found = await self._list("permissionProfile/list", {"cwd": place.cwd}, profiles_of)
         if found is not None:
             place.profiles = tuple({each.value: each for each in found}.values())
         if with_config and place.config is None:
-            place.configured(await self._call("config/read", {"cwd": place.cwd}))
+            place.set_configuration(await self._call("config/read", {"cwd": place.cwd}))
         place.done.set()
         if place.on_change is not None:
             place.on_change()

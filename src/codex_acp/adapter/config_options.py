@@ -1,8 +1,7 @@
-"""Config options and modes of the open sessions: tell the client, set them, keep them true.
+"""Config options and modes of the open sessions: show them to the client, and set them.
 
-The truth is what Codex reports, which `ConfigSession` follows for one session's thread. Nothing is
-sent to Codex before a person chooses something, and then only what was chosen. Must not know
-prompts and turns.
+Their values are those that Codex reports; `ConfigSession` follows the reports of one session's
+thread. Codex is sent only what a person has chosen. Must not know prompts and turns.
 """
 
 from __future__ import annotations
@@ -74,21 +73,21 @@ NEW_WAIT_SECONDS: Final = 0.025
 """Seconds that ``session/new`` waits for the lists; later ones follow as an update."""
 
 WAIT_SECONDS: Final = 1.0
-"""Seconds that a load, resume or fork waits for the lists: nobody counts milliseconds there."""
+"""Seconds that a load, resume or fork waits for the lists; these need not be fast."""
 
 CONFIGURED_WAIT_SECONDS: Final = 5.0
-"""Seconds that a choice of the configured mode waits for Codex to tell which mode that is."""
+"""Seconds that a choice of the configured mode waits for Codex's configuration."""
 
 SETTINGS_UPDATED: Final = "thread/settings/updated"
 
 REPORT_SECONDS: Final = 1.0
-"""Seconds behind its answer in which Codex reports the settings: usually a millisecond."""
+"""Seconds from Codex's answer to its report of the settings: usually a millisecond."""
 
-MAX_LEFT: Final = 1000
-"""Closed sessions of which the choices are kept."""
+MAX_CLOSED: Final = 1000
+"""Closed sessions whose choices are remembered."""
 
 
-class _Kept(NamedTuple):
+class _Choices(NamedTuple):
     """Settings that Codex does not restore when a closed session is loaded."""
 
     tier: str | None
@@ -96,14 +95,14 @@ class _Kept(NamedTuple):
 
 
 class Config:
-    """All sessions of one agent.
+    """The options of all sessions of one agent.
 
-    ``spawn`` starts a task that may outlive a request. ``send`` sends an event of a session in
-    order with its others; it may load models. ``features`` tells what a session's client can do.
+    ``spawn`` starts a task that may outlive a request. ``send`` queues an event of a session; it
+    may load models. ``features`` returns the capabilities of a session's client.
 
-    Of each thread the agent says: `opening`, just before it asks Codex for the thread, so that
-    Codex works on both at once; `open`, with what Codex answered; `moved`, when the thread was
-    resumed after a loss of Codex; `closed`.
+    `SessionOpener` calls `opening` just before it asks Codex for a thread, so that Codex works on
+    both at once; `open` with Codex's result; `moved` when the thread was resumed after a loss of
+    Codex. `closed` is called when the session is closed.
     """
 
     def __init__(
@@ -117,18 +116,18 @@ class Config:
         self._features = features
         self._catalogues: Catalogues | None = None
         self._sessions: dict[str, ConfigSession] = {}
-        self._left: LastOnes[str, _Kept] = LastOnes(MAX_LEFT)
+        self._closed: LastOnes[str, _Choices] = LastOnes(MAX_CLOSED)
 
     # Sessions.
 
     def opening(
         self, codex: AppServerConnection, cwd: str, how: How, read: JsonValue = None
     ) -> Place:
-        """Ask for what the options of a session in ``cwd`` need; does not wait.
+        """Ask Codex for the lists of a session in ``cwd``, without waiting.
 
-        ``read`` is what Codex has told of the configuration there: see `codex.threads.opening`.
+        ``read`` is the result of ``config/read`` for ``cwd``, if there is one.
         """
-        return self._of(codex).place(cwd, with_config=how != "new", read=read)
+        return self._catalogues_of(codex).place(cwd, with_config=how != "new", read=read)
 
     async def open(
         self,
@@ -140,83 +139,85 @@ class Config:
         place: Place | None = None,
         source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
-        begin: str | None = None,
+        first_mode: str | None = None,
     ) -> dict[str, JsonValue]:
         """Return ``modes`` and ``configOptions`` for the answer, as plain JSON; loads no model.
 
-        ``result`` is that of ``thread/start``, ``thread/resume`` or ``thread/fork``; ``place`` what
-        `opening` gave. A fork takes over what its ``source`` has, if that is open. ``restore`` is
-        what a new thread was not started with, see `codex.threads.opening`; `unrestored` says why
-        Codex refused it. ``begin`` is the mode that it is to begin in, see `began`. Waits a little
-        for lists that are late; they follow as an update.
+        ``result`` is that of ``thread/start``, ``thread/resume`` or ``thread/fork``; ``place`` that
+        of `opening`. A fork takes over the settings of its ``source``, if that session is open.
+        ``restore`` has settings that a new thread was not started with (`codex.threads.opening`);
+        `unrestored` returns why Codex refused them. ``first_mode`` is a mode to set now; see
+        `first_mode_notice`. Waits a little for the lists; late ones follow as an update.
         """
         if place is None:
             place = self.opening(codex, text_of(object_at(result), "cwd") or "", how)
         self.closed(session_id)
-        earlier = self._left.pop(session_id, None)
-        catalogues = self._of(codex)
+        earlier = self._closed.pop(session_id, None)
+        catalogues = self._catalogues_of(codex)
         session = self._sessions[session_id] = ConfigSession(
-            session_id, catalogues, place, result, self._tell, new=how == "new"
+            session_id, catalogues, place, result, self._send_changes, new=how == "new"
         )
         if restore is not None:
             await session.restore(restore)
         await self._take_over(session, earlier, source if how == "fork" else None)
-        if begin is not None:
-            session.began = await self._begin_in(session, begin)
+        if first_mode is not None:
+            session.first_mode_notice = await self._set_first_mode(session, first_mode)
         seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
         await _wait(seconds, catalogues.done, place.done)
         return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
-        """Go on with an open session whose thread was resumed (``result``) on another connection.
+        """Move an open session whose thread was resumed (``result``) on another connection.
 
-        Raises RpcError if Codex may do other things in it now than before, and will not change it.
+        Raises RpcError if Codex now has other rights in it than before, and refuses the change
+        back.
         """
         session = self._sessions.get(session_id)
         if session is None:
             return
         async with session.lock:
-            before = session.move(self._of(codex), result)
+            before = session.move(self._catalogues_of(codex), result)
             try:
                 await session.change(difference(before, session.settings))
             except RpcError as error:
                 if session.settings.access != before.access:
-                    session.settings = before  # what is wanted, when it is tried again
-                    self._tell(session)
+                    session.settings = before  # the next try restores these
+                    self._send_changes(session)
                     message = f"the session could not be given its mode again: {error.message}"
                     raise RpcError(error.code, message, error.data) from error
                 logger.warning("session %s: settings are not as before: %s", session.id, error)
-        self._tell(session)
+        self._send_changes(session)
 
     def closed(self, session_id: str) -> None:
-        """Forget a session that is not open any more. Idempotent."""
+        """Forget a session that was closed, except its choices. Idempotent."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.leave()
-            self._left[session_id] = _Kept(session.settings.tier, session.chosen)
+            self._closed[session_id] = _Choices(session.settings.tier, session.chosen)
 
     def answer(self, session_id: str) -> dict[str, JsonValue]:
         """Return what `open` returns, for one more client of an open session."""
         session = self._sessions.get(session_id)
         if session is None:
             return {}
-        options = session.told(options_of(self._view(session)))
+        options = session.note_sent(options_of(self._view(session)))
         return {"modes": mode_state(options[0]), "configOptions": [*map(option_json, options)]}
 
     def unrestored(self, session_id: str) -> str | None:
-        """Return why a session does not have the configured sandbox; None: it has."""
+        """Return why Codex refused the configured sandbox of a session; None: it did not."""
         session = self._sessions.get(session_id)
         return None if session is None else session.unrestored
 
-    def began(self, session_id: str) -> tuple[str, ...]:
-        """Return the lines about the mode that a session was put into by itself."""
+    def first_mode_notice(self, session_id: str) -> tuple[str, ...]:
+        """Return the text about the ``first_mode`` of a session, in a tuple; empty: no text."""
         session = self._sessions.get(session_id)
-        return () if session is None or session.began is None else (session.began,)
+        notice = None if session is None else session.first_mode_notice
+        return () if notice is None else (notice,)
 
-    async def _begin_in(self, session: ConfigSession, mode: str) -> str | None:
-        """Put a new session into a mode that nobody chose in it.
+    async def _set_first_mode(self, session: ConfigSession, mode: str) -> str | None:
+        """Set the mode of a new session that nobody chose in the session.
 
-        Return the line for its person: the mode was refused, or nothing holds Codex back in it.
+        Returns a text for the person if the mode was refused, or has no sandbox.
         """
         from codex_acp.adapter.session_defaults import MODE_VARIABLE
 
@@ -233,23 +234,24 @@ class Config:
         return f"{MODE_VARIABLE} has put this session into the mode {mode}: {how}."
 
     def options(self, session_id: str) -> list[Option]:
-        """Return the present options of an open session; none for another."""
+        """Return the options of an open session; none if it is not open."""
         session = self._sessions.get(session_id)
         return [] if session is None else options_of(self._view(session))
 
-    def _of(self, codex: AppServerConnection) -> Catalogues:
+    def _catalogues_of(self, codex: AppServerConnection) -> Catalogues:
         def lists_changed() -> None:
             for session in self._sessions.values():
-                self._tell(session)
+                self._send_changes(session)
 
         if self._catalogues is None or self._catalogues.codex is not codex:
             self._catalogues = Catalogues(codex, self._spawn, lists_changed, self._catalogues)
         return self._catalogues
 
     async def _take_over(
-        self, session: ConfigSession, earlier: _Kept | None, source: str | None
+        self, session: ConfigSession, earlier: _Choices | None, source: str | None
     ) -> None:
-        """Restore what Codex does not keep: a service tier in a load, most choices in a fork."""
+        """Restore settings that Codex does not: the service tier after a load, most settings in a
+        fork."""
         origin = None if source is None else self._sessions.get(source)
         if origin is not None:
             wanted, chosen = origin.settings, origin.chosen
@@ -263,7 +265,7 @@ class Config:
             logger.warning("session %s: settings are not as before: %s", session.id, error)
         session.chosen = chosen
 
-    # What the client sets.
+    # Requests of the client.
 
     async def set_config_option(
         self, session_id: str, option_id: str, value: str | bool
@@ -275,8 +277,8 @@ class Config:
         """
         session = self._session(session_id)
         await self._choose(session, option_id, lambda view: checked_value(view, option_id, value))
-        session.told_options = options = options_of(self._view(session))
-        self._tell(session)
+        session.sent_options = options = options_of(self._view(session))
+        self._send_changes(session)
         return options
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
@@ -284,16 +286,16 @@ class Config:
         session = self._session(session_id)
         mode = await self._choose(session, MODE, lambda view: checked_mode(view, mode_id))
         if mode_of(self._view(session)) == mode:
-            session.told_mode = mode
-        self._tell(session)
+            session.sent_mode = mode
+        self._send_changes(session)
 
-    def plans(self, session_id: str) -> bool:
+    def in_plan_mode(self, session_id: str) -> bool:
         """Return whether an open session is in Codex's plan mode."""
         session = self._sessions.get(session_id)
         return session is not None and session.settings.collaboration == PLAN
 
     async def plan_mode(self, session_id: str, wanted: bool | None) -> bool:
-        """Turn Codex's plan mode on or off, or, with None, over; return whether it is on.
+        """Turn Codex's plan mode on or off, or toggle it (None); return whether it is on.
 
         Raises RpcError: -32602 if this Codex has none, -32603 with its message if it refuses.
         """
@@ -308,13 +310,13 @@ class Config:
             return checked_value(view, COLLABORATION, PLAN if on else DEFAULT)
 
         chosen = await self._choose(session, COLLABORATION, check)
-        self._tell(session)
+        self._send_changes(session)
         return chosen == PLAN
 
     async def _choose(
         self, session: ConfigSession, option_id: str, check: Callable[[ConfigView], str]
     ) -> str:
-        """Have Codex take the value that ``check`` finds in the request, and return it."""
+        """Set an option to the value that ``check`` returns or raises RpcError about; return it."""
         async with session.lock:
             if self._sessions.get(session.id) is not session:  # closed while another change ran
                 raise _not_open(session.id)
@@ -328,14 +330,14 @@ class Config:
             try:
                 await session.change(patch)
             except CodexAcpError:
-                self._tell(session)  # Codex may have changed something else meanwhile
+                self._send_changes(session)  # Codex may have changed something else meanwhile
                 raise
-            if option_id == MODE and meets(session.settings, patch):  # Codex made it what it is
+            if option_id == MODE and meets(session.settings, patch):
                 session.chosen = (value, session.settings.access)
             return value
 
     async def _trust(self, session: ConfigSession, value: str) -> None:
-        """Trust the directory of a session, as its person says, in all sessions in it."""
+        """Trust the directory of a session for its person, in all sessions of that directory."""
         root, trusted = session.place.untrusted, session.place.trusted
         if trusted and value != TRUSTED:
             message = f"value: {root} is trusted; Codex's configuration is where to take that back"
@@ -347,7 +349,7 @@ class Config:
             if each.place.untrusted == root:
                 each.place.trusted = True
                 if each is not session:
-                    self._tell(each)
+                    self._send_changes(each)
 
     def _session(self, session_id: str) -> ConfigSession:
         session = self._sessions.get(session_id)
@@ -355,22 +357,22 @@ class Config:
             raise _not_open(session_id)
         return session
 
-    # What the client is told.
+    # Updates to the client.
 
     def _view(self, session: ConfigSession) -> ConfigView:
         return session.view(booleans=self._features(session.id).boolean_config_options)
 
-    def _tell(self, session: ConfigSession) -> None:
-        """Send an open session's client the options and mode that differ from those it has."""
-        if session.told_options is None or self._sessions.get(session.id) is not session:
+    def _send_changes(self, session: ConfigSession) -> None:
+        """Send the options and the mode of an open session if the client has others."""
+        if session.sent_options is None or self._sessions.get(session.id) is not session:
             return
         options = options_of(self._view(session))
-        if options != session.told_options:
-            session.told_options = options
+        if options != session.sent_options:
+            session.sent_options = options
             self._send(session.id, OptionsChanged(options))
         mode = options[0].current
-        if mode != session.told_mode and mode in session.told_modes:
-            session.told_mode = mode
+        if mode != session.sent_mode and mode in session.sent_modes:
+            session.sent_mode = mode
             self._send(session.id, ModeChanged(mode))
 
 
@@ -387,8 +389,8 @@ async def _wait(seconds: float, *known: asyncio.Event) -> None:
                 await each.wait()
 
 
-class _Wanted:
-    """A change that Codex was asked for and has not reported."""
+class _PendingChange:
+    """A change that Codex was asked for and has not reported yet."""
 
     def __init__(self, patch: JsonObject, *, exactly: bool) -> None:
         self.patch = patch
@@ -399,11 +401,11 @@ class _Wanted:
 
 
 class ConfigSession(NotificationSink):
-    """The settings of one session. ``changed`` is called when Codex has changed them by itself, and
-    when the choices of the working directory have come.
+    """The settings of one session.
 
-    ``result`` is that of the method that began the thread; of a ``new`` thread it tells what is
-    configured.
+    ``on_change`` is called when Codex changed a setting without a request, and when the lists of
+    the working directory arrived. ``result`` is that of the call that opened the thread; for a
+    ``new`` thread, it has the configured access.
     """
 
     def __init__(
@@ -412,39 +414,39 @@ class ConfigSession(NotificationSink):
         catalogues: Catalogues,
         place: Place,
         result: JsonValue,
-        changed: Callable[[ConfigSession], None],
+        on_change: Callable[[ConfigSession], None],
         *,
         new: bool,
     ) -> None:
         self.id = session_id
         self.place = place
         self.settings: Settings = settings_of_thread(result)
-        self.told_options: list[Option] | None = None
-        """The list as the client has it; None before it has one."""
-        self.told_mode: str | None = None
-        """The current mode as the client has it."""
-        self.told_modes: frozenset[str] = frozenset()
-        """The modes that the client knows of."""
+        self.sent_options: list[Option] | None = None
+        """The options that the client has; None before it got any."""
+        self.sent_mode: str | None = None
+        """The current mode that the client has."""
+        self.sent_modes: frozenset[str] = frozenset()
+        """The modes among which the client can choose."""
         self.lock: asyncio.Lock = asyncio.Lock()
-        """One change at a time."""
+        """Held during a change."""
         self._catalogues = catalogues
-        self._changed = changed
+        self._on_change = on_change
         cwd, roots = value_at(result, "cwd"), list_at(result, "runtimeWorkspaceRoots")
         self._roots = tuple(root for root in roots if isinstance(root, str) and root != cwd)
         self._configured = self.settings.access if new else None
         self.unrestored: str | None = None
-        """Why the thread has not the access that is configured; None: it has it."""
-        self.began: str | None = None
-        """Line about the mode that it was put into by itself."""
+        """Why Codex refused the configured access; None: it did not."""
+        self.first_mode_notice: str | None = None
+        """Text for the person about the ``first_mode``."""
         self.chosen: tuple[str, Access] | None = None
-        """The mode that a person chose last, and what Codex made of it."""
+        """The mode that a person chose last, and the access that Codex then reported."""
         self._preset_effort = False
         self._models: tuple[str, ...] = (self.settings.model,)
-        self._wanted: _Wanted | None = None
+        self._pending: _PendingChange | None = None
         self._follow()
 
     def move(self, catalogues: Catalogues, result: JsonValue) -> Settings:
-        """Go on with the thread, resumed on another connection; return the settings before."""
+        """Move to the connection on which the thread was resumed; return the earlier settings."""
         before = self.settings
         self.leave()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
@@ -452,16 +454,16 @@ class ConfigSession(NotificationSink):
         return before
 
     def leave(self) -> None:
-        """Follow the thread no longer."""
+        """Unsubscribe from the thread and the place."""
         self.place.on_change = None
         self._catalogues.codex.unsubscribe(self.id, self)
 
     def _follow(self) -> None:
-        self.place.on_change = lambda: self._changed(self)
+        self.place.on_change = lambda: self._on_change(self)
         self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
 
     def view(self, *, booleans: bool) -> ConfigView:
-        """Return the present values of the options."""
+        """Return values and choices of the options; ``booleans``: the client has boolean ones."""
         return ConfigView(
             self.settings,
             self._catalogues.catalogue(self.place),
@@ -476,39 +478,39 @@ class ConfigSession(NotificationSink):
 
     @property
     def configured(self) -> Access | None:
-        """Return the configured access, remembered of the thread's start or read."""
+        """Return the configured access, from the thread's start or from the configuration."""
         config = self.place.config
         if self._configured is None and config is not None:
             place = self.place
             self._configured = configured_access(config, place.cwd, place.project, self._roots)
         return self._configured
 
-    def told(self, options: list[Option]) -> list[Option]:
-        """Note that the client is given ``options``, as ``configOptions`` and as ``modes``."""
+    def note_sent(self, options: list[Option]) -> list[Option]:
+        """Note that the client gets ``options``, and their modes; return them."""
         modes = options[0]
-        self.told_options, self.told_mode = options, modes.current
-        self.told_modes = frozenset(modes.values)
+        self.sent_options, self.sent_mode = options, modes.current
+        self.sent_modes = frozenset(modes.values)
         return options
 
     # Changes.
 
     async def change(self, patch: JsonObject, *, exactly: bool = True) -> None:
-        """Have Codex take a patch; `settings` is what it made of it. Nothing if it is in force.
+        """Send a patch to Codex, unless the settings have it; wait for the report of the settings.
 
-        Without ``exactly`` the next report is the answer, whatever it says: Codex may write a path
-        in another way. Raises RpcError with Codex's message if it refuses.
+        Without ``exactly``, the next report ends the wait, even if it differs from the patch: Codex
+        may write a path in another way. Raises RpcError with Codex's message if it refuses.
         """
         if meets(self.settings, patch):
             return
         before, effort = self.settings, patch.get("effort")
-        wanted = self._wanted = _Wanted(patch, exactly=exactly)
+        wanted = self._pending = _PendingChange(patch, exactly=exactly)
         try:
             await self.ask("thread/settings/update", {"threadId": self.id, **patch})
             with suppress(TimeoutError):
                 async with asyncio.timeout(REPORT_SECONDS):
                     await wanted.met.wait()
         finally:
-            self._wanted = None
+            self._pending = None
         if not wanted.reported:
             logger.info("session %s: Codex took %s and reported nothing", self.id, list(patch))
             self.settings = applied(self.settings, patch)
@@ -517,7 +519,7 @@ class ConfigSession(NotificationSink):
             self._preset_effort = preset and self.settings.effort is not None
 
     async def ask(self, method: str, params: JsonObject) -> None:
-        """Have Codex change something. Raises RpcError with Codex's message if it refuses."""
+        """Call Codex for a change. Raises RpcError with Codex's message if it refuses."""
         try:
             await self._catalogues.codex.call_raw(method, params)
         except ErrorReply as error:
@@ -528,9 +530,9 @@ class ConfigSession(NotificationSink):
             raise RpcError(INTERNAL_ERROR, message, data) from error
 
     async def restore(self, patch: JsonObject) -> None:
-        """Give a new thread the access that is configured, which it was not started with.
+        """Give a new thread the configured access, with which it was not started.
 
-        Never raises: a thread without it can do less.
+        Never raises: without that access, the thread has fewer rights.
         """
         try:
             await self.change(patch, exactly=False)
@@ -552,9 +554,9 @@ class ConfigSession(NotificationSink):
         self.settings = settings
         if settings.model not in self._models:
             self._models = (*self._models, settings.model)
-        wanted = self._wanted
+        wanted = self._pending
         if wanted is None:
-            self._changed(self)
+            self._on_change(self)
             return
         wanted.reported = True
         if not wanted.exactly or meets(settings, wanted.patch):

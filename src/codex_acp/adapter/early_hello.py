@@ -1,7 +1,7 @@
-"""Codex is told for whom it works when the client has said it, before an event loop is loaded.
+"""Send Codex its ``initialize`` before an event loop is loaded, if the client has sent its own.
 
-Most clients say it right when they start the agent. Codex then shakes hands as it boots, while this
-process imports. Only looks at the client's first line: the connection reads and answers it.
+Most clients send ``initialize`` when they start the agent. Codex then does the handshake while this
+process imports its modules. The connection still reads and answers the client's line later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def say_hello(first: bytes, codex: ChildProcess) -> Hello | None:
-    """The handshake that was begun; None if ``first``, what a client has sent, is no reason to."""
+    """Send the handshake to Codex and return it; None if the client's bytes ``first`` do not begin
+    with an ``initialize`` that can be read without a model."""
     line, is_whole, _ = first.partition(b"\n")
     try:
         message = json.loads(line) if is_whole else None

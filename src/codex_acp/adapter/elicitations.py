@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Elicited:
+class _OpenElicitation:
     """An elicitation that the client has not answered."""
 
     routed: Elicitation
@@ -37,15 +37,16 @@ class _Elicited:
     asks: Asks
     acp_id: int | None
     """Id of the request to the client; of the last one, if several clients were asked."""
-    by: ElicitationSettler = "client"
+    settled_by: ElicitationSettler = "client"
+    """`withdraw` sets another one: then the client's answer does not count."""
 
     def set_request_id(self, acp_id: int | None) -> None:
         """Set the id of the request to the client, for a later withdrawal."""
         self.acp_id = acp_id
 
     def withdraw(self, by: ElicitationSettler) -> None:
-        """Withdraw the question: ``by`` has settled it, and not the client's answer."""
-        self.by = by
+        """Withdraw the question, because ``by`` has settled it."""
+        self.settled_by = by
         self.asks.withdraw(self.acp_id)
         self.scope.cancel()
 
@@ -67,76 +68,80 @@ class ElicitationRunner:
         self._generation = generation
         self._say = say
         self._transcript = transcript
-        self._elicited: dict[Key, _Elicited] = {}
+        self._open: dict[Key, _OpenElicitation] = {}
         self._count = 0
 
     async def ask(self, key: Key, routed: Elicitation) -> WireModel | None:
         """Ask the person; return the reply for Codex, or None if a request with this id is open."""
-        if key in self._elicited:
+        if key in self._open:
             return None
         self._count += 1
         elicitation_id = f"e{self._generation}-{self._count}"
         asks = self._asks(routed.session_id)
         acp_id = asks.next_request_id
-        elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope(), asks, acp_id)
+        elicitation = self._open[key] = _OpenElicitation(routed, anyio.CancelScope(), asks, acp_id)
         self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
         reply = cancelled(routed.form_or_url)
         by: ElicitationSettler
         try:
-            # Some questions name the time after which Codex answers them itself.
+            # Some questions have a time after which Codex answers them itself.
             milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
             seconds = math.inf if milliseconds is None else milliseconds / 1000
-            with elicited.scope, anyio.move_on_after(seconds) as limit:
-                reply = await self._answer(elicited, elicitation_id)
-            if elicited.by != "client":
-                # Something else settled it in the same read: the client's answer does not count.
+            with elicitation.scope, anyio.move_on_after(seconds) as limit:
+                reply = await self._answer(elicitation, elicitation_id)
+            if elicitation.settled_by != "client":
+                # Codex or a cancel settled it, perhaps in one read with the client's answer.
                 reply = cancelled(routed.form_or_url)
             elif limit.cancelled_caught:
                 reply = declined(routed.form_or_url, "nobody answered in the time that Codex waits")
         except BaseException:
             # Codex waits no longer, and no reply is sent.
-            by = elicited.by if elicited.by != "client" else "disconnected"
-            self._note(elicited, reply, by)
+            by = elicitation.settled_by if elicitation.settled_by != "client" else "disconnected"
+            self._note(elicitation, reply, by)
             raise
         finally:
-            del self._elicited[key]
-        by = "invalid_answer" if reply.problem is not None else elicited.by
-        self._note(elicited, reply, by)
+            del self._open[key]
+        by = "invalid_answer" if reply.problem is not None else elicitation.settled_by
+        self._note(elicitation, reply, by)
         if reply.problem is not None:
             self._say(routed.session_id, f"An answer was not passed on: {reply.problem}.")
         return reply.result
 
-    def _note(self, elicited: _Elicited, reply: ElicitationReply, by: ElicitationSettler) -> None:
+    def _note(
+        self, elicitation: _OpenElicitation, reply: ElicitationReply, by: ElicitationSettler
+    ) -> None:
         self._transcript.record(
             records.elicitation_answered(
-                elicited.routed, self._generation, reply, by, elicited.acp_id
+                elicitation.routed, self._generation, reply, by, elicitation.acp_id
             )
         )
 
-    async def _answer(self, elicited: _Elicited, elicitation_id: str) -> ElicitationReply:
-        routed = elicited.routed
+    async def _answer(self, elicitation: _OpenElicitation, elicitation_id: str) -> ElicitationReply:
+        routed = elicitation.routed
         child = routed.thread_id if routed.thread_id != routed.session_id else None
         request = create_request(routed.form_or_url, routed.session_id, elicitation_id, child)
         try:
-            response = await elicited.asks.elicitation_create(request, elicited.set_request_id)
+            response = await elicitation.asks.elicitation_create(
+                request, elicitation.set_request_id
+            )
         except CodexAcpError as error:
             return declined(routed.form_or_url, f"the client gave no answer: {error}")
         return reply_to(routed.form_or_url, response)
 
-    # Events that settle what is open.
+    # Events that settle open elicitations.
 
     def withdraw(self, key: Key, by: ElicitationSettler) -> Elicitation | None:
         """Withdraw one elicitation and return it; None if it is not open."""
-        elicited = self._elicited.get(key)
-        if elicited is None:
+        elicitation = self._open.get(key)
+        if elicitation is None:
             return None
-        elicited.withdraw(by)
-        return elicited.routed
+        elicitation.withdraw(by)
+        return elicitation.routed
 
     def withdraw_all(
         self, by: ElicitationSettler, concerns: Callable[[Elicitation], bool] = lambda _: True
     ) -> None:
         """Withdraw each open elicitation that the event ``concerns``."""
-        for elicited in self._elicited.values():
-            if concerns(elicited.routed):
-                elicited.withdraw(by)
+        for elicitation in self._open.values():
+            if concerns(elicitation.routed):
+                elicitation.withdraw(by)

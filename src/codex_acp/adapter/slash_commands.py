@@ -23,7 +23,7 @@ from codex_acp.mapping.prompt import user_input
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codex_acp.adapter.built_in_commands import CommandRuns
+    from codex_acp.adapter.built_in_commands import BuiltInCommands
     from codex_acp.adapter.command_results import Command, SessionAccess
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.commands import Typed, UserPrompt
@@ -61,7 +61,7 @@ class SessionCommands:
         self._lock = asyncio.Lock()
         self._list: CommandsChanged | None = None
         self._told: CommandsChanged | None = None
-        self._runs: CommandRuns | None = None
+        self._built_in: BuiltInCommands | None = None
 
     def outdated(self) -> None:
         """Read prompts and skills anew with the next `load`: they have changed."""
@@ -107,7 +107,7 @@ class SessionCommands:
         if found is not None:
             return found
         mentioned = names.skill_mentions(first.text, self._skills)
-        return self._run.turn(user_input(prompt), mentioned) if mentioned else None
+        return self._commands.turn(user_input(prompt), mentioned) if mentioned else None
 
     def _found(self, command: Typed, rest: Sequence[Block]) -> Command | None:
         """Return the command of that name, with ``rest``, the blocks behind its text."""
@@ -118,7 +118,7 @@ class SessionCommands:
                 return None
             text = names.filled_prompt(prompt.body, command.arguments)
         else:
-            built_in = self._run.built_in(command)
+            built_in = self._commands.built_in(command)
             if built_in is not None:
                 return built_in
             skill = self._skills.get(command.name)
@@ -126,21 +126,21 @@ class SessionCommands:
                 return None
             text, skills = f"${skill.name} {command.arguments}".rstrip(), (skill,)
         inputs: list[models.UserInput] = [models.TextUserInput(text=text)]
-        return self._run.turn(inputs + (user_input(rest) if rest else []), skills)
+        return self._commands.turn(inputs + (user_input(rest) if rest else []), skills)
 
     async def _skill_entries(self) -> Sequence[models.SkillsListEntry]:
         params = models.SkillsListParams(cwds=[self._cwd])
         return (await self._codex().skills_list(params)).data
 
     @property
-    def _run(self) -> CommandRuns:
-        if self._runs is None:
-            from codex_acp.adapter.built_in_commands import CommandRuns
+    def _commands(self) -> BuiltInCommands:
+        if self._built_in is None:
+            from codex_acp.adapter.built_in_commands import BuiltInCommands
 
-            self._runs = CommandRuns(
+            self._built_in = BuiltInCommands(
                 self._session_id, self._cwd, self._codex, self._access, self._skill_entries
             )
-        return self._runs
+        return self._built_in
 
 
 async def read_user_prompts(codex_home: str) -> list[UserPrompt]:

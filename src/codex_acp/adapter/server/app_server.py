@@ -44,7 +44,7 @@ class AppServer:
     """Runs one app-server process at a time.
 
     ``spawned`` is the process that was started before the imports, or the error of its start, which
-    the first `client` call raises. Servers that share a ``lock`` start one after the other, because
+    the first `connection` call raises. Servers that share a ``lock`` start one after the other:
     two that start at once in a new CODEX_HOME fail. ``defaults`` are for new sessions. ``hello`` is
     the handshake that was already sent to the spawned process. ``answer_times`` bound Codex's
     replies.
@@ -66,9 +66,9 @@ class AppServer:
         self._spawned = spawned
         self._hello = hello
         self._client_info: dict[str, JsonValue] | None = None
-        self._client: AppServerConnection | None = None
+        self._connection: AppServerConnection | None = None
         self._failure: CodexAcpError | None = None
-        """Why `warm_up` failed, until the next `client` call raises it."""
+        """Why `warm_up` failed, until the next `connection` call raises it."""
         self._on_started: Callable[[AppServerConnection], None] | None = None
         self._before_use: Callable[[], object] = lambda: None
         self._on_refused: Callable[[RefusedRequest], None] | None = None
@@ -104,29 +104,29 @@ class AppServer:
         """
         self._on_refused = callback
 
-    async def client(self) -> AppServerConnection:
+    async def connection(self) -> AppServerConnection:
         """Return a ready connection; start Codex again if it ended, but not too often.
 
         Raises RpcError -32603 with the reason and a remedy, or the time of the next start.
         """
         async with self._lock:
-            if self._client is not None and not self._client.closed:
-                return self._client
+            if self._connection is not None and not self._connection.closed:
+                return self._connection
             try:
-                self._client = await self._start()
+                self._connection = await self._start()
             except CodexAcpError as error:
                 reason = scrub(str(error))
                 logger.warning("Codex could not be started: %s", reason)
                 data = {"reason": AGENT_LOST} if isinstance(error, _Lost) else None
                 raise RpcError(INTERNAL_ERROR, reason, data) from error
-            return self._client
+            return self._connection
 
     async def warm_up(self) -> None:
-        """Do the handshake with Codex early; the next `client` call raises its failure."""
+        """Do the handshake with Codex early; the next `connection` call raises its failure."""
         async with self._lock:
-            if self._client is None and self._failure is None:
+            if self._connection is None and self._failure is None:
                 try:
-                    self._client = await self._start()
+                    self._connection = await self._start()
                 except CodexAcpError as error:
                     self._failure = error
 
@@ -134,13 +134,13 @@ class AppServer:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-        if self._client is not None:
-            await self._client.aclose()
+        if self._connection is not None:
+            await self._connection.aclose()
         spawned, self._spawned = self._spawned, None
         if isinstance(spawned, LaunchError):
             raise spawned
         hello, self._hello = self._hello, None
-        client = AppServerConnection(
+        connection = AppServerConnection(
             spawned or self._spawn(),
             client_info=self._client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
@@ -150,11 +150,11 @@ class AppServer:
             answer_times=self._answer_times,
         )
         self._restarts.add(monotonic())
-        client.subscribe_all(self._end, frozenset())
+        connection.subscribe_all(self._end, frozenset())
         if self._on_started is not None:
-            self._on_started(client)
+            self._on_started(connection)
         try:
-            await client.connect()
+            await connection.connect()
         except LaunchError as error:
             self._end.reason = str(error)
             raise
@@ -163,7 +163,7 @@ class AppServer:
             self._end.reason = str(failure)
             raise failure from error
         self._before_use()
-        return client
+        return connection
 
     async def _why_failed(self, error: CodexAcpError) -> LaunchError:
         """Return why a handshake failed: the program is not Codex, is too old, or did not start."""
@@ -203,8 +203,8 @@ class AppServer:
 
         self._closing = True
         with anyio.CancelScope(shield=True):
-            if self._client is not None:
-                await self._client.aclose()
+            if self._connection is not None:
+                await self._connection.aclose()
             elif self._spawned is not None and not isinstance(self._spawned, LaunchError):
                 await self._spawned.aclose()
             self._spawned = None

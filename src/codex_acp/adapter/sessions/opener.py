@@ -120,7 +120,7 @@ class SessionOpener:
 
     async def codex(self) -> AppServerConnection:
         """Return the newest connection to Codex, started if needed. Raises RpcError -32603."""
-        return await self._app_server.client()
+        return await self._app_server.connection()
 
     async def _prepare(self, setup: Setup) -> tuple[AppServerConnection, Setup, JsonValue]:
         """Return a connection, the setup to use, and Codex's configuration of the directory (None
@@ -372,11 +372,11 @@ class SessionOpener:
         restore: dict[str, JsonValue] | None = None,
     ) -> OpeningResult:  # fmt: skip
         defaults = self._app_server.defaults
-        begin = defaults.mode if defaults is not None and how == "new" else None
+        first_mode = defaults.mode if defaults is not None and how == "new" else None
         try:
             answer = await self._config.open(
                 session_id, codex, result, how=how, place=place, source=source, restore=restore,
-                begin=begin,
+                first_mode=first_mode,
             )  # fmt: skip
         except CodexAcpError as error:  # Codex has just ended: the first prompt reports the loss
             logger.warning("session %s: its settings are not known: %s", session_id, error)
@@ -384,7 +384,11 @@ class SessionOpener:
         unrestored = self._config.unrestored(session_id)
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
-        of_defaults = () if defaults is None else (*defaults.said, *self._config.began(session_id))
+        of_defaults = (
+            ()
+            if defaults is None
+            else (*defaults.said, *self._config.first_mode_notice(session_id))
+        )
         of_trust = _notices(place, unrestored, linked_instructions(result))
         notices = (*of_defaults, *setup.notices, *of_trust)
         return OpeningResult(session_id, how, answer, notices)

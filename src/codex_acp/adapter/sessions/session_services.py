@@ -81,7 +81,7 @@ class SessionServices(NotificationSink):
 
         session.commands = self._commands_of(session_id, opened)
         session.plan_mode = PlanMode(
-            partial(self._config.plans, session_id),
+            partial(self._config.in_plan_mode, session_id),
             leave_plan_mode,
             lambda: self._sessions.client_of(session_id).asks,
             lambda plan, approved, by: self._sessions.transcript.agreed(
