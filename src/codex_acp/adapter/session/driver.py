@@ -120,7 +120,8 @@ class PromptResult(NamedTuple):
 
 
 class PromptHost(Protocol):
-    """The driver's session, `Session`: shows updates, asks the person, and remembers the plan."""
+    """The driver's session, `Session`: shows updates, asks the person, and keeps the plan. The
+    docstrings are in `Session`."""
 
     @property
     def client_gone(self) -> bool: ...
@@ -288,8 +289,8 @@ class SessionDriver:
         self._written_before[call] = early.written
         self._stop_waiting[call] = early.abandon
         self.handle(ev.AskedEarly(pending.id, call))
-        started = lambda reply: self._turn_start_replied(call, "turn/start", reply)  # noqa: E731
-        early.when_answered(self._reply_callback(call, started))
+        on_reply = lambda reply: self._turn_start_replied(call, "turn/start", reply)  # noqa: E731
+        early.when_answered(self._reply_callback(call, on_reply))
 
     def lost(self, error: TransportError | None) -> None:
         """Note that the connection to Codex ended, and with it every turn."""
@@ -400,8 +401,8 @@ class SessionDriver:
         finally:
             self._handling = False
         if self._idle_waiters and not self._pending and self.machine.run is None:
-            wait_idle, self._idle_waiters = self._idle_waiters, []
-            for each in wait_idle:
+            waiters, self._idle_waiters = self._idle_waiters, []
+            for each in waiters:
                 if not each.done():
                     each.set_result(None)
 
@@ -424,8 +425,8 @@ class SessionDriver:
             case ev.Steer(call, prompt, turn):
                 self._steer(call, prompt, turn)
             case ev.Interrupt(call, turn):
-                taken = lambda reply: self.handle(ev.Interrupted(call, _no_error(reply)))  # noqa: E731
-                self._post(call, "turn/interrupt", self._calls.interrupt_params(turn), taken)
+                on_reply = lambda reply: self.handle(ev.Interrupted(call, _no_error(reply)))  # noqa: E731
+                self._post(call, "turn/interrupt", self._calls.interrupt_params(turn), on_reply)
             case ev.LookUp(call, turns, message):
                 self._spawn_call(call, lambda: self._look_up(call, turns, message))
             case ev.StopCommands(call, items):
@@ -489,8 +490,8 @@ class SessionDriver:
         work = pending.work
         self._host.note_message_id(prompt)
         self._written_before[call] = self._calls.written
-        reply = lambda got: self._turn_start_replied(call, work.method, got)  # noqa: E731
-        self._post(call, work.method, work.params(prompt), reply)
+        on_reply = lambda reply: self._turn_start_replied(call, work.method, reply)  # noqa: E731
+        self._post(call, work.method, work.params(prompt), on_reply)
 
     def _turn_start_replied(self, call: int, method: str, reply: JsonValue | CodexAcpError) -> None:
         self._written_before.pop(call, None)

@@ -56,6 +56,7 @@ when a command ends that the turn left in the background."""
 TURN_TIMERS: Final[tuple[ev.Timer, ...]] = (
     "cancel", "clean_up", "free", "answer", "silence", "stopped", "look_up",
 )  # fmt: skip
+"""Timers that stop when the turn ends: all but ``steer``."""
 
 
 class SessionMachine:
@@ -84,10 +85,11 @@ class SessionMachine:
         self.idle_reason: PromptEnd | None = None
         """The end to show with the next ``idle``."""
         self.idle_after_turn: bool = False
-        """Whether ``idle_reason`` is the end of a turn, whose token usage is shown with it."""
+        """Whether ``idle_reason`` is the end of a turn, whose token usage is shown, too."""
         self.plan: bool = False
         """Whether the turn that ended last left a plan to ask about."""
         self.late_starts: tuple[LateStart, ...] = ()
+        """Calls that were given up, and may still begin a turn."""
         self.codex_gone: PromptFailure | None = None
         """How Codex was lost; None while the session has a Codex."""
         self.look_up: int | None = None
@@ -440,12 +442,8 @@ class SessionMachine:
         """End the turn and the steered prompts; ``unread``: calls surely not read."""
         if self.questions:
             self._settle_all()
-        self.codex_gone, self.active, self.late_starts, self.reports_reads = (
-            failure,
-            None,
-            (),
-            False,
-        )
+        self.codex_gone, self.reports_reads = failure, False
+        self.active, self.late_starts = None, ()
         self.stale.clear()
         run = self.run
         steered = [each for each in self.prompts if isinstance(each.place, Steers)]
@@ -503,12 +501,12 @@ class SessionMachine:
 
     def _interrupted(self, call: int, *, taken: bool) -> None:
         match self.turn:
-            case Cancelling(run=run, call=mine, tries=tries) if mine == call:
+            case Cancelling(run=run, call=awaited, tries=tries) if awaited == call:
                 self.turn = Cancelling(run, None, INTERRUPT_ATTEMPTS if taken else tries)
                 if not taken and tries >= INTERRUPT_ATTEMPTS:
                     self._set_timer("stopped")
                 self._interrupt_run()
-            case Freeing(call=mine) if mine == call:
+            case Freeing(call=awaited) if awaited == call:
                 self._free()
             case Idle() | Freeing() | Starting() | Running() | Cancelling() | CleaningUp():
                 pass
@@ -669,7 +667,7 @@ class SessionMachine:
     def _send_to_codex(self, prompt: Prompt) -> bool:
         match self.turn:
             case Idle(freed=False) if self._stale_turn_blocks:
-                call = None  # Codex would add the message to the stale turn
+                call = None
                 if self.active is not None and self.active in self.stale:
                     call = self._next_call()
                     self._effects.append(ev.Interrupt(call, self.active))
@@ -696,9 +694,9 @@ class SessionMachine:
 
     @property
     def _stale_turn_blocks(self) -> bool:
-        return (self.active is not None and self.active in self.stale) or any(
-            late.begins for late in self.late_starts
-        )
+        """Whether a stale turn runs, or may begin next, to which Codex would add a message."""
+        runs = self.active is not None and self.active in self.stale
+        return runs or any(late.begins for late in self.late_starts)
 
     def _begin(self, prompt_id: str, call: int | None = None, joined: Run | None = None) -> None:
         """Begin a turn. ``call``: the call was made before. ``joined``: the turn that runs."""
@@ -879,6 +877,7 @@ class SessionMachine:
             self._effects.append(ev.Abandon(self.turn.call))
 
     def _make_stale(self, turn: str) -> None:
+        """Note that a call which was given up has begun this turn, and interrupt it."""
         run = self.run
         if run is not None and turn in run.names:
             self._set_run(replace(run, added=True))

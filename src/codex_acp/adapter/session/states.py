@@ -53,6 +53,7 @@ class Reviews:
 
 
 Place: TypeAlias = Waits | Local | Steers | InTurn | Reviews
+"""How far a prompt is on the way to its answer."""
 
 
 @record(frozen=True)
