@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codex_acp._json import text_at
-from codex_acp.adapter.command_results import Command, Says, SessionAccess, StartsTurn
+from codex_acp.adapter.command_results import Command, SessionAccess, TextCommand, TurnCommand
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.codex._generated import models
 from codex_acp.codex.connection.calls import all_pages
@@ -77,17 +77,17 @@ class BuiltInCommands:
             "review": self._review,
             "review-branch": self._review_branch,
             "review-commit": self._review_commit,
-            "compact": lambda _: StartsTurn(
+            "compact": lambda _: TurnCommand(
                 "thread/compact/start", models.ThreadCompactStartParams(thread_id=self._session_id)
             ),
             "plan": self._plan,
             "init": lambda _: self.turn([models.TextUserInput(text=commands.INIT_PROMPT)], ()),
             "goal": self._goal,
-            "diff": lambda _: Says(lambda: uncommitted(self._codex(), self._cwd)),
-            "status": lambda _: Says(self._status),
+            "diff": lambda _: TextCommand(lambda: uncommitted(self._codex(), self._cwd)),
+            "status": lambda _: TextCommand(self._status),
             "mcp": self._mcp,
-            "skills": lambda _: Says(self._list_skills),
-            "ps": lambda _: Says(self._background),
+            "skills": lambda _: TextCommand(self._list_skills),
+            "ps": lambda _: TextCommand(self._background),
             "stop": self._stop,
             "rename": self._rename,
             "logout": self._logout,
@@ -102,31 +102,31 @@ class BuiltInCommands:
         inputs: list[models.UserInput],
         skills: Sequence[models.SkillMetadata],
         first: Callable[[], Awaitable[object]] | None = None,
-    ) -> StartsTurn:
+    ) -> TurnCommand:
         """Return a message to the model with ``skills``; ``first`` is called before it is sent."""
         inputs += [models.SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
-        return StartsTurn("turn/start", None, inputs, first)
+        return TurnCommand("turn/start", None, inputs, first)
 
-    def _review(self, what: str) -> StartsTurn:
+    def _review(self, what: str) -> TurnCommand:
         if what:
             return self._review_turn(models.CustomReviewTarget(instructions=what))
         return self._review_turn(models.UncommittedChangesReviewTarget())
 
-    def _review_branch(self, branch: str) -> StartsTurn:
+    def _review_branch(self, branch: str) -> TurnCommand:
         if not branch:
             raise RpcError(INVALID_PARAMS, "/review-branch needs the branch to compare with")
         return self._review_turn(models.BaseBranchReviewTarget(branch=branch))
 
-    def _review_commit(self, sha: str) -> StartsTurn:
+    def _review_commit(self, sha: str) -> TurnCommand:
         if not sha:
             raise RpcError(INVALID_PARAMS, "/review-commit needs the commit, a hash or a name")
         return self._review_turn(models.CommitReviewTarget(sha=sha))
 
-    def _review_turn(self, target: models.ReviewTarget) -> StartsTurn:
+    def _review_turn(self, target: models.ReviewTarget) -> TurnCommand:
         params = models.ReviewStartParams(thread_id=self._session_id, target=target)
-        return StartsTurn("review/start", params)
+        return TurnCommand("review/start", params)
 
-    def _goal(self, arguments: str) -> Says:
+    def _goal(self, arguments: str) -> TextCommand:
         thread_id = self._session_id
 
         async def show() -> str:
@@ -149,7 +149,7 @@ class BuiltInCommands:
 
         without_turns = {"": show, "clear": clear, "pause": pause}
         run = without_turns.get(arguments, work)
-        return Says(run, starts_turns=arguments not in without_turns)
+        return TextCommand(run, starts_turns=arguments not in without_turns)
 
     def _plan(self, what: str) -> Command:
         if what:
@@ -162,7 +162,7 @@ class BuiltInCommands:
                 return "Plan mode is on: Codex plans with you before it does the work."
             return "Plan mode is off: Codex does the work again."
 
-        return Says(toggle)
+        return TextCommand(toggle)
 
     # Texts.
 
@@ -181,7 +181,7 @@ class BuiltInCommands:
         facts.append(commands.Fact("Codex", codex.server.user_agent))
         return commands.status_report(facts)
 
-    def _mcp(self, what: str) -> Says:
+    def _mcp(self, what: str) -> TextCommand:
         async def show() -> str:
             return commands.mcp_report(await self._servers())
 
@@ -195,16 +195,16 @@ class BuiltInCommands:
 
         if what.casefold() == RECONNECT:
             self._check_not_shared("/mcp reconnect")
-            return Says(reconnect)
+            return TextCommand(reconnect)
         if what:
             raise RpcError(INVALID_PARAMS, f"/mcp takes nothing, or {RECONNECT}")
-        return Says(show)
+        return TextCommand(show)
 
     async def _background(self) -> str:
         calls = TurnCalls(self._codex(), self._session_id)
         return commands.background_report(await calls.background_terminals())
 
-    def _stop(self, process: str) -> Says:
+    def _stop(self, process: str) -> TextCommand:
         async def stop() -> str:
             calls = TurnCalls(self._codex(), self._session_id)
             running = await calls.background_terminals()
@@ -215,9 +215,9 @@ class BuiltInCommands:
             left = [t for t in wanted if not await calls.terminate(t.process_id)]
             return commands.stopped_report(len(wanted) - len(left), left)
 
-        return Says(stop)
+        return TextCommand(stop)
 
-    def _rename(self, name: str) -> Says:
+    def _rename(self, name: str) -> TextCommand:
         title = " ".join(name.split())
         if not title:
             raise RpcError(INVALID_PARAMS, "/rename needs the new name")
@@ -227,9 +227,9 @@ class BuiltInCommands:
             await self._codex().thread_name_set(params)
             return f"This session is called {inline(title)} now."
 
-        return Says(rename)
+        return TextCommand(rename)
 
-    def _logout(self, more: str) -> Says:
+    def _logout(self, more: str) -> TextCommand:
         if more:
             raise RpcError(INVALID_PARAMS, "/logout takes nothing")
         self._check_not_shared("/logout")
@@ -238,7 +238,7 @@ class BuiltInCommands:
             await self._access.log_out()
             return "Codex is logged out, in all sessions."
 
-        return Says(log_out)
+        return TextCommand(log_out)
 
     def _check_not_shared(self, command: str) -> None:
         if self._access.shared:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codex_acp.wire.model import WireModel
 
 
-class StartsTurn(NamedTuple):
+class TurnCommand(NamedTuple):
     """A command that Codex runs as a turn."""
 
     method: str
@@ -33,7 +33,7 @@ class StartsTurn(NamedTuple):
     """Called before ``message`` is sent. Raises CodexAcpError."""
 
 
-class Says(NamedTuple):
+class TextCommand(NamedTuple):
     """A command that the adapter answers with a text, without a turn of the prompt."""
 
     run: Callable[[], Awaitable[str]]
@@ -42,7 +42,7 @@ class Says(NamedTuple):
     """True if the command makes Codex begin turns of its own."""
 
 
-Command: TypeAlias = StartsTurn | Says
+Command: TypeAlias = TurnCommand | TextCommand
 """Result of a prompt that is a command."""
 
 

@@ -93,7 +93,7 @@ class LocalReply(NamedTuple):
     run: Callable[[], Awaitable[None]]
 
 
-class NotTaken(RpcError):
+class PromptUnread(RpcError):
     """Failure of a prompt that had no effect: the prompt may be run again."""
 
 

@@ -49,7 +49,7 @@ class PromptPreconditions:
         If Codex ended before it read anything of the prompt, run the prompt again on the next
         Codex.
         """
-        from codex_acp.adapter.session.driver import NotTaken, PromptResult
+        from codex_acp.adapter.session.driver import PromptResult, PromptUnread
         from codex_acp.adapter.session.machine import CANCELLED
 
         tries = 0
@@ -58,7 +58,7 @@ class PromptPreconditions:
             tries += 1
             try:
                 return await prompt()
-            except NotTaken as error:
+            except PromptUnread as error:
                 if tries == MAX_TRIES:
                     raise
                 logger.warning("a prompt is run again, on another Codex: %s", error.message)

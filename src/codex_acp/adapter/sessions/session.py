@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.adapter.command_results import Says, StartsTurn
+from codex_acp.adapter.command_results import TextCommand, TurnCommand
 from codex_acp.adapter.prompts.plan_review import MESSAGE, PlanMode, PlanQuestion
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.prompts.turn_events import item_of, turn_event, turn_of
 from codex_acp.adapter.session import events as ev
 from codex_acp.adapter.session.driver import (
     LocalReply,
-    NotTaken,
     PromptResult,
+    PromptUnread,
     SessionDriver,
     TurnWork,
 )
@@ -93,7 +93,7 @@ class Session:
         self.ensure_git_consent: Callable[[], Awaitable[None]] | None = None
         """Asks before a turn whether git may run the directory's programs; set by `Sessions`.
         Raises RpcError."""
-        self.lost: str | None = None
+        self.loss: str | None = None
         """How the session lost its Codex; None while it has one."""
         self.on_unloaded: Callable[[], None] = lambda: None
         """Called when Codex reports that it unloaded the thread; set by `Sessions`."""
@@ -146,15 +146,15 @@ class Session:
 
         Raises RpcError: -32602 for content that cannot be sent, -32002 while the session is being
         closed, -32600 when too many prompts wait, -32603 when the turn failed or Codex is gone
-        (NotTaken if Codex had read nothing of the prompt).
+        (PromptUnread if Codex had read nothing of the prompt).
         """
         begun = self.prompts.has_begun(early)
         if self._stopping and not begun:
             raise not_open(self.id)
-        if self.lost is not None and not begun:
-            raise NotTaken(INTERNAL_ERROR, self.lost, {"reason": AGENT_LOST})
+        if self.loss is not None and not begun:
+            raise PromptUnread(INTERNAL_ERROR, self.loss, {"reason": AGENT_LOST})
         end, usage, unread = await self.prompts.run(
-            lambda: self._work(prompt),
+            lambda: self._work_for(prompt),
             lambda message_id: self._show(message_id, prompt),
             on_accepted,
             joins=joins,
@@ -162,7 +162,7 @@ class Session:
         )
         self._outflow.flush()
         if isinstance(end, PromptFailure):
-            raise (NotTaken if unread else RpcError)(end.code, end.message, end.data)
+            raise (PromptUnread if unread else RpcError)(end.code, end.message, end.data)
         return PromptResult(end, usage)
 
     def cancel(self, *, closing: bool = False) -> None:
@@ -225,19 +225,19 @@ class Session:
         self._codex = self._calls.codex = self.thread.codex = codex
         self.sub_agents.move(codex)
         self._settle = settle
-        self.lost = None
+        self.loss = None
         self.prompts.handle(ev.Moved())
 
-    async def _work(self, prompt: Sequence[Block]) -> TurnWork | LocalReply:
+    async def _work_for(self, prompt: Sequence[Block]) -> TurnWork | LocalReply:
         """Return the work that a prompt asks for. Raises RpcError if the prompt cannot run."""
         command = None if self.commands is None else await self.commands.find(prompt)
         message: list[UserInput] | None
         match command:
-            case Says():
+            case TextCommand():
                 if command.starts_turns:
                     await self._git_consent()
-                return LocalReply(lambda: self._speak(command))
-            case StartsTurn():
+                return LocalReply(lambda: self._run_text_command(command))
+            case TurnCommand():
                 await self._git_consent()
                 message = command.message
                 if command.first is not None:
@@ -266,7 +266,7 @@ class Session:
             self._state.has_title = True
             self._outflow.send(self.id, TitleChanged(title))
 
-    async def _speak(self, command: Says) -> None:
+    async def _run_text_command(self, command: TextCommand) -> None:
         text = await command.run()
         if text:
             self._outflow.send(self.id, TextChunk(uuid4().hex, text))
@@ -317,7 +317,7 @@ class Session:
         """Leave plan mode; return the turn that carries the plan out. Raises CodexAcpError."""
         assert self.plan_mode is not None, "`has_plan` was true"
         await self.plan_mode.leave()
-        work = await self._work([TextBlock(MESSAGE)])
+        work = await self._work_for([TextBlock(MESSAGE)])
         assert isinstance(work, TurnWork), "the message is no command"
         return work
 
@@ -439,7 +439,7 @@ class Session:
 
     def thread_gone(self, error: TransportError | None) -> None:
         why = "it has ended" if error is None else str(error)
-        self.lost = f"the Codex of this session is gone; start a new session ({why})"
+        self.loss = f"the Codex of this session is gone; start a new session ({why})"
         self.prompts.lost(error)
 
     def turn_ended(self, turn: Turn) -> None:
