@@ -248,15 +248,14 @@ class SessionOpener:
             place = self._config.opening(codex, setup.cwd, how, read)
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
-                # A thread that Codex has loaded for us keeps its directories and MCP servers.
+                # Unload the thread, because Codex ignores new params for a loaded thread.
                 await self._store(codex, session_id)
-                self._check_no_prompt(session_id)  # a prompt may have come during the call
+                self._check_no_prompt(session_id)  # a prompt may have come during `_store`
                 was_open.unloaded = True
                 as_before = {**was_open.params, "runtimeWorkspaceRoots": [*was_open.roots]}
-                unchanged = setup.params == as_before
+                keep_commands = was_open.session.state.background and setup.params == as_before
                 was_open.session.detach()
-                # Unloading ends background commands: avoid that if the params are unchanged.
-                if not (was_open.session.state.background and unchanged):
+                if not keep_commands:  # unloading ends the background commands
                     await self.unload(codex, session_id)
             with self._sessions.reopening(session_id) as held:
                 result = await self._resume(codex, session_id, setup)

@@ -443,9 +443,11 @@ class Sessions:
         connection = self._open[root.id].connection
         items = connection.intake.items
         below, turn_id = items.running_below(thread_id), items.running_turn(thread_id)
-        for each in below if turn_id is None else [(thread_id, turn_id), *below]:
-            self._interrupt(connection.codex, *each)
-        connection.intake.sub_agents_cancelled(frozenset([thread_id, *(t for t, _ in below)]))
+        own = [] if turn_id is None else [(thread_id, turn_id)]
+        for thread, turn in (*own, *below):
+            self._interrupt(connection.codex, thread, turn)
+        threads = frozenset([thread_id, *(thread for thread, _ in below)])
+        connection.intake.sub_agents_cancelled(threads)
         return True
 
     def _interrupt(self, codex: AppServerConnection, thread_id: str, turn_id: str) -> None:
