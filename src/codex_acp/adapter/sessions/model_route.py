@@ -66,7 +66,7 @@ class ModelRoute:
                 params = {**params, "modelProvider": provider}
         return await codex.call_raw(method, params)
 
-    def helps(self, thread: dict[str, JsonValue] | None) -> bool:
+    def retry_helps(self, thread: dict[str, JsonValue] | None) -> bool:
         """Return whether to open a stored thread again after a failure: if it was routed to the
         gateway of an earlier process, which `had_gateway` then notes.
         """

@@ -162,9 +162,10 @@ class SessionOpener:
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
-            from codex_acp.adapter.sessions.stored_threads import must_be_usable
+            from codex_acp.adapter.sessions.stored_threads import check_usable
 
-            if not self.route.helps(await must_be_usable(codex, session_id, error)):
+            thread = await check_usable(codex, session_id, error)
+            if not self.route.retry_helps(thread):
                 raise
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
 
@@ -383,14 +384,10 @@ class SessionOpener:
         unrestored = self._config.unrestored(session_id)
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
-        of_defaults = (
-            ()
-            if defaults is None
-            else (*defaults.said, *self._config.first_mode_notice(session_id))
-        )
-        of_trust = _notices(place, unrestored, linked_instructions(result))
-        notices = (*of_defaults, *setup.notices, *of_trust)
-        return OpeningResult(session_id, how, answer, notices)
+        notices = [*setup.notices, *_notices(place, unrestored, linked_instructions(result))]
+        if defaults is not None:
+            notices[:0] = [*defaults.said, *self._config.first_mode_notice(session_id)]
+        return OpeningResult(session_id, how, answer, tuple(notices))
 
     async def _git_consent(
         self, codex: AppServerConnection, session_id: str, setup: Setup, *, opens: bool = True
@@ -438,9 +435,8 @@ class SessionOpener:
                 from codex_acp.adapter.sessions import stored_threads
 
                 await stored_threads.raise_if_open_elsewhere(codex, session_id, error)
-                if self.route.helps(
-                    await stored_threads.must_be_usable(codex, session_id, failure)
-                ):
+                thread = await stored_threads.check_usable(codex, session_id, failure)
+                if self.route.retry_helps(thread):
                     return await self._resume(codex, session_id, setup)
             raise failure from error
 
@@ -479,7 +475,8 @@ class SessionOpener:
             from codex_acp.adapter.sessions.loading import running_turn
 
             with suppress(CodexAcpError):
-                turns += [turn for turn in [await running_turn(codex, session_id)] if turn]
+                running = await running_turn(codex, session_id)
+                turns = [running] if running else []
         if not turns and thread.get("parentThreadId") is None:
             return None  # no turn runs, and the thread is no sub-agent's
         try:

@@ -41,7 +41,7 @@ async def may_exist(codex: AppServerConnection, session_id: str) -> bool:
         return True
 
 
-async def must_be_usable(
+async def check_usable(
     codex: AppServerConnection, session_id: str, error: RpcError
 ) -> dict[str, JsonValue] | None:
     """Find the reason for ``error``, with which Codex refused a thread: its code tells nothing.
