@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from codex_acp.adapter.sessions import archive, loading
-from codex_acp.adapter.sessions.session_locks import acquired_soon
+from codex_acp.adapter.sessions.session_locks import acquire_within
 from codex_acp.codex.connection.answer_bound import AnswerTimes
 from codex_acp.testing import Entry, Expect, Notify, RawLine
 from codex_acp.testing.app_server_script import default_result, turn_object
@@ -276,7 +276,7 @@ async def test_a_session_that_is_deleted_while_it_is_resumed_is_not_there() -> N
 async def test_a_load_that_never_ends_holds_up_no_other_request_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(archive, "acquired_soon", partial(acquired_soon, seconds=0.01))
+    monkeypatch.setattr(archive, "acquire_within", partial(acquire_within, seconds=0.01))
     async with MemoryBench(resumed(), Expect("thread/items/list", silent=True)) as bench:
         start_load(bench)
         await bench.asked_codex("thread/items/list")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.adapter.sessions.opening_errors import refused_call, unknown_session
-from codex_acp.adapter.sessions.session_locks import acquired_soon
+from codex_acp.adapter.sessions.session_locks import acquire_within
 from codex_acp.adapter.sessions.stored_threads import (
     exists,
     raise_if_open_elsewhere,
@@ -71,12 +71,12 @@ class SessionArchive:
         session_id = canonical_id(session_id)
         self._sessions.refuse_sub_agent(session_id)
         lock = self._opener.lock(session_id)
-        held = await acquired_soon(lock)
+        has_lock = await acquire_within(lock)
         try:
             if session_id not in self._sessions:  # an open session is not in the archive
                 await self._move(session_id, "thread/unarchive", archived=False)
         finally:
-            if held:
+            if has_lock:
                 lock.release()
 
     async def status(self, session_id: str) -> StateChanged | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from codex_acp._json import list_at, text_at, value_at
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import not_open, refused_call, unknown_session
-from codex_acp.adapter.sessions.session_locks import acquired_soon
+from codex_acp.adapter.sessions.session_locks import acquire_within
 from codex_acp.adapter.sessions.stored_threads import exists, raise_if_open_elsewhere
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
@@ -130,10 +130,9 @@ class SessionMethods:
 
             remember_secrets(secrets_in(servers))
             codex = await self._opener.codex()
-            configured = await _configured(codex, cwd) | given_servers(
-                self._opener.with_defaults({})
-            )
-            kept, notices = without_clashes(servers, configured)
+            of_defaults = given_servers(self._opener.with_defaults({}))
+            configured = await _configured(codex, cwd)
+            kept, notices = without_clashes(servers, configured | of_defaults)
         params = thread_params(cwd, directories, kept, stored=stored)
         cancels = value_at(plain(request.meta), META_KEY, "cancelElsewhere") is True
         params = {**params, **system_prompt}
@@ -224,11 +223,11 @@ class SessionMethods:
         """
         self._opener.give_up(session_id)
         lock = self._opener.lock(session_id)
-        held = await acquired_soon(lock)
+        has_lock = await acquire_within(lock)
         try:
             codex, below = await self._stop(session_id, why)
         except BaseException:
-            if held:
+            if has_lock:
                 lock.release()
             raise
 
@@ -241,7 +240,7 @@ class SessionMethods:
                 elif codex is not None:
                     await self._opener.unload(codex, session_id)
             finally:
-                if held:
+                if has_lock:
                     lock.release()
 
         leaving = asyncio.ensure_future(leave())
@@ -281,7 +280,7 @@ class SessionMethods:
     async def _clean_up(
         self, codex: AppServerConnection, session_id: str, below: Sequence[str]
     ) -> None:
-        await asyncio.gather(*(_clean_up(codex, thread) for thread in (session_id, *below)))
+        await asyncio.gather(*(_end_commands(codex, thread) for thread in (session_id, *below)))
         await asyncio.gather(*(self._opener.unload(codex, thread) for thread in below))
 
 
@@ -290,7 +289,7 @@ async def _done(task: Task[None]) -> None:
 
 
 async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
-    """Names of the MCP servers in the user's configuration, as seen from ``cwd``."""
+    """Return the names of the MCP servers in the user's configuration for ``cwd``."""
     try:
         return configured_servers(await codex.call_raw("config/read", {"cwd": cwd}))
     except ErrorReply as error:  # whatever needs the configuration reports that it is broken
@@ -298,7 +297,7 @@ async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
         return frozenset()
 
 
-async def _clean_up(codex: AppServerConnection, session_id: str) -> None:
+async def _end_commands(codex: AppServerConnection, session_id: str) -> None:
     """End the background commands of a thread; never fails."""
     with suppress(CodexAcpError, TimeoutError):
         async with asyncio.timeout(CLEAN_UP_SECONDS):
@@ -306,6 +305,7 @@ async def _clean_up(codex: AppServerConnection, session_id: str) -> None:
 
 
 def _listed(thread: JsonValue, *, archived: bool) -> dict[str, JsonValue] | None:
+    """Return a thread of ``thread/list`` as an entry of ``session/list``, or None."""
     seconds = updated_at(thread)
     when = None
     if seconds is not None:

@@ -21,7 +21,7 @@ OPEN_SECONDS: Final = 30.0
 show."""
 
 
-async def acquired_soon(lock: asyncio.Lock, seconds: float = END_SECONDS) -> bool:
+async def acquire_within(lock: asyncio.Lock, seconds: float = END_SECONDS) -> bool:
     """Acquire the lock within ``seconds``; return whether that succeeded."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
@@ -33,7 +33,7 @@ async def acquired_soon(lock: asyncio.Lock, seconds: float = END_SECONDS) -> boo
 async def alone(lock: asyncio.Lock, session_id: str) -> AsyncIterator[None]:
     """Hold the lock of a session in an ``async with`` block. Raises RpcError -32600 after
     `OPEN_SECONDS`."""
-    if not await acquired_soon(lock, OPEN_SECONDS):
+    if not await acquire_within(lock, OPEN_SECONDS):
         doing = f"the session {session_id!r} is being opened or closed by another request"
         message = f"{doing}, which Codex has not answered in {OPEN_SECONDS:g} s; try again later"
         raise RpcError(INVALID_REQUEST, message, {"sessionId": session_id})

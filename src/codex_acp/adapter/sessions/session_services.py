@@ -81,10 +81,10 @@ class SessionServices(NotificationSink):
 
         session.commands = self._commands_of(session_id, opened)
         session.plan_mode = PlanMode(
-            partial(self._config.in_plan_mode, session_id),
-            leave_plan_mode,
-            lambda: self._sessions.client_of(session_id).asks,
-            lambda plan, approved, by: self._sessions.transcript.agreed(
+            is_on=partial(self._config.in_plan_mode, session_id),
+            leave=leave_plan_mode,
+            asks=lambda: self._sessions.client_of(session_id).asks,
+            record=lambda plan, approved, by: self._sessions.transcript.agreed(
                 session_id, "plan", [plan], agreed=approved, by=by
             ),
         )
@@ -125,11 +125,11 @@ class SessionServices(NotificationSink):
                 cwd if isinstance(cwd, str) else "/",
                 lambda: opened.codex,
                 SessionAccess(
-                    lambda: self._settings(session_id),
-                    lambda wanted: self._config.plan_mode(session_id, wanted),
-                    partial(self._restart_mcp, session_id),
-                    self._log_out,
-                    opened.client is not None,
+                    settings=lambda: self._settings(session_id),
+                    plan_mode=lambda wanted: self._config.plan_mode(session_id, wanted),
+                    restart_mcp=partial(self._restart_mcp, session_id),
+                    log_out=self._log_out,
+                    shared=opened.client is not None,
                 ),
             )
         return self._commands[session_id]
