@@ -116,7 +116,7 @@ class Config:
         self._features = features
         self._catalogues: Catalogues | None = None
         self._sessions: dict[str, ConfigSession] = {}
-        self._closed: LastOnes[str, _Choices] = LastOnes(MAX_CLOSED)
+        self._kept_choices: LastOnes[str, _Choices] = LastOnes(MAX_CLOSED)
 
     # Sessions.
 
@@ -152,7 +152,7 @@ class Config:
         if place is None:
             place = self.opening(codex, text_of(object_at(result), "cwd") or "", how)
         self.closed(session_id)
-        earlier = self._closed.pop(session_id, None)
+        earlier = self._kept_choices.pop(session_id, None)
         catalogues = self._catalogues_of(codex)
         session = self._sessions[session_id] = ConfigSession(
             session_id, catalogues, place, result, self._send_changes, new=how == "new"
@@ -193,7 +193,7 @@ class Config:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.leave()
-            self._closed[session_id] = _Choices(session.settings.tier, session.chosen)
+            self._kept_choices[session_id] = _Choices(session.settings.tier, session.chosen)
 
     def answer(self, session_id: str) -> dict[str, JsonValue]:
         """Return what `open` returns, for one more client of an open session."""
