@@ -158,8 +158,7 @@ class CodexAgent:
 
     @cached_property
     def _hand_over(self) -> HandOver:
-        """Return the part that gives sessions to other processes and takes theirs; loaded with the
-        first use."""
+        """Return the part that gives sessions to other processes and takes theirs; loaded late."""
         from codex_acp.adapter.hand_over import HandOver
 
         client_name = lambda: self._client_name  # noqa: E731 - `introduce` may change it later
@@ -177,8 +176,7 @@ class CodexAgent:
     async def start(
         self, setup: Setup, more: Callable[[str], Awaitable[dict[str, JsonValue]]] | None = None
     ) -> dict[str, JsonValue]:
-        """Open a new session; return the answer as plain JSON, with the members that ``more``
-        returns for its id."""
+        """Open a new session; return the answer as plain JSON, with the members of ``more``."""
         opened = await self._opener.start(setup)
         try:
             members = {} if more is None else await more(opened.session_id)
@@ -191,8 +189,7 @@ class CodexAgent:
     async def load_session(
         self, request: ResumeSession, client: SessionClient | None = None
     ) -> Json:
-        """Load a session with `SessionMethods.load`; send its notices and commands before the
-        answer."""
+        """Load a session; send its notices and commands before the answer."""
         if self._ahead is not None:
             self._ahead.start_within(0)
         opened = await self.methods.load(request, client)
@@ -267,8 +264,7 @@ class CodexAgent:
     # After the answer.
 
     def _opened(self, opened: OpeningResult) -> Json:
-        """Note that a session is open, and schedule the steps after the answer; return the
-        answer."""
+        """Note that a session is open; schedule the steps after the answer, and return it."""
         self._sessions.transcript.opened(opened.session_id, opened.how)
         self._after.add(opened)
         return opened.answer
@@ -298,8 +294,7 @@ class CodexAgent:
             self._hand_over.leave()
 
     async def keep_sessions(self) -> None:
-        """Store the open sessions with `SessionOpener.store_unprompted`, so that the client can
-        open them again."""
+        """Store the open sessions, so that the client can open them again."""
         await asyncio.gather(*map(self._opener.store_unprompted, list(self._sessions)))
 
     def _answered(self, opened: OpeningResult) -> None:
@@ -341,8 +336,7 @@ class CodexAgent:
         joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptResult:
-        """Run a prompt with `Session.prompt`. Raises RpcError -32002 for a session that is not
-        open."""
+        """Run a prompt with `Session.prompt`. Raises RpcError -32002 if the session is not open."""
         session_id = self.session(session_id).id
         running = self.preconditions.run(
             session_id,
@@ -352,8 +346,7 @@ class CodexAgent:
         return await self._sessions.transcript.prompt(session_id, running)
 
     def cancel(self, session_id: str) -> None:
-        """Cancel what runs in a session with `Session.cancel`, or a sub-agent; only log the id of
-        an unknown session."""
+        """Cancel what runs in a session, or a sub-agent; log the id of an unknown session."""
         if self._sessions.cancel_sub_agent(session_id):
             return
         if (session := self._sessions.find(session_id)) is None:
@@ -438,8 +431,7 @@ class CommonMethods:
     def _row(
         self, name: str, run: Callable[[Any], Awaitable[Json | None]]
     ) -> Callable[[Any], Awaitable[Any]]:
-        """Return a handler that awaits ``run`` and decodes its result to the model
-        ``<name>Response``."""
+        """Return a handler that awaits ``run``, and answers with the model ``<name>Response``."""
 
         async def handler(request: Any) -> Any:
             return self._answer(name, await run(request))
@@ -455,8 +447,7 @@ class CommonMethods:
         }
 
     def notifications(self) -> Any:
-        """Return a handler for each notification; None: ignored (the connection itself handles
-        ``$/cancel_request``)."""
+        """Return a handler for each notification; None: ignored."""
         agent = self._agent
         return {"session/cancel": lambda n: agent.cancel(n.session_id), "$/cancel_request": None}
 
@@ -505,8 +496,7 @@ class CommonMethods:
 
     @abstractmethod
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        """Return the function that answers ``session/new`` without a model; None: the params need
-        one."""
+        """Return the function that answers ``session/new`` without a model, or None."""
 
     @abstractmethod
     async def _answer_prompt(
@@ -540,16 +530,14 @@ class CommonMethods:
         return answer
 
     def log_in(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
-        """Return the login handler, whose answer is the model ``<name>Response``; None over the
-        network."""
+        """Return the login handler, which answers ``<name>Response``; None over the network."""
         own_agent = self._own_agent
         if own_agent is None:
             return None
         return self._row(name, lambda r: own_agent.logins.authenticate(r.method_id, r.meta))
 
     def log_out(self, name: str) -> Callable[[Any], Awaitable[Any]] | None:
-        """Return the logout handler, whose answer is the model ``<name>Response``; None over the
-        network."""
+        """Return the logout handler, which answers ``<name>Response``; None over the network."""
         own_agent = self._own_agent
         return None if own_agent is None else self._row(name, lambda _: own_agent.logins.log_out())
 

@@ -88,8 +88,7 @@ class AgentInV1(CommonMethods):
         return answer
 
     async def session_status(self, request: v1.SessionStatusRequest) -> Any:
-        """Answer ``session/status`` with `SessionArchive.status`, without the state, which v1
-        lacks."""
+        """Answer ``session/status``, without the state, which v1 lacks."""
         state = await self._agent.archive.status(request.session_id)
         return self._answer("SessionStatus", {"status": "saved" if state is None else "open"})
 

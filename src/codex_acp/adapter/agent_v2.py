@@ -120,8 +120,7 @@ class AgentInV2(CommonMethods):
         return answer
 
     async def resume_session(self, request: v2.ResumeSessionRequest) -> Any:
-        """Resume a session with `SessionMethods.load` or `.resume`; send its state after the
-        history."""
+        """Resume a session, with the history if it is wanted; send its state after that."""
         from codex_acp.mapping.v2.content import wants_history
 
         if wants_history(request):

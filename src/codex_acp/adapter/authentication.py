@@ -212,8 +212,7 @@ class Logins:
         url: str,
         message: str,
     ) -> None:
-        """Show the page and wait for ``outcome``. If nobody logs in, cancel the login and raise
-        RpcError."""
+        """Show the page and wait for ``outcome``. Cancel a failed login. Raises RpcError."""
         page = allowed_url(url)
         try:
             if isinstance(page, RefusedUrl):
@@ -233,8 +232,7 @@ class Logins:
                         await codex.account_login_cancel(params)
 
     async def _show_page(self, outcome: LoginOutcome, url: str, message: str) -> None:
-        """Show the page; return when ``outcome`` is done. Raises RpcError if the page cannot be
-        shown or the person declines."""
+        """Show the page until ``outcome`` is done. Raises RpcError if that fails."""
         if not self._client.features.elicitation_url:
             if not await open_page(url):
                 raise _failed(f"no browser could be opened; open this page yourself: {url}")
@@ -347,8 +345,7 @@ class Providers:
             await self._route(None)
 
     async def log_in(self, meta: dict[str, object] | None) -> None:
-        """Route the model calls to the gateway in ``_meta.gateway``, a login method of the official
-        adapter."""
+        """Route the model calls to ``_meta.gateway``, as the official adapter does."""
         settings = object_at(meta, "gateway")
         name, where = settings.get("providerName"), "_meta.gateway."
         more = {"name": name} if isinstance(name, str) and name.strip() else {}

@@ -71,8 +71,7 @@ class BuiltInCommands:
         self._skills = skills
 
     def built_in(self, command: Typed) -> Command | None:
-        """Return the built-in command of that name, if any. Raises what `SessionCommands.find`
-        raises."""
+        """Return the built-in command of that name, if any. Raises RpcError."""
         makers: dict[str, Callable[[str], Command]] = {
             "review": self._review,
             "review-branch": self._review_branch,

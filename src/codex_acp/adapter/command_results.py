@@ -53,11 +53,9 @@ class SessionAccess:
     settings: Callable[[], Sequence[Fact]]
     """Returns the settings that ``/status`` shows."""
     plan_mode: Callable[[bool | None], Awaitable[bool]]
-    """Turns plan mode on or off, or toggles it (None); returns whether it is on. Raises
-    RpcError."""
+    """Sets plan mode, or toggles it (None); returns whether it is on. Raises RpcError."""
     restart_mcp: Callable[[Callable[[], Awaitable[None]], Sequence[str]], Awaitable[Sequence[str]]]
-    """Calls the function, which restarts the MCP servers, and waits for the named servers; returns
-    those that still start."""
+    """Calls the function, which restarts MCP servers; returns the named ones that are slow."""
     log_out: Callable[[], Awaitable[None]]
     """Logs Codex out, and forgets the client's gateway. Raises RpcError."""
     shared: bool = False

@@ -250,8 +250,7 @@ class Config:
     async def _take_over(
         self, session: ConfigSession, earlier: _Choices | None, source: str | None
     ) -> None:
-        """Restore settings that Codex does not: the service tier after a load, most settings in a
-        fork."""
+        """Restore settings that Codex does not restore after a load, or in a fork."""
         origin = None if source is None else self._sessions.get(source)
         if origin is not None:
             wanted, chosen = origin.settings, origin.chosen

@@ -33,8 +33,7 @@ class PlanMode(NamedTuple):
     leave: Callable[[], Awaitable[object]]
     asks: Callable[[], Asks]
     record: Callable[[str, bool | None, ApprovalSettler], None]
-    """Records in the transcript: the plan, whether it was approved (None: the question was
-    withdrawn), and who settled the question."""
+    """Records the plan, whether it was approved (None: withdrawn), and who settled the question."""
 
 
 class PlanQuestion:
@@ -66,8 +65,7 @@ class PlanQuestion:
         self._request_id = request_id
 
     def ended(self, approved: bool | None) -> ToolCallChanged:
-        """End the question, and withdraw it if ``approved`` is None; return the end of its tool
-        call."""
+        """End the question (None: withdraw it); return the end of its tool call."""
         if approved is None:
             self._asks.withdraw(self._request_id)
         self._record(approved, self._settled_by)

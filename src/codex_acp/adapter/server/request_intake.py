@@ -72,8 +72,7 @@ class RequestIntake(NotificationSink):
             self._runner.prompt_cancelled(session_id)
 
     def settle_turn(self, thread_id: str, turn_id: str) -> None:
-        """Settle the open requests of a turn that is over, even if Codex has not reported its
-        end."""
+        """Settle the open requests of a turn that is over, whether Codex reported that or not."""
         if self._runner is not None:
             self._runner.turn_ended(thread_id, turn_id)
 
@@ -161,8 +160,7 @@ class RequestIntake(NotificationSink):
             self._runner.codex_lost()
 
     def _check_reach(self, event: ServerNotification) -> None:
-        """Interrupt a turn that reaches into another session: Codex did not run the hook that
-        would have refused the call."""
+        """Interrupt a turn that reaches into another session, which no hook has refused."""
         reach = self._reach.apply(event)
         if reach is not None:
             self._interrupt(reach.thread_id, reach.turn_id)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
 MAX_KEPT: Final = 10_000
-"""Notifications that are kept, then the oldest are dropped. Codex sends a few dozen while a thread
-is opened; a sub-agent can cause any number."""
+"""Notifications to keep; the oldest are dropped. Opening a thread causes a few dozen."""
 
 MAX_SECONDS: Final = 60.0
 """Age at which a notification is dropped: Codex names a sub-agent soon after the first one."""

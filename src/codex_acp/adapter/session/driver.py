@@ -62,16 +62,13 @@ class Timings(NamedTuple):
     answer: float = 5.0
     """From ``turn/started`` to the reply that names the turn: usually both arrive together."""
     silence: float = 60.0
-    """Without a notification of the thread, until Codex is asked about the turn: a model may think
-    as long."""
+    """Without a notification of the thread, before Codex is asked: a model may think as long."""
     stopped: float = 2.0
-    """From Codex's report that the thread is idle to the end of the turn: usually both arrive
-    together."""
+    """From Codex's report of an idle thread to the end of the turn: usually both come together."""
     look_up: float = 10.0
     """For the answer about a turn: usually it takes milliseconds."""
     steer: float = 10.0
-    """For the reply to ``turn/steer``, usually immediate; without one, nobody knows whether Codex
-    took the message."""
+    """For the reply to ``turn/steer``, usually immediate."""
 
 
 TIMINGS: Final = Timings()
@@ -120,8 +117,7 @@ class PromptResult(NamedTuple):
 
 
 class PromptHost(Protocol):
-    """The driver's session, `Session`: shows updates, asks the person, and keeps the plan. The
-    docstrings are in `Session`."""
+    """The driver's session: `Session`, which has the docstrings."""
 
     @property
     def client_gone(self) -> bool: ...
@@ -157,8 +153,7 @@ class _Pending:
         """Shows the message of the prompt to the client."""
         self.on_accepted = on_accepted
         self.takes_plan = False
-        """Whether this is the second turn of the prompt, which carries out a plan: then the prompt
-        must not be run again."""
+        """Whether the prompt carries out a plan in a second turn: never run it again."""
         self.outcome: asyncio.Future[PromptOutcome | None]
         self.outcome = asyncio.get_running_loop().create_future()
         """End of the prompt; None: `_result` runs its `LocalReply` now."""
@@ -176,8 +171,7 @@ class _Pending:
 
 
 class SessionDriver:
-    """Runs the prompts and the turn of one session; ``spawn`` starts a task that may outlive the
-    request."""
+    """Runs the prompts of one session; ``spawn`` starts a task that may outlive the request."""
 
     def __init__(
         self, calls: TurnCalls, host: PromptHost, spawn: Spawn, timings: Timings | None = None
@@ -281,8 +275,7 @@ class SessionDriver:
             self.handle(ev.Withdrawn(pending.id))
 
     def begin(self, early: EarlyTurn, show: OnMessageId) -> None:
-        """Queue a session's first prompt, whose ``turn/start`` was sent early; `run` awaits its
-        end."""
+        """Queue a first prompt whose ``turn/start`` was sent early; `run` awaits its end."""
         pending = self._enter(_Pending(show, early.on_accepted, early.message_id))
         self._host.note_message_id(pending.id)
         call = self.machine.calls + 1
@@ -304,8 +297,7 @@ class SessionDriver:
         self._written_before.clear()
 
     async def wait_idle(self) -> None:
-        """Wait until no prompt is open and no turn runs; after a cancel, `Timings.cancel` bounds
-        this."""
+        """Wait until no prompt is open and no turn runs; bounded after a cancel."""
         while self._pending or self.machine.run is not None:
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle_waiters.append(changed)
@@ -359,8 +351,7 @@ class SessionDriver:
 
     @contextmanager
     def asking(self, turn_id: str | None = None) -> Iterator[None]:
-        """Count a question to the person as open in a ``with`` block; ``turn_id`` None: before a
-        turn."""
+        """Count a question as open in a ``with`` block; None: it comes before a turn."""
         self._last_question += 1
         question = self._last_question
         self.handle(ev.Asked(question, turn_id))
@@ -569,8 +560,7 @@ class SessionDriver:
             self.handle(ev.LookedUp(call, turn.id, end, ours, self._host.has_plan))
 
     async def _stop_commands(self, call: int, items: frozenset[str]) -> None:
-        """End the commands that an interrupt left running; name those that still run to the
-        person."""
+        """End the commands that an interrupt left running; show the person those that still run."""
         ended: list[str] = []
         try:
             ended, left = await self._calls.end_commands(items)

@@ -43,8 +43,7 @@ CANCELLED: Final = PromptStop("cancelled")
 NO_DATA: dict[str, object] = {}
 DONE: Final = PromptStop("end_turn")
 INTERRUPT_ATTEMPTS: Final = 3
-"""Interrupts for one cancel: Codex refuses those between the answer of ``turn/start`` and
-``turn/started``."""
+"""Interrupts for one cancel: Codex refuses those before ``turn/started``."""
 
 MAX_DOUBTS: Final = 3
 """Look-ups in a row that find no running turn before the prompt fails."""
@@ -864,8 +863,7 @@ class SessionMachine:
             self._effects.append(ev.Interrupt(call, turn.run.active))
 
     def _interrupt_unnamed(self) -> None:
-        """Interrupt the turn that began last: it may be the cancelled compaction, without a name
-        yet."""
+        """Interrupt the turn that began last, which may be the cancelled compaction."""
         turn = self.turn
         if isinstance(turn, Starting) and turn.cancelled and turn.run.compacts and turn.run.begun:
             begun, root = turn.run.begun[-1]

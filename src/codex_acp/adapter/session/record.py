@@ -62,8 +62,7 @@ _NAME: Final = re.compile(r"[0-9a-f-]{32,36}")
 
 
 class Step(NamedTuple):
-    """One event of a session and the effects that the machine returned; both None: lines are
-    missing here."""
+    """One event with the effects that the machine returned; both None: lines are missing."""
 
     line: int
     session: int

@@ -169,8 +169,7 @@ class Running:
 
 @record(frozen=True)
 class Cancelling:
-    """The turn was cancelled. ``call``: the interrupt whose reply is awaited; ``tries``: interrupts
-    so far."""
+    """The turn was cancelled. ``call``: the awaited interrupt; ``tries``: interrupts so far."""
 
     run: Run
     call: int | None = None

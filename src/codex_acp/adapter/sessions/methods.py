@@ -64,8 +64,7 @@ CLEAN_UP_SECONDS: Final = 5.0
 
 
 class SessionMethods:
-    """The methods of one agent. ``on_closed`` is called with the id of a session that was closed,
-    and the reason."""
+    """The methods of one agent. ``on_closed`` gets the id of a closed session, and the reason."""
 
     def __init__(
         self,
@@ -101,8 +100,7 @@ class SessionMethods:
     async def resume(
         self, request: ResumeSession, client: SessionClient | None = None
     ) -> OpeningResult:
-        """Open a stored session without its history (``session/resume``). Raises what `load`
-        raises."""
+        """Open a stored session without its history (``session/resume``). Raises as `load` does."""
         self._sessions.refuse_sub_agent(request.session_id)
         setup = await self._setup(request, client, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")

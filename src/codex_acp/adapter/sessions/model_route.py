@@ -24,8 +24,7 @@ class ModelRoute:
         self.gateway: Gateway | None = None
         """The gateway that the client set with ``providers/set`` or a login; None: none."""
         self.had_gateway: bool = False
-        """Whether a gateway was set before, in this process or an earlier one: stored threads may
-        name it as their provider."""
+        """Whether stored threads may name a gateway, of this process or an earlier one."""
 
     async def open(
         self,

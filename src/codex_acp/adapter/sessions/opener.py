@@ -86,8 +86,7 @@ class TakesOver(Protocol):
         again: Callable[[], Awaitable[JsonValue]],
         refused: ErrorReply,
     ) -> JsonValue:
-        """Have a session handed over to ``client``; return the result of ``again``, which resumes
-        its thread."""
+        """Have a session handed over to ``client``, then return the result of ``again``."""
 
 
 class OpeningResult(NamedTuple):
@@ -154,8 +153,7 @@ class SessionOpener:
         return await self._begin(codex, "new", "thread/start", setup, read)
 
     async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
-        """Open a session with a copy of a stored thread. Raises RpcError: -32002, -32000, -32602,
-        -32603."""
+        """Open a session with a copy of a thread. Raises RpcError: -32002 and as `start`."""
         codex, setup, read = await self._prepare(setup)
         await self._git_consent(codex, session_id, setup, opens=False)
         await self._store(codex, session_id)

@@ -34,8 +34,7 @@ def unknown_session(session_id: str, data: object = None) -> RpcError:
 
 
 def not_open(session_id: str) -> RpcError:
-    """Return the error for a session that the client has not opened, or has closed (ACP:
-    -32002)."""
+    """Return the error for a session that the client does not have open (ACP: -32002)."""
     message = f"the session {session_id!r} is not open; session/list names those that can be opened"
     return RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
 

@@ -65,8 +65,7 @@ class PromptPreconditions:
         return PromptResult(CANCELLED)
 
     async def wait_ready(self, session_id: str) -> bool:
-        """Wait until the session is ready; return False if the prompt was cancelled. Raises what
-        `ensure_live` raises."""
+        """Wait until the session is ready; return False after a cancel. Raises as `ensure_live`."""
         opened = self._sessions.open_session(session_id)
         if opened is None or (self._sessions.is_live(session_id) and not opened.servers):
             return True

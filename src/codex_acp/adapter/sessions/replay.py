@@ -75,8 +75,7 @@ class Replay:
         await self._below.show(codex)
 
     def end(self, running: str | None) -> SessionState:
-        """Send the text about missing parts, and the title; return the mapping's memory for the
-        turn that runs."""
+        """Send the title and what is missing; return the mapping's memory for the running turn."""
         if self.missing is not None:
             self._send(notice_of(self.missing))
         title = title_of(self._answer.get("thread"))

@@ -91,8 +91,7 @@ class Session:
         self.commands: SessionCommands | None = None
         """The slash commands, set by `SessionServices.add`; None: every prompt is a message."""
         self.ensure_git_consent: Callable[[], Awaitable[None]] | None = None
-        """Asks before a turn whether git may run the directory's programs; set by `Sessions`.
-        Raises RpcError."""
+        """Asks for consent to git's programs before a turn; set by `Sessions`. Raises RpcError."""
         self.loss: str | None = None
         """How the session lost its Codex; None while it has one."""
         self.on_unloaded: Callable[[], None] = lambda: None

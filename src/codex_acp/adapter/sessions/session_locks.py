@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 END_SECONDS: Final = 12.0
-"""Seconds that a request which ends a session waits for the lock; then it ends the session without
-the lock."""
+"""Seconds that a request which ends a session waits for the lock; then it does without."""
 
 OPEN_SECONDS: Final = 30.0
-"""Seconds that a request which opens a session waits for the lock: a long history takes seconds to
-show."""
+"""Seconds that a request which opens a session waits: a long history takes seconds to show."""
 
 
 async def acquire_within(lock: asyncio.Lock, seconds: float = END_SECONDS) -> bool:
@@ -31,8 +29,7 @@ async def acquire_within(lock: asyncio.Lock, seconds: float = END_SECONDS) -> bo
 
 @asynccontextmanager
 async def alone(lock: asyncio.Lock, session_id: str) -> AsyncIterator[None]:
-    """Hold the lock of a session in an ``async with`` block. Raises RpcError -32600 after
-    `OPEN_SECONDS`."""
+    """Hold the lock in an ``async with`` block. Raises RpcError -32600 after `OPEN_SECONDS`."""
     if not await acquire_within(lock, OPEN_SECONDS):
         doing = f"the session {session_id!r} is being opened or closed by another request"
         message = f"{doing}, which Codex has not answered in {OPEN_SECONDS:g} s; try again later"

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 class SessionTranscript:
-    """Records the events of all sessions; ``generation`` returns the number of the connection to
-    Codex."""
+    """Records the events of sessions; ``generation`` returns the number of the connection."""
 
     def __init__(self, transcript: Transcript, generation: Callable[[], int]) -> None:
         self._transcript = transcript
@@ -39,8 +38,7 @@ class SessionTranscript:
         self, session_id: str, about: AgreementKind, subject: Sequence[str], *,
         agreed: bool | None, by: ApprovalSettler,
     ) -> None:  # fmt: skip
-        """Record the decision about a question of the adapter; ``agreed`` None: the question was
-        withdrawn."""
+        """Record the decision about a question of the adapter; None: the question was withdrawn."""
         if self._transcript.active:
             outcome: ApprovalOutcome = (
                 "cancelled" if agreed is None else "accepted" if agreed else "rejected"

@@ -200,8 +200,7 @@ class Sessions:
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """Hold notifications of all unknown threads while Codex makes a thread, in a ``with``
-        block."""
+        """Hold notifications of unknown threads in a ``with`` block, while Codex makes a thread."""
         with self._newest().threadless.opening():
             yield
 
@@ -286,8 +285,7 @@ class Sessions:
         message: Sequence[TextBlock],
         on_accepted: Callable[[str], None] | None,
     ) -> EarlyTurn | None:
-        """Send ``turn/start`` for a session's first prompt; None if it is not the first, or has to
-        wait."""
+        """Send ``turn/start`` for a session's first prompt; None if that has to wait."""
         opened = self._open.get(session_id)
         if opened is None or opened.session is not None or opened.early is not None:
             return None
@@ -345,8 +343,7 @@ class Sessions:
             opened.unloaded = True
 
     def move(self, session_id: str, held: HeldNotifications) -> None:
-        """Move a session to the newest connection, on which its thread was resumed; ``held`` comes
-        from `reopening`."""
+        """Move a session to the newest connection; ``held`` comes from `reopening`."""
         opened = self._open[session_id]
         opened.connection, opened.unloaded = self._newest(), False
         opened.servers = given_servers(opened.params)  # this Codex starts them again
@@ -435,8 +432,7 @@ class Sessions:
         return next((each for each in sessions if thread_id in each.sub_agents), None)
 
     def cancel_sub_agent(self, thread_id: str) -> bool:
-        """Interrupt a sub-agent and those below it, and settle their questions; return whether the
-        thread is a sub-agent's."""
+        """Interrupt a sub-agent and those below it; return whether the thread is a sub-agent's."""
         root = self._root_of(thread_id)
         if root is None:
             return False
