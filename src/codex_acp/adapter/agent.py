@@ -270,10 +270,8 @@ class CodexAgent:
         return opened.answer
 
     async def end_prompts(self) -> None:
-        """Cancel all prompts, so that they are answered before this agent ends.
-
-        Ends Codex, and with it the prompts, after `END_SECONDS`.
-        """
+        """Cancel all prompts, so that they are answered before this agent ends. Ends Codex, and
+        with it the prompts, after `END_SECONDS`."""
         for session_id in self._sessions:
             self.preconditions.cancel(session_id)
         stops = {asyncio.create_task(session.stop()) for session in self._sessions.used_sessions()}

@@ -47,10 +47,8 @@ COMMANDS_SECONDS: Final = 0.1
 
 
 class AgentInV2(CommonMethods):
-    """The methods of ``agent`` in version 2; see `CommonMethods` for ``own_agent``.
-
-    ``agent_of`` returns the agent of an open session. Raises RpcError for other sessions.
-    """
+    """The methods of ``agent`` in version 2; see `CommonMethods` for ``own_agent``. ``agent_of``
+    returns the agent of an open session. Raises RpcError for other sessions."""
 
     def __init__(
         self,

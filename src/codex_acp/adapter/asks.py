@@ -54,10 +54,8 @@ class ConnectionAsks:
     async def request_permission(
         self, question: PermissionQuestion, on_request_id: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
-        """Ask for a permission, with the request id `next_request_id`.
-
-        Raises InvalidPayload for an unknown outcome, which is no consent.
-        """
+        """Ask for a permission, with the request id `next_request_id`. Raises InvalidPayload for an
+        unknown outcome, which is no consent."""
         del on_request_id
         method = "session/request_permission"
         outcome = (await self._call(method, self._permission_request(question))).outcome

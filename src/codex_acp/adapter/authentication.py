@@ -75,11 +75,8 @@ CANCEL_SECONDS: Final = 5.0
 
 
 class Logins:
-    """The logins of one agent and its client.
-
-    ``check`` is the check that `SessionOpener` makes before it opens a session. ``spawn`` starts a
-    task that may outlive its request.
-    """
+    """The logins of one agent and its client. ``check`` is the check that `SessionOpener` makes
+    before it opens a session. ``spawn`` starts a task that may outlive its request."""
 
     def __init__(
         self,
@@ -135,9 +132,7 @@ class Logins:
 
     async def by_default(self, login: dict[str, Any]) -> bool:
         """Log in with the params of ``DEFAULT_AUTH_REQUEST``; return False if they name a gateway.
-
-        Raises RpcError.
-        """
+        Raises RpcError."""
         method, meta = login["methodId"], login.get("_meta")
         try:
             await self.authenticate(method, meta)
@@ -147,10 +142,8 @@ class Logins:
         return bool(method != GATEWAY)
 
     async def log_out(self) -> None:
-        """Forget the credentials that Codex keeps, and the gateway.
-
-        Raises RpcError -32603 with Codex's reason.
-        """
+        """Forget the credentials that Codex keeps, and the gateway. Raises RpcError -32603 with
+        Codex's reason."""
         codex = await self._app_server.connection()
         try:
             await codex.account_logout()

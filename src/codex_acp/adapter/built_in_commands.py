@@ -51,10 +51,8 @@ _EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 class BuiltInCommands:
-    """The built-in commands of one session.
-
-    ``codex`` returns the session's connection; ``skills`` asks Codex for the skills.
-    """
+    """The built-in commands of one session. ``codex`` returns the session's connection; ``skills``
+    asks Codex for the skills."""
 
     def __init__(
         self,

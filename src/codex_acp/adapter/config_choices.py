@@ -38,10 +38,8 @@ MAX_PAGES: Final = 100
 
 
 class Place:
-    """Profiles and configuration of one working directory.
-
-    `done` is set when Codex has answered or refused every request about the directory.
-    """
+    """Profiles and configuration of one working directory. `done` is set when Codex has answered or
+    refused every request about the directory."""
 
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd
@@ -73,11 +71,8 @@ class Place:
 
 
 class Catalogues:
-    """The lists of one connection: models and collaboration modes.
-
-    ``on_change`` is called when a list arrives. Until then, the lists of the ``earlier``, lost
-    connection are used.
-    """
+    """The lists of one connection: models and collaboration modes. ``on_change`` is called when a
+    list arrives. Until then, the lists of the ``earlier``, lost connection are used."""
 
     def __init__(
         self,
@@ -106,9 +101,7 @@ class Catalogues:
 
     def place(self, cwd: str, *, with_config: bool, read: JsonValue = None) -> Place:
         """Ask for the profiles of a working directory, and ``with_config`` for its configuration.
-
-        ``read`` is the answer of an earlier ``config/read`` for the directory, if there is one.
-        """
+        ``read`` is the answer of an earlier ``config/read`` for the directory, if there is one."""
         place = Place(cwd)
         place.set_configuration(read)
         self._spawn(lambda: self._ask_about(place, with_config=with_config))

@@ -123,10 +123,8 @@ class Config:
     def opening(
         self, codex: AppServerConnection, cwd: str, how: How, read: JsonValue = None
     ) -> Place:
-        """Ask Codex for the lists of a session in ``cwd``, without waiting.
-
-        ``read`` is the result of ``config/read`` for ``cwd``, if there is one.
-        """
+        """Ask Codex for the lists of a session in ``cwd``, without waiting. ``read`` is the result
+        of ``config/read`` for ``cwd``, if there is one."""
         return self._catalogues_of(codex).place(cwd, with_config=how != "new", read=read)
 
     async def open(
@@ -167,11 +165,8 @@ class Config:
         return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
-        """Move an open session whose thread was resumed (``result``) on another connection.
-
-        Raises RpcError if Codex now has other rights in it than before, and refuses the change
-        back.
-        """
+        """Move an open session whose thread was resumed (``result``) on another connection. Raises
+        RpcError if Codex now has other rights in it than before, and refuses the change back."""
         session = self._sessions.get(session_id)
         if session is None:
             return
@@ -215,10 +210,8 @@ class Config:
         return () if notice is None else (notice,)
 
     async def _set_first_mode(self, session: ConfigSession, mode: str) -> str | None:
-        """Set the mode of a new session that nobody chose in the session.
-
-        Returns a text for the person if the mode was refused, or has no sandbox.
-        """
+        """Set the mode of a new session that nobody chose in the session. Returns a text for the
+        person if the mode was refused, or has no sandbox."""
         from codex_acp.adapter.session_defaults import MODE_VARIABLE
 
         await _wait(CONFIGURED_WAIT_SECONDS, session.place.done)
@@ -269,11 +262,8 @@ class Config:
     async def set_config_option(
         self, session_id: str, option_id: str, value: str | bool
     ) -> list[Option]:
-        """Set one option, and return all options.
-
-        Raises RpcError: -32602 for an unknown option or value, -32002 for an unknown session,
-        -32603 with Codex's message if it refuses.
-        """
+        """Set one option, and return all options. Raises RpcError: -32602 for an unknown option or
+        value, -32002 for an unknown session, -32603 with Codex's message if it refuses."""
         session = self._session(session_id)
         await self._choose(session, option_id, lambda view: checked_value(view, option_id, value))
         session.sent_options = options = options_of(self._view(session))
@@ -294,10 +284,8 @@ class Config:
         return session is not None and session.settings.collaboration == PLAN
 
     async def plan_mode(self, session_id: str, wanted: bool | None) -> bool:
-        """Turn Codex's plan mode on or off, or toggle it (None); return whether it is on.
-
-        Raises RpcError: -32602 if this Codex has none, -32603 with its message if it refuses.
-        """
+        """Turn Codex's plan mode on or off, or toggle it (None); return whether it is on. Raises
+        RpcError: -32602 if this Codex has none, -32603 with its message if it refuses."""
         session = self._session(session_id)
         if self._catalogues is not None:
             await _wait(CONFIGURED_WAIT_SECONDS, self._catalogues.done)
@@ -529,10 +517,8 @@ class ConfigSession(NotificationSink):
             raise RpcError(INTERNAL_ERROR, message, data) from error
 
     async def restore(self, patch: JsonObject) -> None:
-        """Give a new thread the configured access, with which it was not started.
-
-        Never raises: without that access, the thread has fewer rights.
-        """
+        """Give a new thread the configured access, with which it was not started. Never raises:
+        without that access, the thread has fewer rights."""
         try:
             await self.change(patch, exactly=False)
         except RpcError as error:

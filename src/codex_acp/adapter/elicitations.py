@@ -52,10 +52,8 @@ class _OpenElicitation:
 
 
 class ElicitationRunner:
-    """The elicitations of one app-server connection.
-
-    ``asks`` returns the `Asks` of a session id; ``say`` sends a notice to a session's client.
-    """
+    """The elicitations of one app-server connection. ``asks`` returns the `Asks` of a session id;
+    ``say`` sends a notice to a session's client."""
 
     def __init__(
         self,

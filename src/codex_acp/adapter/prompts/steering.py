@@ -31,11 +31,8 @@ class _Request(NamedTuple):
 async def answer_steering(
     agent_of: Callable[[str], CodexAgent], version: int, params: JsonValue
 ) -> JsonValue:
-    """Answer a ``_session/steering`` request.
-
-    Raises RpcError: -32602, -32002 for a session that is not open, and what `Session.prompt`
-    raises.
-    """
+    """Answer a ``_session/steering`` request. Raises RpcError: -32602, -32002 for a session that is
+    not open, and what `Session.prompt` raises."""
     request = _read(params)
     agent = agent_of(request.session_id)
     session, blocks = agent.session(request.session_id), _blocks(request, version)

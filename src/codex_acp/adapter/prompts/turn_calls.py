@@ -97,10 +97,8 @@ class TurnCalls:
         )
 
     async def steer(self, turn_id: str, message: list[models.UserInput], message_id: str) -> bool:
-        """Add a message to the running turn; return whether Codex took it.
-
-        True also without a reply in `STEER_SECONDS`: the turn will show whether Codex took it.
-        """
+        """Add a message to the running turn; return whether Codex took it. True also without a
+        reply in `STEER_SECONDS`: the turn will show whether Codex took it."""
         params = self.steer_params(turn_id, message, message_id)
         try:
             with suppress(TimeoutError):

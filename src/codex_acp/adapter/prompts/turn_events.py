@@ -34,9 +34,7 @@ def item_of(params: JsonValue) -> str | None:
 
 def turn_event(method: str, params: JsonValue, running: str | None) -> ev.CodexEvent | None:
     """Return the event of a notification of `TURN_METHODS`, None if turns do not depend on it.
-
-    ``running`` is the id of the turn that runs.
-    """
+    ``running`` is the id of the turn that runs."""
     turn_id, item_id = turn_of(params), item_of(params)
     match method, text_at(params, "item", "type"):
         case "turn/started", _ if turn_id is not None:

@@ -105,10 +105,8 @@ class AppServer:
         self._on_refused = callback
 
     async def connection(self) -> AppServerConnection:
-        """Return a ready connection; start Codex again if it ended, but not too often.
-
-        Raises RpcError -32603 with the reason and a remedy, or the time of the next start.
-        """
+        """Return a ready connection; start Codex again if it ended, but not too often. Raises
+        RpcError -32603 with the reason and a remedy, or the time of the next start."""
         async with self._lock:
             if self._connection is not None and not self._connection.closed:
                 return self._connection

@@ -69,10 +69,8 @@ class McpStartups:
         self._logins.pop(thread_id, None)
 
     async def started(self, thread_id: str, servers: Collection[str]) -> list[str]:
-        """Wait, for a bounded time, until each of the servers has started or failed.
-
-        Returns the servers that are still starting.
-        """
+        """Wait, for a bounded time, until each of the servers has started or failed. Returns the
+        servers that are still starting."""
         with suppress(TimeoutError):
             async with asyncio.timeout(UNREPORTED_SECONDS):
                 while self._with_status(thread_id, servers, (None, _STARTING)):

@@ -39,9 +39,7 @@ _COMPLETED: Final = "completed"
 
 class RequestIntake(NotificationSink):
     """Passes the requests of ``codex`` to the runner that ``make_runner`` makes at the first one.
-
-    ``interrupt`` is called with the thread and the turn to interrupt, and does not wait.
-    """
+    ``interrupt`` is called with the thread and the turn to interrupt, and does not wait."""
 
     def __init__(
         self,

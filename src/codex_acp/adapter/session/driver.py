@@ -519,10 +519,8 @@ class SessionDriver:
             self.lost(error)
 
     def _reply_callback(self, call: int, on_reply: OnReply) -> OnReply:
-        """Return the callback for the reply to a call.
-
-        If the connection ended, `lost` runs after everything that was read is handled.
-        """
+        """Return the callback for the reply to a call. If the connection ended, `lost` runs after
+        everything that was read is handled."""
 
         def replied(reply: JsonValue | CodexAcpError) -> None:
             self._stop_waiting.pop(call, None)

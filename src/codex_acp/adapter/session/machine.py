@@ -127,10 +127,8 @@ class SessionMachine:
         )
 
     def is_answered(self, turn: str | None) -> bool:
-        """Whether the turn's prompts are answered, so that nothing of the turn may be sent.
-
-        Codex may report the start of an item or the end of a command after the turn's end.
-        """
+        """Whether the turn's prompts are answered, so that nothing of the turn may be sent. Codex
+        may report the start of an item or the end of a command after the turn's end."""
         run = self.run
         runs = run is not None and turn in (run.turn, run.active)
         return turn in self.answered and not runs
@@ -285,10 +283,8 @@ class SessionMachine:
     # The client.
 
     def _prompt_given_up(self, prompt_id: str) -> None:
-        """Cancel the turn if only this prompt waits for it; else forget the prompt.
-
-        After the cancel, the end of the turn answers the prompt.
-        """
+        """Cancel the turn if only this prompt waits for it; else forget the prompt. After the
+        cancel, the end of the turn answers the prompt."""
         prompt, run = self.find(prompt_id), self.run
         if prompt is None:
             return
@@ -299,10 +295,8 @@ class SessionMachine:
             self._forget_prompt(prompt_id)
 
     def _answered_locally(self, prompt_id: str, end: PromptEnd) -> None:
-        """Answer a prompt that the adapter handled itself.
-
-        If a turn ended meanwhile, its end stays the `idle_reason`, unless the command failed.
-        """
+        """Answer a prompt that the adapter handled itself. If a turn ended meanwhile, its end stays
+        the `idle_reason`, unless the command failed."""
         if self.find(prompt_id) is not None:
             if end != DONE or self.idle_reason is None:
                 self.idle_reason, self.idle_after_turn = end, False

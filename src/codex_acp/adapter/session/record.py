@@ -162,10 +162,8 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 class SessionRecorder:
-    """Writes the events of each session of this process to a file, without blocking.
-
-    Only making the recorder raises: MisuseError if the file cannot be opened.
-    """
+    """Writes the events of each session of this process to a file, without blocking. Only making
+    the recorder raises: MisuseError if the file cannot be opened."""
 
     def __init__(self, path: str | os.PathLike[str], log: logging.Logger) -> None:
         self._path, self._log = path, log

@@ -144,10 +144,8 @@ class Idle:
 
 @record(frozen=True)
 class Freeing:
-    """A prompt waits, for a short time, for the end of a stale turn.
-
-    ``call``: the number of the turn's interrupt.
-    """
+    """A prompt waits, for a short time, for the end of a stale turn. ``call``: the number of the
+    turn's interrupt."""
 
     call: int | None
 

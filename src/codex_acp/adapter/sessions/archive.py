@@ -64,10 +64,8 @@ class SessionArchive:
         await self._methods.end(session_id, "archived by the client", archive)
 
     async def unarchive(self, session_id: str) -> None:
-        """Take a session out of the archive (``session/unarchive``), without opening it.
-
-        Raises what `archive` raises.
-        """
+        """Take a session out of the archive (``session/unarchive``), without opening it. Raises
+        what `archive` raises."""
         session_id = canonical_id(session_id)
         self._sessions.refuse_sub_agent(session_id)
         lock = self._opener.lock(session_id)

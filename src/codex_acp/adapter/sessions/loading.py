@@ -67,10 +67,8 @@ class HistoryReader:
     _unreadable: int = 0
 
     async def read(self) -> str | None:
-        """Show the history; return a text for the person about missing parts, or None.
-
-        Raises TransportError; an error reply of Codex becomes part of the text.
-        """
+        """Show the history; return a text for the person about missing parts, or None. Raises
+        TransportError; an error reply of Codex becomes part of the text."""
         why = "Codex gave no reason"
         for read_page in (_items, _turns, _whole):
             try:
@@ -128,10 +126,8 @@ class HistoryReader:
 
 
 async def running_turn(codex: AppServerConnection, thread_id: str) -> JsonValue:
-    """Return the turn that runs in a thread, with its stored items, or None.
-
-    Raises ErrorReply, TransportError.
-    """
+    """Return the turn that runs in a thread, with its stored items, or None. Raises ErrorReply,
+    TransportError."""
     params: JsonValue = {
         "threadId": thread_id, "limit": 1, "sortDirection": "desc", "itemsView": "full",
     }  # fmt: skip

@@ -89,10 +89,8 @@ class SessionMethods:
     async def load(
         self, request: ResumeSession, client: SessionClient | None = None
     ) -> OpeningResult:
-        """Open a stored session and send its whole history (``session/load``).
-
-        Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
-        """
+        """Open a stored session and send its whole history (``session/load``). Raises RpcError:
+        -32602, -32002, -32600 while a prompt runs in it, -32000, -32603."""
         self._sessions.refuse_sub_agent(request.session_id)
         setup = await self._setup(request, client, stored=True)
         return await self._opener.resume(request.session_id, setup, "load")
@@ -139,10 +137,8 @@ class SessionMethods:
     # Other methods.
 
     async def list(self, request: ListSessions) -> dict[str, JsonValue]:
-        """List sessions (``session/list``), archived ones by the unstable ``archived``.
-
-        Raises RpcError -32602 for a cursor that Codex does not know, and for an unknown filter.
-        """
+        """List sessions (``session/list``), archived ones by the unstable ``archived``. Raises
+        RpcError -32602 for a cursor that Codex does not know, and for an unknown filter."""
         if request.cwd is not None:
             absolute(request.cwd, "cwd")
         page = list_page(request.archived, request.cursor)
@@ -191,10 +187,8 @@ class SessionMethods:
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
 
     async def set_title(self, session_id: str, title: str) -> dict[str, JsonValue]:
-        """Name a session, open or not (``session/set_title``, unstable).
-
-        Raises RpcError: -32602 for an empty title, -32002, -32603.
-        """
+        """Name a session, open or not (``session/set_title``, unstable). Raises RpcError: -32602
+        for an empty title, -32002, -32603."""
         self._sessions.refuse_sub_agent(session_id)
         title = " ".join(title.split())
         if not title:
@@ -214,11 +208,8 @@ class SessionMethods:
         why: str,
         then: Callable[[AppServerConnection | None], Awaitable[None]] | None = None,
     ) -> None:
-        """Stop what runs in a session, close it, and unload its thread.
-
-        ``then`` is called instead of the unloading, with the connection that has the thread loaded,
-        or None.
-        """
+        """Stop what runs in a session, close it, and unload its thread. ``then`` is called instead
+        of the unloading, with the connection that has the thread loaded, or None."""
         self._opener.give_up(session_id)
         lock = self._opener.lock(session_id)
         has_lock = await acquire_within(lock)
@@ -252,11 +243,8 @@ class SessionMethods:
     async def _stop(
         self, session_id: str, why: str
     ) -> tuple[AppServerConnection | None, Sequence[str]]:
-        """Stop what runs in an open session, and close it for the client.
-
-        Returns the connection that has the thread loaded, or None, and the threads of its
-        sub-agents.
-        """
+        """Stop what runs in an open session, and close it for the client. Returns the connection
+        that has the thread loaded, or None, and the threads of its sub-agents."""
         opened = self._sessions.open_session(session_id)
         session = self._sessions.find(session_id)
         if opened is None or session is None:

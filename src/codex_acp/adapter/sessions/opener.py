@@ -286,9 +286,7 @@ class SessionOpener:
 
     async def move(self, session_id: str) -> None:
         """Resume the thread of an open session on the newest Codex, unless the thread is loaded.
-
-        Raises RpcError: -32002 if Codex does not have the thread any more, -32603.
-        """
+        Raises RpcError: -32002 if Codex does not have the thread any more, -32603."""
         async with self.lock(session_id):
             opened = self._sessions.open_session(session_id)
             session = self._sessions.find(session_id)
@@ -322,11 +320,8 @@ class SessionOpener:
                 logger.warning("session %s: its settings are not known: %s", session_id, error)
 
     async def store_unprompted(self, session_id: str) -> None:
-        """Have Codex store an open session that was never prompted; bounded, never fails.
-
-        No effect without the consent to git's programs: Codex looks at the directory to store a
-        thread.
-        """
+        """Have Codex store an open session that was never prompted; bounded, never fails. No effect
+        without the consent to git's programs: Codex looks at the directory to store a thread."""
         opened = self._sessions.open_session(session_id)
         if opened is None or opened.prompted or opened.codex.closed:
             return
@@ -463,10 +458,8 @@ class SessionOpener:
         result: JsonValue,
         held: HeldNotifications,
     ) -> str | None:
-        """Return the id of the turn that runs in a resumed thread, or None.
-
-        Reports the turn to the session and the routing, which expect its requests again.
-        """
+        """Return the id of the turn that runs in a resumed thread, or None. Reports the turn to the
+        session and the routing, which expect its requests again."""
         thread = object_at(result, "thread")
         turns: list[JsonValue] = []
         if text_at(thread, "status", "type") == "active":
@@ -490,10 +483,8 @@ class SessionOpener:
         self, codex: AppServerConnection, session_id: str, state: SessionState | None,
         how: How, setup: Setup,
     ) -> SessionState | None:  # fmt: skip
-        """Return the mapping's memory with the commands that run in the background.
-
-        A client without terminals of the agent sees them only in a history.
-        """
+        """Return the mapping's memory with the commands that run in the background. A client
+        without terminals of the agent sees them only in a history."""
         from codex_acp.adapter.sessions.replay import add_background_commands
 
         client = setup.client or self._sessions.client_of(None)

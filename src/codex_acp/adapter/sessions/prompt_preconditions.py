@@ -34,21 +34,16 @@ class PromptPreconditions:
         """Id of a session → scopes of the prompts that wait."""
 
     async def ensure_live(self, session_id: str) -> None:
-        """Have the newest Codex load the session's thread, unless it has.
-
-        Raises RpcError -32603 if there is no Codex, -32002 if Codex does not have the thread.
-        """
+        """Have the newest Codex load the session's thread, unless it has. Raises RpcError -32603 if
+        there is no Codex, -32002 if Codex does not have the thread."""
         if not self._sessions.is_live(session_id):
             await self._opener.move(session_id)
 
     async def run(
         self, session_id: str, prompt: Callable[[], Awaitable[PromptResult]], *, begun: bool = False
     ) -> PromptResult:
-        """Call ``prompt`` when the session is ready; at once if the prompt has ``begun``.
-
-        If Codex ended before it read anything of the prompt, run the prompt again on the next
-        Codex.
-        """
+        """Call ``prompt`` when the session is ready; at once if the prompt has ``begun``. If Codex
+        ended before it read anything of the prompt, run the prompt again on the next Codex."""
         from codex_acp.adapter.session.driver import PromptResult, PromptUnread
         from codex_acp.adapter.session.machine import CANCELLED
 

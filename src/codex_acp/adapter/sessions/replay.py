@@ -33,10 +33,8 @@ logger = logging.getLogger(__name__)
 
 
 class Replay:
-    """Replay of one session's history to ``client``; ``result`` is that of ``thread/resume``.
-
-    The mapping gets a new `SessionState` for each turn, as it forgets a turn that ends live.
-    """
+    """Replay of one session's history to ``client``; ``result`` is that of ``thread/resume``. The
+    mapping gets a new `SessionState` for each turn, as it forgets a turn that ends live."""
 
     def __init__(self, client: SessionClient, session_id: str, result: JsonValue) -> None:
         self._outflow = client.outflow

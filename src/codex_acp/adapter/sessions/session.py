@@ -193,10 +193,8 @@ class Session:
         self.sub_agents.shown_to_another()
 
     async def stop(self) -> None:
-        """Cancel everything; wait until every prompt is answered and no sub-agent works.
-
-        The session then refuses prompts, unless this call is cancelled.
-        """
+        """Cancel everything; wait until every prompt is answered and no sub-agent works. The
+        session then refuses prompts, unless this call is cancelled."""
         self._stopping = True
         try:
             self.cancel(closing=True)

@@ -41,11 +41,8 @@ SEND_SECONDS: Final = 1.0
 
 
 class SessionServices(NotificationSink):
-    """Services of all sessions of one agent.
-
-    ``spawn`` starts a task that may outlive its request; ``ensure_live`` has Codex load a session's
-    thread; ``/logout`` calls ``log_out``.
-    """
+    """Services of all sessions of one agent. ``spawn`` starts a task that may outlive its request;
+    ``ensure_live`` has Codex load a session's thread; ``/logout`` calls ``log_out``."""
 
     def __init__(
         self,
@@ -91,10 +88,8 @@ class SessionServices(NotificationSink):
         self._follow(opened.codex, session_id)
 
     async def load_commands(self, session_id: str) -> Sequence[Command]:
-        """Return the commands of an open session for an answer.
-
-        If this is cancelled, the commands follow as an update.
-        """
+        """Return the commands of an open session for an answer. If this is cancelled, the commands
+        follow as an update."""
         opened = self._sessions.open_session(session_id)
         if opened is None:
             return ()

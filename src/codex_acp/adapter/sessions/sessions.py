@@ -405,10 +405,8 @@ class Sessions:
         return settle
 
     def refuse_sub_agent(self, session_id: str) -> None:
-        """Raise RpcError -32602 for a sub-agent's session: only the agent gives it work.
-
-        A thread that a model has only named may be opened; it then belongs to no other session.
-        """
+        """Raise RpcError -32602 for a sub-agent's session: only the agent gives it work. A thread
+        that a model has only named may be opened; it then belongs to no other session."""
         if self.session_above(canonical_id(session_id)) is not None:
             raise sub_agent_session(session_id)
 

@@ -81,10 +81,8 @@ class ThreadOwner(Protocol):
 
 
 class ShownThread:
-    """Turns the notifications of one thread into events, from `follow` on.
-
-    ``state`` is the mapping's memory of the thread; a replay may have filled it.
-    """
+    """Turns the notifications of one thread into events, from `follow` on. ``state`` is the
+    mapping's memory of the thread; a replay may have filled it."""
 
     def __init__(
         self, codex: AppServerConnection, thread_id: str, state: SessionState, owner: ThreadOwner
@@ -160,10 +158,8 @@ class ShownThread:
         self._steps.put(self._handle, method, params)
 
     def _handle(self, method: str, params: JsonValue) -> None:
-        """Show a notification, and report turn events to the owner.
-
-        The end of an item is shown first, because the end of a turn may wait for that report.
-        """
+        """Show a notification, and report turn events to the owner. The end of an item is shown
+        first, because the end of a turn may wait for that report."""
         if method == "item/completed":
             try:
                 self._show(method, params)
