@@ -158,7 +158,7 @@ class CodexAgent:
 
     @cached_property
     def _hand_over(self) -> HandOver:
-        """Return the part that gives sessions to other processes and takes theirs; loaded late."""
+        """Return the part that hands sessions to and from other processes; loaded on first use."""
         from codex_acp.adapter.hand_over import HandOver
 
         client_name = lambda: self._client_name  # noqa: E731 - `introduce` may change it later

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 5.0
-"""Seconds that Codex may take to pause a goal, and the same to interrupt its turn."""
+"""Seconds that Codex may take to pause a goal, and seconds to interrupt its turn."""
 
 IDLE_SECONDS: Final = 5.0
 """Seconds without a turn after which Codex is asked for the state of an active goal."""

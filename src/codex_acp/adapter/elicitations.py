@@ -38,7 +38,7 @@ class _OpenElicitation:
     acp_id: int | None
     """Id of the request to the client; of the last one, if several clients were asked."""
     settled_by: ElicitationSettler = "client"
-    """`withdraw` sets another one: then the client's answer does not count."""
+    """If `withdraw` has set another settler, the client's answer does not count."""
 
     def set_request_id(self, acp_id: int | None) -> None:
         """Set the id of the request to the client, for a later withdrawal."""

@@ -469,7 +469,7 @@ class Warn:
 CallEffect: TypeAlias = (
     Start | Steer | Interrupt | LookUp | StopCommands | AskPlan | TakePlan | Abandon
 )
-"""A call, a question about a plan, or the end of waiting for one."""
+"""A call of Codex, a question about a plan, or the end of the wait for a reply."""
 
 PromptEffect: TypeAlias = Show | Insert | AnswerLocally | Answer | RefuseToJoin
 """An effect on one prompt."""

@@ -195,7 +195,7 @@ Turn: TypeAlias = Idle | Freeing | Starting | Running | Cancelling | CleaningUp
 class LateStart:
     """A call that was given up before Codex named the turn that it begins: that turn is stale.
 
-    ``begins``: the next turn that begins is taken for this one, unless a message shows otherwise.
+    ``begins``: the next turn that begins is taken for that turn, unless a message shows otherwise.
     """
 
     call: int

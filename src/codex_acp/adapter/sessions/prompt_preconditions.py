@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_TRIES: Final = 2
-"""Runs of one prompt: an idle Codex may have died unnoticed, a Codex just started hardly."""
+"""Runs of one prompt: the first may find that an idle Codex has died unnoticed."""
 
 
 class PromptPreconditions:

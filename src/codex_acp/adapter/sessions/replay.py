@@ -1,7 +1,6 @@
-"""Replay of a thread's history for ``session/load``, before any live event, and of its background
-commands.
+"""Replay of a thread's history for ``session/load``, and its commands in the background.
 
-`loading` reads the items, the mapping makes events of them.
+The history is shown before any live event. `loading` reads the items, the mapping makes events.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 
 class Replay:
-    """Replay of one session's history to ``client``; ``result`` is that of ``thread/resume``. The
-    mapping gets a new `SessionState` for each turn, as it forgets a turn that ends live."""
+    """Replay of one session's history to ``client``; ``result`` is that of ``thread/resume``. Each
+    turn has a `SessionState` of its own."""
 
     def __init__(self, client: SessionClient, session_id: str, result: JsonValue) -> None:
         self._outflow = client.outflow
