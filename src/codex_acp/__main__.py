@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 if not sys.flags.safe_path:
-    # Python has put the working directory there: nothing of a stranger's directory is imported.
+    # The working directory, from which a stranger's modules could be imported.
     del sys.path[0]
 
 from codex_acp.cli.main import main

@@ -1,8 +1,8 @@
-"""Files that somebody else may have made, and files that are the user's alone.
+"""Read files that others may have made, and append to files that only the user may read.
 
-What is read is refused if it is a pipe, a device or too much. A transcript, a log or a journal is
-appended to where nobody else can choose what is written to. Loaded before Codex is spawned, so it
-imports next to nothing.
+`read_regular` refuses pipes, devices and files that are too large. `open_private` appends to a
+transcript, log or journal, and refuses a file or link that another user could have put there.
+Imports next to nothing, because this module is loaded before Codex is spawned.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def read_regular(path: str | Path, limit: int) -> bytes:
-    """Return the whole file. Raises OSError, or ValueError that says what it is instead."""
+    """Return the content of a file. Raises OSError, or ValueError if the file is not regular or has
+    more than ``limit`` bytes."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -35,24 +36,24 @@ def read_regular(path: str | Path, limit: int) -> bytes:
 
 
 _MODE = 0o600
-"""Permissions of a new file: who asked what of whom is the user's alone."""
+"""Permissions of a new file."""
 
 _FLAGS = os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-"""Without O_NONBLOCK a pipe that nobody reads would hold up the whole program."""
+"""O_NONBLOCK, so that a pipe that nobody reads does not stop the whole program."""
 
 _MAX_LINKS = 8
-"""Symbolic links, one behind the other."""
+"""Symbolic links that are followed, one behind the other."""
 
 
 def open_private(
     path: str | os.PathLike[str], *, tighten: bool = False, readable: bool = False
 ) -> int:
-    """A descriptor that appends to ``path``; a new file is for its owner alone.
+    """Return a descriptor that appends to ``path``; only the owner may read and write a new file.
 
-    Where others may write, too (``/tmp``), nothing of theirs is opened or followed: a link there
-    would let them choose what is written to. ``tighten`` takes from an existing file of ours the
-    permissions that a new one would not have; ``readable`` is for `append_line`. Raises OSError, or
-    ValueError for a NUL.
+    In a folder in which others may write (``/tmp``), files and links of others are refused: a link
+    would let them choose the file. ``tighten`` removes from a file of this user the permissions
+    that a new one would not have. ``readable`` is for `append_line`. Raises OSError, or ValueError
+    for a NUL in the path.
     """
     flags = _FLAGS | (os.O_RDWR if readable else os.O_WRONLY)
     name = os.fspath(path)
@@ -66,23 +67,23 @@ def open_private(
             if error.errno not in (errno.ELOOP, errno.EMLINK):  # EMLINK: FreeBSD's
                 raise
             if not _is_trusted(os.lstat(name)):
-                raise _of_others(name) from error
+                raise _not_yours(name) from error
             name = os.path.join(folder, os.readlink(name))  # noqa: PTH115, PTH118
             continue
         found = os.fstat(file)
         if not _is_trusted(found) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
             os.close(file)
-            raise _of_others(name)
+            raise _not_yours(name)
         return _tightened(file, tighten)
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
 
 
 def append_line(file: int, line: bytes) -> None:
-    """Append a line to ``file``, open to be read as well, behind one that a crash cut off. Raises
-    OSError."""
+    """Append a line to ``file``, which must be readable, too; end a line that a crash has cut off.
+    Raises OSError."""
     size = os.fstat(file).st_size
-    torn = size and os.pread(file, 1, size - 1) != b"\n"
-    rest = b"\n" + line if torn else line
+    is_cut_off = size and os.pread(file, 1, size - 1) != b"\n"
+    rest = b"\n" + line if is_cut_off else line
     while rest:
         rest = rest[os.write(file, rest) :]
 
@@ -91,7 +92,7 @@ def _is_trusted(found: os.stat_result) -> bool:
     return found.st_uid in (0, os.geteuid())
 
 
-def _of_others(name: str) -> OSError:
+def _not_yours(name: str) -> OSError:
     why = "others may write in its folder, and what stands there under this name is not yours"
     return PermissionError(errno.EPERM, why, name)
 

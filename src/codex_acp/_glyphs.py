@@ -1,7 +1,7 @@
-"""PURE: which characters a person can see, and text that cannot steer the terminal that shows it.
+"""PURE: find characters that a person cannot see, and make text safe for a terminal.
 
-Owns the table of characters that Python calls printable although they show nothing, and what is
-taken out of text that a process or a peer wrote.
+Owns the table of characters that Python calls printable although they show nothing, and of those
+that are removed from the text of a process or a peer, or written as codes.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ property Default_Ignorable_Code_Point of the Unicode Character Database, and the
 
 
 def has_glyph(char: str) -> bool:
-    """Return whether a person sees ``char``; of all spaces only the plain one counts as seen."""
+    """Return whether a person sees ``char``. Of the spaces only U+0020 counts as visible."""
     return char.isprintable() and ord(char) not in _PRINTABLE_WITHOUT_GLYPH
 
 
 _SEQUENCE: Final = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, and what moves the cursor
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, and moves of the cursor
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links
     r"|\x1b[ -/]*[0-~]"
 )
@@ -43,7 +43,7 @@ _SEQUENCE: Final = re.compile(
 _DIRECTIONS: Final = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 """Characters that change a line's direction or begin a new line."""
 
-_WRITTEN_OUT: Final = {
+_CODES: Final = {
     code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
     for code in (*range(32), *range(127, 160), *_DIRECTIONS)
     if code not in (9, 10)
@@ -51,8 +51,8 @@ _WRITTEN_OUT: Final = {
 
 
 def plain_text(text: str) -> str:
-    """Return ``text`` without control sequences, other controls written as codes; newlines and tabs
-    stay."""
+    """Return ``text`` without control sequences, and with codes in place of other control
+    characters; newlines and tabs stay."""
     if text.isprintable():
         return text
-    return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_WRITTEN_OUT)
+    return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_CODES)

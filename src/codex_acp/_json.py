@@ -1,6 +1,6 @@
-"""Reading JSON that nobody has checked: what is not there, or of another type, is none or empty.
+"""Read unchecked JSON: a value that is missing or of another type reads as None or empty.
 
-Imports nothing: some of it is read before a process is spawned.
+Imports nothing, because some JSON is read before a process is spawned.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def value_at(value: object, *path: str) -> Any:
-    """Return the value at the end of a path of members; None where the path ends before."""
+    """Return the value at the end of a path of members; None if a member is missing."""
     for name in path:
         if not isinstance(value, dict):
             return None
@@ -20,18 +20,18 @@ def value_at(value: object, *path: str) -> Any:
 
 
 def text_at(value: object, *path: str) -> str | None:
-    """The text there, perhaps an empty one."""
+    """Return the text at a path, perhaps empty; None if there is no text."""
     found = value_at(value, *path)
     return found if isinstance(found, str) else None
 
 
 def object_at(value: object, *path: str) -> dict[str, Any]:
-    """The object there; else an empty one."""
+    """Return the object at a path, else an empty one."""
     found = value_at(value, *path)
     return found if isinstance(found, dict) else {}
 
 
 def list_at(value: object, *path: str) -> list[Any]:
-    """The list there; else an empty one."""
+    """Return the list at a path, else an empty one."""
     found = value_at(value, *path)
     return found if isinstance(found, list) else []

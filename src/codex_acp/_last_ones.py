@@ -1,4 +1,4 @@
-"""A dict that forgets its oldest: for what a peer could make grow without end."""
+"""A dict of limited size, for data that a peer could make grow without end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class LastOnes(OrderedDict[K, V]):
-    """The last ``most`` keys that were set, the oldest first; a key set again is the newest."""
+    """Keeps the last ``most`` keys that were set, the oldest first."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

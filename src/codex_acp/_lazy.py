@@ -1,4 +1,4 @@
-"""Packages whose names load when they are first used (PEP 562), and `overload` without typing."""
+"""Let a package load its names when they are first used (PEP 562); `overload` without typing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:
 
     def overload(function: Any) -> Any:
-        """Return ``function``: checkers see typing's own, and nothing remembers the signature."""
+        """Return ``function``. Type checkers see typing's own ``overload``."""
         return function
 
 
@@ -21,27 +21,27 @@ def lazy(
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package that loads its names on use.
 
-    ``names_of`` says which module has which names, with spaces between them: a module below the
-    package, or of this library by its whole name; "" has the names that are modules themselves.
-    Type checkers and editors see the imports beside it; a test compares both.
+    ``names_of`` maps a module to its names, separated by spaces: a module below the package, or the
+    full name of another module of this library; "" has the names that are modules themselves. Type
+    checkers and editors see the imports beside the call; a test compares both.
     """
-    home_of = {
+    module_of = {
         name: module
         for module, names in names_of.items()
         for name in (names.split() if isinstance(names, str) else names)
     }
 
     def load(name: str) -> object:
-        if name not in home_of:
+        if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from importlib import import_module
 
-        module = home_of[name]
+        module = module_of[name]
         if not module:
             return import_module(f"{package}.{name}")
-        whole = module if module.startswith("codex_acp.") else f"{package}.{module}"
-        value: object = getattr(import_module(whole), name)
+        full_name = module if module.startswith("codex_acp.") else f"{package}.{module}"
+        value: object = getattr(import_module(full_name), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return list(home_of), load, lambda: sorted(home_of)
+    return list(module_of), load, lambda: sorted(module_of)

@@ -1,8 +1,8 @@
-"""Do without pydantic in a process of the adapter, to start faster.
+"""Leave pydantic out of a process of the adapter, so that it starts faster.
 
-Models are read and written by pydantic-core's compiled module. Its Python package and pydantic take
-fourteen times as long to import, for things that generated models do not need: typed dictionaries
-of the schemas, and classes made of annotations. This module must load fast, because it is imported
+pydantic-core's compiled module reads and writes the models. Its Python package and pydantic take
+fourteen times as long to import, for parts that generated models do not need: typed dictionaries
+of the schemas, and the analysis of annotations. This module must load fast, because it is imported
 before Codex is spawned.
 """
 
@@ -20,15 +20,14 @@ CORE = "pydantic_core._pydantic_core"
 """The compiled module of pydantic-core."""
 
 TESTED = ("2.41", "2.46", "2.50")
-"""Versions of pydantic-core that were tested so: those of `codex_acp.wire.lazy.TESTED`."""
+"""Versions of pydantic-core that belong to the versions in `codex_acp.wire.lazy.TESTED`."""
 
 _left_out = False
 
 
 def leave_out() -> None:
-    """Leave pydantic out of this process, in which only this library runs; models are otherwise the
-    same. Call it before any import of pydantic-core: it does nothing afterwards, or if there is
-    none."""
+    """Leave pydantic out of this process, in which only this library runs. Has no effect after an
+    import of pydantic-core, or if pydantic-core is not installed."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
@@ -36,9 +35,9 @@ def leave_out() -> None:
     if PACKAGE in sys.modules or spec is None:
         return
     package = module_from_spec(spec)
-    vars(package)["__getattr__"] = lambda name: _found(package, name)
+    vars(package)["__getattr__"] = lambda name: _load_name(package, name)
     sys.modules[PACKAGE] = package
-    global _left_out  # noqa: PLW0603 - of the process
+    global _left_out  # noqa: PLW0603 - holds for the process
     _left_out = True
 
 
@@ -52,13 +51,12 @@ def is_left_out() -> bool:
 
 
 def core_if_loaded() -> ModuleType | None:
-    """Return pydantic-core's compiled module if it is imported, perhaps only in part."""
+    """Return pydantic-core's compiled module if it is imported, or is just being imported."""
     return sys.modules.get(CORE)
 
 
-def _found(package: ModuleType, name: str) -> object:
-    """Return a name that the package lacks, from the compiled module or from all of
-    pydantic-core."""
+def _load_name(package: ModuleType, name: str) -> object:
+    """Return a name from the compiled module; load the whole package if the module lacks it."""
     from importlib import import_module
 
     names = vars(package)

@@ -1,10 +1,10 @@
-"""PURE: which URL may be shown to a person and opened (contract 2.4), and how others are shown.
+"""PURE: decide which URL a person may be shown and asked to open (contract 2.4).
 
-Owns the decision, on both sides of ACP. The URL is never fetched and never rewritten: it is shown
-as it came, or refused. Where browsers read a URL in another way than it looks (backslashes, user
-info, numbers that are addresses, hosts that normalise to other hosts), it is refused.
+Owns the decision for both sides of ACP. A URL is never fetched and never rewritten: it is shown
+unchanged, or refused. It is refused if browsers read it in another way than it looks (backslashes,
+user info, numbers that are addresses, hosts that normalise to other hosts).
 
-Sources: RFC 3986, and the host parser of https://url.spec.whatwg.org for what a browser does.
+Sources: RFC 3986, and the host parser of https://url.spec.whatwg.org for the reading of browsers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from codex_acp._glyphs import has_glyph
 
 MAX_URL_BYTES: Final = 8 * 1024
-"""In UTF-8. Longer ones serve no page that a person is asked to open, and nobody can read them."""
+"""Bytes of a URL in UTF-8: nobody can read a longer one."""
 
 _MAX_HOST: Final = 253
 _MAX_LABEL: Final = 63
@@ -36,7 +36,7 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _LEFT_OUT: Final = "[redacted]"
 
 _OPAQUE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_.~-]{20,}")
-"""A segment of a path that looks made by a machine and may itself be the token."""
+"""Matches a segment of a path that looks made by a machine, and may itself be a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +44,27 @@ class AllowedUrl:
     """A URL that a person may be shown and asked to open."""
 
     url: str
-    """As it came, unchanged."""
+    """The URL, unchanged."""
     host: str
-    """The host that is really contacted, lower case, in ASCII (punycode where it has to be)."""
+    """The host that is really contacted, in lower case and ASCII (punycode if necessary)."""
     host_as_written: str
-    """Differs from ``host`` if it has letters beyond ASCII: then both are to be shown."""
+    """The host in the URL. If it has other letters than ASCII, show both."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedUrl:
-    """A URL that nobody is to be shown as a page, nor asked to open."""
+    """A URL that no person may be shown as a page, or asked to open."""
 
     reason: str
     """Completes the sentence "the URL was refused: …"."""
 
 
 def allowed_url(url: str) -> AllowedUrl | RefusedUrl:
-    """Decide whether ``url`` may be shown to a person as a page, and opened.
+    """Decide whether a person may be shown ``url`` as a page, and asked to open it.
 
-    Allowed is ``https``, and ``http`` to this machine, if a browser reads the URL as it looks. It
-    is refused for any other scheme, a user name before the host, a backslash, characters that
-    cannot be seen, and a host that browsers take for another one. The URL is not fetched.
+    ``https`` is allowed, and ``http`` to this machine. Reasons for a refusal: any other scheme, a
+    user name before the host, a backslash, invisible characters, and a host that browsers take for
+    another one.
     """
     if len(url) > MAX_URL_BYTES:
         return RefusedUrl(f"it is longer than {MAX_URL_BYTES} bytes")
@@ -92,7 +92,8 @@ def allowed_url(url: str) -> AllowedUrl | RefusedUrl:
 
 
 def bare_url(url: str) -> str:
-    """Return scheme, host, port and path of ``url``: user, query and fragment may be secrets."""
+    """Return scheme, host, port and path of ``url``, because user, query and fragment may be
+    secret."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -102,7 +103,7 @@ def bare_url(url: str) -> str:
         return _LEFT_OUT
     host = f"[{host}]" if ":" in host else host
     segments = (_LEFT_OUT if _OPAQUE.fullmatch(s) else s for s in parts.path.split("/"))
-    # Parameters of a segment (";jsessionid=...") are a query by another name.
+    # Parameters of a segment (";jsessionid=...") may be as secret as a query.
     path = "/".join(segment.partition(";")[0] for segment in segments)
     return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{path}"
 
@@ -117,7 +118,7 @@ def _wrong_scheme(url: str) -> str:
 
 
 def _ascii_host(written: str) -> str | RefusedUrl:
-    """The host in lower case and ASCII."""
+    """Return the host in lower case and ASCII."""
     if not written:
         return RefusedUrl("it has no host")
     if written.startswith("["):
@@ -143,8 +144,8 @@ def _ascii_host(written: str) -> str | RefusedUrl:
 
 
 def _ascii_label(label: str) -> str | RefusedUrl:
-    """One part of a host between dots. Anything that a browser would map to something else first
-    (capital, compatibility and full-width letters, other dots) is refused.
+    """Return one part of a host, between dots, in ASCII. Refuses characters that a browser would
+    replace first (capital, compatibility and full-width letters, other dots).
     """
     if not label:
         return RefusedUrl("its host has an empty part")

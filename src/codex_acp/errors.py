@@ -91,7 +91,7 @@ class PeerError(CodexAcpError):
 class ErrorReply(PeerError):
     """The peer answered a request of ours with a JSON-RPC error.
 
-    ``code``, ``message`` and ``data`` are the peer's own; ``method`` is the request it answered.
+    ``code``, ``message`` and ``data`` come from the peer; ``method`` is the request it answered.
     """
 
     def __init__(self, method: str, code: int, message: str, data: object = None) -> None:
@@ -105,7 +105,7 @@ class ErrorReply(PeerError):
 class ServerOverloaded(ErrorReply):
     """The app-server answered ``-32001`` to each of ``attempts`` attempts of a call.
 
-    None of the attempts took effect: you may try again later.
+    No attempt took effect; you may try again later.
     """
 
     def __init__(self, error: ErrorReply, attempts: int) -> None:
@@ -116,8 +116,8 @@ class ServerOverloaded(ErrorReply):
 class ThreadOpenElsewhere(ErrorReply):
     """Another process has the thread open, and Codex lets one process write it.
 
-    ``holder`` names the other process, ``pid`` is its id if known. With ``busy`` it is a process of
-    this package, which hands threads over, but something runs in this one.
+    ``holder`` names the other process, ``pid`` is its id if known. ``busy``: the holder is a
+    process of this package, which would hand the thread over, but something runs in the thread.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class ThreadOpenElsewhere(ErrorReply):
 
 
 class NotAnswered(PeerError):
-    """Codex did not answer ``method`` within ``seconds``; whether it took the call is not known."""
+    """Codex did not answer ``method`` within ``seconds``; it may have carried the call out."""
 
     def __init__(self, method: str, seconds: float) -> None:
         super().__init__(
@@ -183,7 +183,7 @@ class LineTooLong(PeerError):
 
 
 class TransportError(CodexAcpError):
-    """The connection to the peer is gone; what was in flight will not be answered."""
+    """The connection to the peer is gone; open requests will not be answered."""
 
 
 class ConnectionClosed(TransportError):
@@ -206,7 +206,7 @@ class ProcessExited(TransportError):
 
 
 def how_ended(returncode: int | None) -> str:
-    """Return the verb of a sentence about a process, as ``exited with status 3``; None: unknown."""
+    """Return the verb of a sentence about a process, like ``exited with status 3``."""
     if returncode is None:
         return "ended"
     if returncode >= 0:
@@ -219,8 +219,8 @@ def how_ended(returncode: int | None) -> str:
 
 
 def signal_name(number: int) -> str:
-    """Return the name of a signal, as SIGTERM; of one without a name the number."""
-    from signal import Signals  # most programs never say it
+    """Return the name of a signal, like SIGTERM, or its number if it has no name."""
+    from signal import Signals  # not needed before a process has ended
 
     try:
         return Signals(number).name
@@ -243,7 +243,8 @@ class CodexNotExecutable(LaunchError):
 class CodexTooOld(LaunchError):
     """Codex is older than this library can read.
 
-    ``version`` is its own, ``oldest`` and ``newest`` are the first and last that were checked.
+    ``version`` is that of Codex; ``oldest`` and ``newest`` are the versions of the range that was
+    checked.
     """
 
     def __init__(self, version: str, oldest: str, newest: str) -> None:
@@ -267,10 +268,10 @@ class NotLoggedIn(CodexAcpError):
 
 
 class UntrustedGitPrograms(CodexAcpError):
-    """Nothing was sent to Codex: its git would run programs that a directory's configuration names.
+    """Nothing was sent to Codex, because git would run programs that ``directory`` configures.
 
-    ``programs`` has the file, the key and the command of each; the key is empty if the file cannot
-    be read. Nobody has trusted ``directory``.
+    ``programs`` has the file, the key and the command of each program; the key is empty if the file
+    cannot be read. Nobody has trusted ``directory``.
     """
 
     def __init__(

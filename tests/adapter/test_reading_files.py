@@ -161,7 +161,7 @@ async def test_a_step_that_fails_ends_nothing(
     await steps.wait_idle()
 
     assert steps.seen == [[file], 1]
-    assert "could not be shown" in caplog.text
+    assert "a step that waited for files has failed" in caplog.text
 
 
 # In a session.

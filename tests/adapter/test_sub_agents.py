@@ -85,7 +85,7 @@ class _World:
         )
 
     def hear(self, thread: str, params: JsonValue) -> None:
-        self.agents.hear(thread, "item/started", params)
+        self.agents.find_named(thread, "item/started", params)
 
 
 @pytest.mark.attack("model")
@@ -123,14 +123,14 @@ async def test_the_end_of_a_turn_is_told_that_began_before_its_thread_was_named(
         cast("Any", _Codex()),
         cast("Any", outflow),
         SessionState(ClientFeatures(subagents=True)),
-        names=lambda *_: None,
-        ended=lambda: None,
+        find_named=lambda *_: None,
+        on_turn_end=lambda: None,
     )
     shown.turn_ended(Turn.model_validate(turn_object("turn", "completed")))
     told = [cast("StateChanged", e).state for session, e in outflow.sent if session == "child"]
     assert told == ["running", "idle"]
     shown.on_turn_event("turn/started", {"threadId": "child", "turn": {"id": "turn"}})
-    assert shown.now == "idle", "it begins behind its own end"
+    assert shown.activity == "idle", "it begins behind its own end"
 
 
 @pytest.mark.attack("model")

@@ -40,7 +40,7 @@ async def test_who_lost_a_session_often_hears_of_its_end_once(
 ) -> None:
     monkeypatch.setattr(NetworkSession, "busy", True)
     one, other = Shown(), Shown()
-    agent = SimpleNamespace(parts=(SimpleNamespace(open_session=lambda _: None),))
+    agent = SimpleNamespace(parts=(SimpleNamespace(open_session=lambda _: None), None))
     session = NetworkSession("me", cast("Any", agent), cast("Any", one), outlives_client=False)
     for client in (other, one) * 3:
         session.detach_for(cast("Any", client))
@@ -56,7 +56,7 @@ def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(
         turn=object(), busy=True, sub_agents=(), change_client=lambda _: None, prompts=prompts
     )
     opened = SimpleNamespace(session=turn)
-    agent = SimpleNamespace(parts=(SimpleNamespace(open_session=lambda _: opened),))
+    agent = SimpleNamespace(parts=(SimpleNamespace(open_session=lambda _: opened), None))
     one, other = Shown(), Shown()
     session = NetworkSession("me", cast("Any", agent), cast("Any", one), outlives_client=kept)
     announced = ToolCallAnnounced(id="call", title="Run: ls", status="in_progress")

@@ -492,13 +492,13 @@ async def test_a_child_that_is_ended_before_its_second_start_is_not_started(
     child, events = again("sys.exit('broken')", tmp_path)
     child.start(events)
     with anyio.fail_after(WAIT):
-        while not child._waits:  # noqa: ASYNC110 - it tells nobody
+        while not child._restarting:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.01)
     if killed:
         child.kill_tree()
         child._begin_again(_never)
     await child.aclose()
-    assert child._grace is None
+    assert child._timer is None
     assert (len(events.ends), starts(tmp_path)) == (1, 1)
 
 

@@ -1,6 +1,6 @@
-"""Files that are shown or sent, read within bounds: regular ones, and only so much of them.
+"""Read files to show or send them: regular files only, up to limits of size and number.
 
-What cannot be read is left out, or told with the reason. Owns no meaning of a file.
+A file that cannot be read is left out, or reported with the reason. Must not know its purpose.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp._files import read_regular
 from codex_acp.adapter.side_tasks import in_thread
 from codex_acp.codex.approvals.real_paths import look_at
 
@@ -22,52 +23,51 @@ TEXT_LIMIT: Final = 1024 * 1024
 """Bytes of one text."""
 
 STEP_LIMIT: Final = 4 * TEXT_LIMIT
-"""Bytes of all texts of one step: an edit of a hundred files shows the rest as patches."""
+"""Bytes of all texts that one `FileTexts.look` returns; further files are shown as patches only."""
 
 MAX_FILES: Final = 64
-"""Files of one step, or images of one prompt."""
+"""Files whose texts one `FileTexts.look` returns, or that one `read_files` reads."""
 
 
 class _Unreadable(Exception):
-    """A file has no text to show; the message says why."""
+    """A file cannot be read; the message says why."""
 
 
 class _Known(NamedTuple):
-    """A text that was read, and what the file looked like then."""
+    """A text that was read; its file is unchanged while it has this signature."""
 
     signature: tuple[int, int, int, int]
     text: str
 
 
 class FileTexts:
-    """Looks at paths, and their texts, which are read again only when the file has changed."""
+    """Looks at paths and reads texts. Keeps the texts: only a changed file is read again."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
     def look(self, wanted: Mapping[str, bool], roots: Sequence[str] = ()) -> dict[str, PathLook]:
-        """Return how the disk has each path, with its text where that is ``wanted``.
+        """Return where each path leads, with the file's text if ``wanted`` maps the path to True.
 
-        Blocks as a disk may. ``roots`` are the session's directories, as in `look_at`.
+        Blocks while the disk does. ``roots`` are the session's directories, as in `look_at`.
         """
         looks = look_at(wanted, roots)
-        left, count = STEP_LIMIT, 0
+        bytes_left, count = STEP_LIMIT, 0
         for path, with_text in wanted.items():
             look = looks[path]
             if not with_text or not look.exists:
                 continue
             count += 1
             try:
-                text = self._text(path, min(left, TEXT_LIMIT) if count <= MAX_FILES else 0)
+                text = self._text(path, min(bytes_left, TEXT_LIMIT) if count <= MAX_FILES else 0)
             except _Unreadable as reason:
                 looks[path] = look._replace(unread=str(reason))
             else:
                 looks[path] = look._replace(text=text)
-                left -= len(text)
+                bytes_left -= len(text)
         return looks
 
     def forget(self) -> None:
-        """Forget all texts that were read."""
         self._known = {}
 
     def _text(self, path: str, limit: int) -> str:
@@ -85,25 +85,21 @@ class FileTexts:
 
 
 async def read_files(paths: Iterable[str], limit: int) -> dict[str, bytes]:
-    """Read the files that are not larger than ``limit`` bytes, in a thread of its own."""
+    """Return the content of each readable file of at most ``limit`` bytes, read in a thread."""
     wanted = list(paths)[:MAX_FILES]
 
     def read_all() -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for path in wanted:
-            with suppress(_Unreadable):
-                file, _ = _opened(path, limit)
-                try:
-                    found[path] = _content(file, limit)
-                finally:
-                    os.close(file)
+            with suppress(OSError, ValueError):
+                found[path] = read_regular(path, limit)
         return found
 
     return await in_thread(read_all) if wanted else {}
 
 
 def _opened(path: str, limit: int) -> tuple[int, os.stat_result]:
-    """Open a regular file that is not too large, without waiting for the writer of a FIFO."""
+    """Open a regular file of at most ``limit`` bytes; do not wait for the writer of a FIFO."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:
@@ -116,7 +112,7 @@ def _opened(path: str, limit: int) -> tuple[int, os.stat_result]:
 
 
 def _content(file: int, limit: int) -> bytes:
-    """Return all of an open file, if it can be read and has not grown above ``limit``."""
+    """Return the content of an open file. Raises _Unreadable if it has grown above ``limit``."""
     pieces: list[bytes] = []
     left = limit + 1
     try:

@@ -1,8 +1,8 @@
-"""Sessions that go from one process of this package to another: Codex lets one write a thread.
+"""Hand sessions over between processes of this package: Codex lets only one write a thread.
 
-A process that has sessions open can be asked to let one go. At rest it does, tells its client, and
-takes it back when its client prompts next. While something runs in it, it stays. Loaded with the
-first session that is open, or that another process has.
+Another process asks this one to let a session go. If nothing runs in the session, this process
+lets its thread go, tells its client, and takes the session back at the client's next prompt; else
+it answers "busy". Loaded with the first session that is open here or in another process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class HandOver:
-    """Gives sessions of one agent to other processes, and takes them back.
+    """Gives one agent's sessions to other processes, and takes sessions over from them.
 
     ``client`` returns the name of the agent's client.
     """
@@ -43,17 +43,18 @@ class HandOver:
         self._preconditions = preconditions
         self._peers = ThreadPeers(client, self._let_go)
 
-    # The one who has it.
+    # Letting a session go
 
     async def listen(self) -> None:
-        """Let other processes ask from now on, as `ThreadPeers.listen`."""
+        """Start to answer other processes, as `ThreadPeers.listen` does."""
         await self._peers.listen(await self._opener.codex())
 
     def leave(self) -> None:
-        """Hand over nothing any more: the agent ends."""
+        """Answer other processes no longer: the agent ends."""
         self._peers.leave()
 
     async def _let_go(self, session_id: str, asker: Asker) -> State:
+        """Let a session go if nothing runs in it; return its state in this process."""
         opened = self._sessions.open_session(session_id)
         if opened is None:
             return "opening" if self._opener.is_opening(session_id) else "unknown"
@@ -65,8 +66,8 @@ class HandOver:
             if session is not None:
                 session.cancel()
         if session is not None and (asker.cancels or session.prompts.machine.activity == "idle"):
-            await session.prompts.wait_idle()  # its client may know the end before the prompt left
-        if self._works(session_id, opened):
+            await session.prompts.wait_idle()  # the client may see the end before this
+        if self._is_busy(session_id, opened):
             return "busy"
         async with self._opener.lock(session_id):
             return await self._leave_thread(session_id, opened, asker)
@@ -74,15 +75,15 @@ class HandOver:
     async def _leave_thread(self, session_id: str, opened: OpenSession, asker: Asker) -> State:
         if self._sessions.open_session(session_id) is not opened:
             return "unknown"
-        if self._works(session_id, opened):
+        if self._is_busy(session_id, opened):
             return "busy"
         if not self._sessions.is_live(session_id):
             return "unknown"
         await self._opener.store_unprompted(session_id)
         session = self._sessions.find(session_id)
-        if session is None or self._works(session_id, opened):
+        if session is None or self._is_busy(session_id, opened):
             return "busy"
-        opened.unloaded = True  # the next prompt takes it back
+        opened.unloaded = True  # the next prompt takes the session back
         session.say(
             f"This session went to {inline(asker.client)[:MAX_NAME]}; a prompt here takes it back."
         )
@@ -90,8 +91,8 @@ class HandOver:
             await self._opener.unload(opened.codex, thread_id)
         return "free"
 
-    def _works(self, session_id: str, opened: OpenSession) -> bool:
-        """Return whether something runs in the session, or a question of it waits."""
+    def _is_busy(self, session_id: str, opened: OpenSession) -> bool:
+        """Return whether something runs in the session, or one of its questions waits."""
         session = opened.session
         return (
             opened.may_start_sub_agents()
@@ -99,7 +100,7 @@ class HandOver:
             or (session is not None and (session.busy or bool(session.state.background)))
         )
 
-    # The one who wants it.
+    # Taking a session over
 
     async def take(
         self,
@@ -107,25 +108,25 @@ class HandOver:
         session_id: str,
         cancels: bool,
         client: SessionClient | None,
-        again: Callable[[], Awaitable[JsonValue]],
+        reopen: Callable[[], Awaitable[JsonValue]],
         refused: ErrorReply,
     ) -> JsonValue:
-        """Have a session handed over to ``client``; give what ``again`` gives, which opens it.
+        """Take a session over for ``client``; return the result of ``reopen``, which opens it.
 
-        ``cancels``: what runs in it there is cancelled.
-
-        Raises as `ThreadPeers.take`, but RpcError -32600 where something runs in it.
+        ``cancels``: the other process cancels the turn that runs in the session. ``refused`` is
+        Codex's answer to the first try. Raises what `ThreadPeers.take` raises, but RpcError -32600
+        for ThreadOpenElsewhere.
         """
         owner = getattr(client, "owner", None)
         try:
             return await self._peers.take(
-                codex, session_id, again, refused, owner=owner, cancels=cancels
+                codex, session_id, reopen, refused, owner=owner, cancels=cancels
             )
         except ThreadOpenElsewhere as error:
             raise busy_elsewhere(session_id, error.pid, inline(error.holder)) from error
 
 
 def may_access(client: SessionClient | None, owner: str | None) -> bool:
-    """Return whether a session goes to an owner: not if a server has it for another one."""
-    of_session = getattr(client, "owner", None)
-    return of_session is None or owner in (None, of_session)
+    """Return whether ``owner`` (None: any) may have the session that ``client`` shows."""
+    session_owner = getattr(client, "owner", None)
+    return session_owner is None or owner in (None, session_owner)

@@ -56,7 +56,7 @@ SWITCH_SECONDS: Final = 0.0005
 
 
 class LoadAhead:
-    """Loads the modules once, in a thread; `then` runs callbacks that have to wait for that."""
+    """Loads the modules once, in a thread; `then` runs callbacks after that."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -92,7 +92,7 @@ class LoadAhead:
 
     @property
     def loading(self) -> bool:
-        """Return whether loading is due and the modules that a prompt needs are not all loaded."""
+        """Whether loading is due, and not all modules that a prompt needs are loaded."""
         return self._due and not self._prompt_ready.is_set()
 
     async def for_a_prompt(self) -> None:
@@ -125,13 +125,13 @@ class LoadAhead:
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
             self._load(FOR_A_PROMPT)
-            self._tell(self._prompt_ready.set)
+            self._call_in_loop(self._prompt_ready.set)
             self._load(LATER)
         except Exception:  # the import raises again where the module is used
-            logger.exception("not all could be loaded ahead")
+            logger.exception("some modules could not be loaded ahead")
         finally:
             sys.setswitchinterval(usual)
-        self._tell(self._end)
+        self._call_in_loop(self._end)
 
     def _load(self, names: tuple[str, ...]) -> None:
         for name in names:
@@ -142,7 +142,7 @@ class LoadAhead:
             if model:
                 loaded.MODELS.decoder(model)
 
-    def _tell(self, callback: Callable[[], None]) -> None:
+    def _call_in_loop(self, callback: Callable[[], None]) -> None:
         try:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError:

@@ -1,6 +1,6 @@
-"""Ask Codex whether it needs a login before it can work, and find which logins are possible.
+"""Check whether Codex needs a login before it can work, and find which logins are possible.
 
-Loads no model: a process just started makes the check before its first session.
+Loads no model, because a new process makes the check before its first session.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 ACCOUNT_UPDATED: Final = "account/updated"
 
 NO_BROWSER: Final = "NO_BROWSER"
-"""Environment variable; with any value, no browser is opened, and no login is offered whose page
-redirects to this machine."""
+"""Environment variable: if set, no browser is opened, and no login is offered whose page redirects
+to this machine."""
 
 _SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 """Environment variables, each a sign of a browser; without any, a text browser would take our
@@ -34,13 +34,14 @@ terminal."""
 
 
 class LoginCheck(NotificationSink):
-    """Asks Codex once on each connection, and again until somebody is logged in."""
+    """Checks once on each connection to Codex, and again until somebody has logged in."""
 
     def __init__(self) -> None:
         self._passed: AppServerConnection | None = None
+        """The connection on which no login is missing."""
         self.log_in: Callable[[], Awaitable[bool]] | None = None
-        """Logs in as ``DEFAULT_AUTH_REQUEST`` says; None without that variable. Returns True for
-        Codex's own login, after which the check is made again, and False for a gateway."""
+        """Logs in as ``DEFAULT_AUTH_REQUEST`` says; None if that is not set. Returns True
+        for Codex's own login, after which the check is made again, and False for a gateway."""
         self.on_change: Callable[[], None] | None = None
         """Called when somebody has logged in or out, as the followed connection reports."""
         self._lock = Lock()
@@ -57,13 +58,14 @@ class LoginCheck(NotificationSink):
             codex.subscribe_all(self, frozenset({ACCOUNT_UPDATED}))
 
     async def check(self, codex: AppServerConnection) -> None:
-        """Raises RpcError -32000 if the configured model provider needs a login and has none,
-        ErrorReply if the configuration cannot be read.
+        """Raise RpcError -32000 if the configured model provider needs a login and has none.
+
+        Raises ErrorReply if the configuration cannot be read.
         """
         if self.log_in is None:
             await self._check(codex)
             return
-        async with self._lock:  # one login for all who wait
+        async with self._lock:  # one login for all sessions that wait
             try:
                 await self._check(codex)
             except RpcError:
@@ -112,7 +114,7 @@ async def open_page(url: str) -> bool:
 def _open(url: str) -> bool:
     import webbrowser
 
-    with sparing():  # a browser that starts now goes on when this agent has ended
+    with sparing():  # the browser must outlive this agent
         return webbrowser.open(url)
 
 

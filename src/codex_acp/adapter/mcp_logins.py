@@ -1,9 +1,9 @@
 """Show the person the login page of an MCP server that needs a login, once for each server.
 
-Owns the set of servers whose page was shown. Only for clients with URL elicitations; other clients
-get the notice that `mapping.messages` makes of the same report. `open_until` waits for the outcome
-of a login in a browser, also of the account's login. It alone sends ``elicitation/complete``,
-because Codex reports when a login has ended (contract 2.4).
+Owns the set of servers whose page was shown. Clients without URL elicitations get a notice from
+`mapping.messages` instead. `open_until` waits for the outcome of a login in a browser, also of the
+account's login. Only `open_until` sends ``elicitation/complete``, because Codex reports the end of
+these logins (contract 2.4).
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ _MAX_EARLY: Final = 32
 class McpLogins(NotificationSink):
     """A sink of one connection to Codex.
 
-    ``is_open`` returns whether a thread is a session that the client knows. Servers that failed
-    before that are given to `session_answered`. ``audience`` returns the client that answers for a
-    session; ``say`` sends a notice to the session's client.
+    ``is_open`` returns whether a thread is a session that the client knows. The servers that failed
+    before the client knew it are passed to `session_answered`. ``client_of`` returns the client of
+    a session; ``say`` sends a notice to this client.
     """
 
     def __init__(
         self,
         codex: AppServerConnection,
-        audience: Callable[[str], SessionClient],
+        client_of: Callable[[str], SessionClient],
         spawn: Spawn,
         is_open: Callable[[str], bool],
         say: Callable[[str, str], None],
     ) -> None:
         self._codex = codex
-        self._audience = audience
+        self._client_of = client_of
         self._spawn = spawn
         self._is_open = is_open
         self._say = say
-        self._asked: set[str] = set()
+        self._shown: set[str] = set()
         codex.subscribe_all(self, frozenset({STARTUP_STATUS}))
 
     def session_answered(self, session_id: str, servers: Iterable[str]) -> None:
@@ -81,26 +81,26 @@ class McpLogins(NotificationSink):
             self._ask(session_id, server)
 
     def _ask(self, session_id: str, server: str) -> None:
-        if server not in self._asked and self._audience(session_id).features.elicitation_url:
-            self._asked.add(server)
+        if server not in self._shown and self._client_of(session_id).features.elicitation_url:
+            self._shown.add(server)
             self._spawn(lambda: self._login(session_id, server))
 
     async def _login(self, session_id: str, server: str) -> None:
         try:
             with LoginOutcomes(self._codex, COMPLETED, "name") as outcomes:
-                problem = await self._try(outcomes, session_id, server)
+                problem = await self._run_login(outcomes, session_id, server)
         except CodexAcpError as error:
             problem = str(error)
         if problem is not None:
             self._say(session_id, f"{server_name(server)} is not logged in: {problem}")
             return
-        try:  # tools that were refused without the login are tried again
+        try:  # Codex connects to the servers again, now with the login
             await self._codex.config_mcp_server_reload()
         except CodexAcpError as error:
             logger.warning("the MCP servers were not started again: %s", error)
 
-    async def _try(self, outcomes: LoginOutcomes, session_id: str, server: str) -> str | None:
-        """Return why the login failed; None for success."""
+    async def _run_login(self, outcomes: LoginOutcomes, session_id: str, server: str) -> str | None:
+        """Show the login page and wait; return why the login failed, None for success."""
         outcome = outcomes.of(server)
         params = McpServerOauthLoginParams(
             name=server, thread_id=session_id, timeout_secs=LOGIN_SECONDS
@@ -112,12 +112,12 @@ class McpLogins(NotificationSink):
         request = {
             "mode": "url",
             "sessionId": session_id,
-            "elicitationId": f"mcp-login-{len(self._asked)}",
+            "elicitationId": f"mcp-login-{len(self._shown)}",
             "url": page.url,
             "message": f"{server_name(server)} needs a login at {page.host} before its tools work.",
         }
         with anyio.move_on_after(LOGIN_SECONDS):
-            asks = self._audience(session_id).asks
+            asks = self._client_of(session_id).asks
             return await open_until(asks, request, outcome) or outcome.result()
         return "nobody logged in in time"
 
@@ -154,7 +154,7 @@ class LoginOutcomes(NotificationSink):
             self.of(name).set_result(None if value_at(params, "success") is True else why)
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Give up every login: none can succeed any more."""
+        """Fail every login that has no outcome."""
         why = "Codex has ended" if error is None else str(error)
         for outcome in self._outcomes.values():
             if not outcome.done():

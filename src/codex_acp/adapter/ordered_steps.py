@@ -1,8 +1,8 @@
 """Run the steps of a session in order, although a step may have to wait for files.
 
-Files are read in a thread: later steps of the session wait behind that step, other sessions go on.
-A read that takes too long is given up. The step then runs without the files, and gets the list of
-those that were not looked at. Owns the order and the wait.
+Files are read in a thread. Later steps of the session wait behind the step that needs the files;
+other sessions continue. A read that takes too long is given up: its step then runs with every file
+marked as not looked at. Owns the order and the wait.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class OrderedSteps:
 
     @property
     def busy(self) -> bool:
-        """Return whether a step waits for its files: later steps have to be `put` behind it."""
+        """Whether a step waits for its files, so that later steps must be `put` behind it."""
         return self._waiting_step is not None
 
     def put(self, step: Callable[..., None], *arguments: object) -> None:
@@ -103,10 +103,9 @@ class OrderedSteps:
         """Discard all steps that wait."""
         self._behind.clear()
         self._waiting_step = None
-        self._end_of_wait()
+        self._end_wait()
 
     def forget_files(self) -> None:
-        """Forget the texts that were read."""
         self._texts.forget()
 
     def _work(
@@ -118,7 +117,7 @@ class OrderedSteps:
         """Look at the files, in the thread, and continue with the step in the event loop."""
         looks: Looks | None = None
 
-        def go_on() -> None:
+        def done() -> None:
             self._reading = False
             if self._waiting_step is step:  # else the step has run without the files
                 self._go_on(looks)
@@ -127,7 +126,7 @@ class OrderedSteps:
             looks = self._texts.look(wanted, self._roots)
         finally:
             with suppress(RuntimeError):  # the event loop has ended meanwhile
-                loop.call_soon_threadsafe(go_on)
+                loop.call_soon_threadsafe(done)
 
     def _give_up(self) -> None:
         logger.warning(
@@ -137,14 +136,15 @@ class OrderedSteps:
         self._go_on()
 
     def _go_on(self, looks: Looks | None = None) -> None:
+        """Run the waiting step (without ``looks``: without its files), then those behind it."""
         step, self._waiting_step = self._waiting_step, None
-        self._end_of_wait()
+        self._end_wait()
         if step is not None:
             _run(partial(step, not_looked_at(self._wanted) if looks is None else looks))
         while self._behind and self._waiting_step is None:
             _run(self._behind.popleft())
 
-    def _end_of_wait(self) -> None:
+    def _end_wait(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -158,4 +158,4 @@ def _run(step: Callable[[], None]) -> None:
     try:
         step()
     except Exception:
-        logger.exception("what was heard while files were read could not be shown")
+        logger.exception("a step that waited for files has failed")

@@ -1,10 +1,10 @@
-"""The events on their way to the client: in order, and bounded when the client is slow.
+"""Send session events to the client, in order; coalesce and bound them while the client is slow.
 
-While the client keeps up, an event is written at once, but for pieces of one message that follow
-each other in one read: they become one. When it lags, events wait here: adjacent pieces become one
-however they came, and of a tool call's changes a later one takes the place of an earlier one whose
-fields it all sets. When even that is too much, reading from Codex pauses.
-Owns no session and must not know what an event means, or how a version of ACP writes it.
+While the client keeps up, each event is written at once; only adjacent pieces of a message that
+come in one read are joined. While the client lags, events wait here: all adjacent pieces of a
+message are joined, and a change of a tool call replaces an earlier change if it sets all fields of
+the earlier one. If still too much waits, reading from Codex pauses.
+Must not know what an event means, or how a version of ACP writes it.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_WAITING_UPDATES: Final = 2_000
-"""Updates that cannot be joined; each is a small object besides its text."""
+"""Updates that may wait, whatever the length of their text."""
 
 MAX_WAITING_TEXT: Final = 2 * 1024 * 1024
-"""Characters that may wait: more than any model says while a client hangs."""
+"""Characters that may wait: more than a model writes while a client hangs for a while."""
 
 UPDATES_PER_WRITE: Final = 64
 """Waiting updates that are written before the client is given a chance to lag again."""
 
 MAX_PREFIXES: Final = 1000
-"""Sessions of which the beginning of an update is kept."""
+"""Sessions whose encoded beginning of a ``session/update`` is kept."""
 
 _CHUNKS: Final = (TextChunk, ThoughtChunk)
 
 _MESSAGE: Final = b"agent_message_chunk"
 _THOUGHT: Final = b"agent_thought_chunk"
-"""Written alike in every version of ACP."""
+"""The ``sessionUpdate`` of chunks, the same in every version of ACP."""
 
 
 Write: TypeAlias = "Callable[[SessionEvent], Sequence[bytes]]"
-"""An event → the updates that tell of it, as JSON."""
+"""Renders an event as updates, in JSON, of the client's version of ACP."""
 
 
 class _Waiting:
-    """One event that waits, with the pieces of text that came behind it."""
+    """An event that waits, with the later pieces of its text."""
 
     __slots__ = ("event", "pieces", "session_id", "written")
 
@@ -70,24 +70,24 @@ class _Waiting:
         self.event = event
         self.pieces: list[str] = []
         self.written = () if isinstance(event, _CHUNKS) else write(event)
-        """As it is sent; of a chunk, which may grow, nothing yet."""
+        """The updates of the event as JSON; none for a chunk, which may still grow."""
 
     def joined(self, write: Write) -> Sequence[bytes]:
-        """Return the updates of the event with all of its text, as JSON."""
+        """Return the updates of the event with its whole text, as JSON."""
         if isinstance(self.event, _CHUNKS):
             return write(with_pieces(self.event, self.pieces))
         return self.written
 
     @property
     def size(self) -> int:
-        """Return about how many characters the event holds."""
+        """About how many characters the event takes."""
         return sum(map(len, self.written)) + sum(map(len, self.pieces))
 
 
 class Outflow:
-    """All sessions' events to one client. ``spawn`` runs the task that waits for a slow one.
+    """The queue of all sessions' events to one client.
 
-    ``write`` makes of an event the updates, as JSON, of the version of ACP that the client speaks.
+    ``spawn`` runs the task that waits for a slow client; ``write`` renders an event.
     """
 
     def __init__(self, side: EitherAgentSide, spawn: Spawn, write: Write) -> None:
@@ -100,50 +100,60 @@ class Outflow:
         self._last: _Waiting | None = None
         self._number = 0
         self._calls: dict[tuple[str, str], int] = {}
-        """Session and tool call → the number of its newest update, if that waits."""
+        """Session and tool call → the number of its newest change that waits."""
         self._size = 0
         self._draining = False
         self._prefixes: LastOnes[str, bytes] = LastOnes(MAX_PREFIXES)
         self._message: tuple[str, str, type] | None = None
+        """Session, id and type of the message that was written last, piece by piece."""
         self._chunk_prefix = b""
+        """The JSON of a chunk of `_message`, up to its text."""
         self._pieces: list[str] = []
-        """Text of that message which the connection asks for before it sends anything else."""
+        """Unwritten text of `_message`: `Outbox.hold` writes it before anything else is sent."""
         self._on_full: Callable[[bool], None] | None = None
         self._full = False
 
     def when_full(self, callback: Callable[[bool], None]) -> None:
-        """Call ``callback(True)`` when no more should be sent, ``callback(False)`` when it may."""
+        """Call ``callback(True)`` when the queue is full, ``callback(False)`` when it has room."""
         self._on_full = callback
         if self._full:
             callback(True)
 
     @property
     def unread(self) -> int:
-        """Return about how many characters wait for the client."""
+        """About how many characters wait for the client."""
         return self._size
 
     @property
     def client_gone(self) -> bool:
-        """Return whether nothing that is sent arrives any more."""
+        """Whether the connection to the client is closed."""
         return self._side.closed
 
     def send(self, session_id: str, event: SessionEvent) -> None:
         """Send an event behind all that was sent before."""
-        if not self._waiting:
-            if isinstance(event, _CHUNKS):
-                message = (session_id, event.message_id, type(event))
-                if self._pieces and message == self._message:
-                    self._pieces.append(event.text)
-                    return
-                if not self._outbox.paused:
-                    if message != self._message:
-                        self._begin_chunk(message)
-                    self._pieces.append(event.text)
-                    self._outbox.hold(self._write_pieces)
-                    return
-            elif not self._outbox.paused:
-                self._write_all(session_id, self._write_event(event))
-                return
+        if self._waiting or not self._send_now(session_id, event):
+            self._queue(session_id, event)
+
+    def _send_now(self, session_id: str, event: SessionEvent) -> bool:
+        """Write an event, or add its text to the pieces; return False if the client lags."""
+        if not isinstance(event, _CHUNKS):
+            if self._outbox.paused:
+                return False
+            self._write_all(session_id, self._write_event(event))
+            return True
+        message = (session_id, event.message_id, type(event))
+        if self._pieces and message == self._message:
+            self._pieces.append(event.text)
+            return True
+        if self._outbox.paused:
+            return False
+        if message != self._message:
+            self._begin_chunk(message)
+        self._pieces.append(event.text)
+        self._outbox.hold(self._write_pieces)
+        return True
+
+    def _queue(self, session_id: str, event: SessionEvent) -> None:
         last, text = self._last, None
         if last is not None and last.session_id == session_id:
             text = continued_text(event, last.event)
@@ -151,14 +161,14 @@ class Outflow:
             last.pieces.append(text)
             self._size += len(text)
         else:
-            self._wait(session_id, event)
-        self._tell_if_full()
+            self._append(session_id, event)
+        self._report_full()
         if not self._draining:
             self._draining = True
             self._spawn(self._drain)
 
-    def _wait(self, session_id: str, event: SessionEvent) -> None:
-        """Put an event at the end; of a tool call's states that nobody has seen, keep the last."""
+    def _append(self, session_id: str, event: SessionEvent) -> None:
+        """Queue an event; remove a waiting change of the same tool call that it replaces."""
         if isinstance(event, ToolCallChanged):
             call = (session_id, event.id)
             older = self._calls.get(call)
@@ -171,7 +181,7 @@ class Outflow:
         self._size += waiting.size
 
     def flush(self) -> None:
-        """Write everything that waits, however slow the client: a prompt's answer follows it."""
+        """Write all waiting events, however slow the client is, because an answer follows them."""
         self._write(len(self._waiting))
 
     async def drained(self) -> None:
@@ -191,19 +201,19 @@ class Outflow:
             self._write_all(waiting.session_id, waiting.joined(self._write_event))
         if not self._waiting:
             self._last = None
-        self._tell_if_full()
+        self._report_full()
 
     def _write_all(self, session_id: str, updates: Sequence[bytes]) -> None:
         """Write a ``SessionNotification`` around the JSON of each update."""
-        before = self._prefixes.get(session_id)
-        if before is None:
-            before = b'{"sessionId":' + encode(session_id) + b',"update":'
-            self._prefixes[session_id] = before
+        prefix = self._prefixes.get(session_id)
+        if prefix is None:
+            prefix = b'{"sessionId":' + encode(session_id) + b',"update":'
+            self._prefixes[session_id] = prefix
         for update in updates:
-            self._side.session_update_encoded(EncodedJson(b"".join((before, update, b"}"))))
+            self._side.session_update_encoded(EncodedJson(b"".join((prefix, update, b"}"))))
 
     def _begin_chunk(self, message: tuple[str, str, type]) -> None:
-        """Make the beginning of the lines of another message, whose pieces follow."""
+        """Write the pieces of the last message, and encode the prefix of this one's chunks."""
         self._write_pieces()
         self._message = session_id, message_id, kind = message
         self._chunk_prefix = (
@@ -215,7 +225,7 @@ class Outflow:
         )  # fmt: skip
 
     def _write_pieces(self) -> None:
-        """Write the pieces as one chunk; its model would only be taken apart again."""
+        """Write the pieces as one chunk, without making a model first."""
         pieces, self._pieces = self._pieces, []
         if pieces:
             text = to_json("".join(pieces))
@@ -232,11 +242,11 @@ class Outflow:
             self._calls.clear()
             self._last = None
             self._size = 0
-            self._tell_if_full()
+            self._report_full()
         finally:
             self._draining = False
 
-    def _tell_if_full(self) -> None:
+    def _report_full(self) -> None:
         full = len(self._waiting) > MAX_WAITING_UPDATES or self._size > MAX_WAITING_TEXT
         if full != self._full:
             self._full = full

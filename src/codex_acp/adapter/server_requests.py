@@ -1,9 +1,9 @@
-"""Runs the route of each server request, and settles it exactly once (contract 1.4, 3, 4.1).
+"""Run the route of each server request, and settle the request exactly once (contract 1.4, 3, 4.1).
 
-Owns the open permission requests; `ElicitationRunner` has the open elicitations. What a request
-is, `routing` decides; what an answer may do, the ledger decides. Here is only the order of things:
-the tool call first, then the question, then whatever comes first of an answer, a cancel, the
-turn's end, Codex's own settling, a loss. `AsyncQuestionRunner` asks what no turn waits for.
+`routing` decides what a request is, the ledger what an answer may do. This module owns the order:
+the tool call, the question, and then the first of an answer, a cancel, the turn's end, Codex's own
+settling, and a loss. It has the open permission requests; `ElicitationRunner` has the open
+elicitations. `AsyncQuestionRunner` asks questions for which no turn waits.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SAID_LIMIT: Final = 2_000
-"""Characters of a reason that are said: it may repeat what a hostile server sent."""
+_REASON_LIMIT: Final = 2_000
+"""Characters of a reason in a notice: the reason may repeat the text of a hostile server."""
 
 REACHED_ELSEWHERE: Final = "its model reached for another session, with rights not its own"
-"""Why a turn is interrupted that did so."""
+"""Why a turn is interrupted: a part of the notice in its session."""
 
 REACHED: Final = "The model of another session has reached for this one; that one was interrupted."
-"""Said to the person whose session it was."""
+"""Notice in the other session."""
 
 MOST_OPEN: Final = 16
-"""Forms of one thread at a time: a model that does not wait could open any number of them."""
+"""Open async questions of one thread: a model that does not wait could ask any number."""
 
 NOT_SENT: Final = (
     "Your answer was not sent: the turn that asked has ended. Send it as a message if it still "
@@ -84,21 +84,21 @@ _ID_IN_USE: Final = "the request's id is open already"
 
 
 @dataclass(slots=True)
-class _Asked:
+class _OpenPermission:
     """A permission request that the client has not answered."""
 
     scope: anyio.CancelScope
     asks: Asks
     settlement: Settlement | None = None
-    """How its entry was settled by something else than the answer."""
+    """The settlement of its entry, if anything but the answer has settled it."""
 
 
 class ServerRequestRunner:
-    """The requests of one app-server connection; ``generation`` tells it from earlier ones.
+    """Answers the requests of one app-server connection, the one with number ``generation``.
 
-    ``items`` is what runs on it. ``asks`` gives whom a session asks; ``context`` what is known now;
-    ``session`` finds an open session by its id; ``interrupt`` begins to interrupt the turn that
-    runs in a thread, given one that should.
+    ``items`` are those that run on the connection. ``asks`` returns the `Asks` of a session,
+    ``context`` the routing context of a thread, ``session`` an open session by its id.
+    ``interrupt`` gets a thread and a turn, and starts to interrupt the thread's running turn.
     """
 
     def __init__(
@@ -119,10 +119,10 @@ class ServerRequestRunner:
         self._session = session
         self._transcript = transcript
         self._ledger = Ledger()
-        self._asked: dict[Key, _Asked] = {}
+        self._open_permissions: dict[Key, _OpenPermission] = {}
         self._elicitations = ElicitationRunner(asks, generation, self._say, transcript)
         self._accepted: dict[tuple[str, str], list[Approval]] = {}
-        """By thread and item: what was accepted, and has a tool call that the item does not end."""
+        """By thread and item: accepted approvals whose tool call is not the item's own."""
 
     async def wait_shown(self, session_id: str) -> None:
         """Wait until all earlier messages about the session were shown (contract 4.1)."""
@@ -149,9 +149,9 @@ class ServerRequestRunner:
         return await session.look(wanted) if wanted else {}
 
     async def handle(self, request: ServerRequest, looks: Looks | None = None) -> WireModel:
-        """Answer one request, of whose paths ``looks`` tells (see `look`).
+        """Return the reply to one request; `look` has returned ``looks``.
 
-        Raises RpcError where the method has no negative reply.
+        Raises RpcError for a refusal if the method has no negative reply.
         """
         context = replace(self._context(asking_thread(request)), looks=looks or {})
         routed = route(request, context)
@@ -172,10 +172,10 @@ class ServerRequestRunner:
             case _:
                 assert_never(routed)
 
-    async def ask_aside(
+    async def ask_async(
         self, questions: AsyncQuestions
     ) -> models.ToolRequestUserInputResponse | None:
-        """Ask what no request of Codex waits for; None: it was not asked."""
+        """Ask questions for which no request of Codex waits; return None if they were not asked."""
         thread_id, turn_id = questions.params.thread_id, questions.params.turn_id
         await self.wait_shown(self._items.root_of(thread_id))
         routed = async_form(questions, self._context(thread_id))
@@ -188,13 +188,13 @@ class ServerRequestRunner:
         return reply if isinstance(reply, models.ToolRequestUserInputResponse) else None
 
     def say_in(self, thread_id: str, text: str) -> None:
-        """One line for the person whose session a thread is of."""
+        """Send a notice to the client of the session that a thread belongs to."""
         self._say(self._items.root_of(thread_id), text)
 
-    # What a model does to other sessions (contract 3.9c).
+    # A model that uses other sessions (contract 3.9c).
 
     def reached_elsewhere(self, thread_id: str, others: tuple[str, ...]) -> None:
-        """Tell both sides of a turn that ends since its model reached for other sessions."""
+        """Send notices about an interrupted turn whose model reached for other sessions."""
         named = ", ".join(others)
         logger.warning("a turn of %s is interrupted: its model reached for %s", thread_id, named)
         self.say_in(thread_id, f"The turn is interrupted: {REACHED_ELSEWHERE} ({named}).")
@@ -204,30 +204,30 @@ class ServerRequestRunner:
     # Events that settle what is open.
 
     def prompt_cancelled(self, session_id: str) -> None:
-        """The client cancelled the session's prompt: all of it, sub-agents too, is cancelled."""
+        """Cancel the requests of a session and its sub-agents: the client cancelled the prompt."""
         pending = self._ledger.pending
         threads = {e.route.thread_id for e in pending if e.route.session_id == session_id}
         self._carry_out(self._ledger.turn_cancelled(frozenset(threads)))
         self._elicitations.withdraw_all("turn_cancelled", lambda e: e.session_id == session_id)
 
     def sub_agents_cancelled(self, threads: frozenset[str]) -> None:
-        """The client cancelled these sub-agents, and nothing else of their session."""
+        """Cancel the requests of sub-agents that the client cancelled."""
         self._carry_out(self._ledger.turn_cancelled(threads))
         self._elicitations.withdraw_all("turn_cancelled", lambda e: e.thread_id in threads)
 
     def reported(self, event: ServerNotification) -> None:
-        """Codex reported an item or a turn: another action than the allowed one must not run."""
+        """Apply a notification; interrupt a turn that runs another action than the allowed one."""
         failed = self._ledger.reported(event)
         if failed is not None:
             self._fail_closed(failed)
 
     def item_ended(self, thread_id: str, item_id: str, *, ended_well: bool) -> None:
-        """An item is over, and with it the tool calls that were announced for its approvals."""
+        """End the tool calls that were announced for the approvals of an item that has ended."""
         for routed in self._accepted.pop((thread_id, item_id), ()):
             self._call_ended(routed, ended_well=ended_well)
 
     def turn_ended(self, thread_id: str, turn_id: str) -> None:
-        """A turn is over, and with it whatever it asked, and whatever still ran."""
+        """Settle the requests of a turn that has ended, and end its thread's open tool calls."""
         self._carry_out(self._ledger.turn_ended(thread_id, turn_id))
         for key in [key for key in self._accepted if key[0] == thread_id]:
             self.item_ended(*key, ended_well=False)
@@ -235,7 +235,7 @@ class ServerRequestRunner:
         self._elicitations.withdraw_all("turn_ended", lambda e: (e.thread_id, e.turn_id) == turn)
 
     def resolved(self, request_id: RequestId) -> None:
-        """Codex settled one of its requests itself (``serverRequest/resolved``)."""
+        """Settle a request that Codex has settled itself (``serverRequest/resolved``)."""
         key = self._key(request_id)
         settlement = self._ledger.resolved(key)
         if settlement is not None:
@@ -244,14 +244,14 @@ class ServerRequestRunner:
             self._elicitations.withdraw(key, "codex_resolved")
 
     def codex_lost(self) -> None:
-        """The connection to Codex is gone: nothing can be answered, every dialog is withdrawn."""
+        """Settle all requests, and withdraw their questions: the connection to Codex is gone."""
         self._carry_out(self._ledger.codex_lost(self._generation))
         self._elicitations.withdraw_all("disconnected")
 
     def refused(self, refused: RefusedRequest) -> None:
-        """A request was refused before or beside its route (contract 1.6): say it, and note it.
+        """Report and record a request that was refused before or beside its route (contract 1.6).
 
-        If it was shown already, Codex has used its id for another request (contract 3.7).
+        If the id has an open question, Codex has used it twice (contract 3.7): withdraw that one.
         """
         key = self._key(refused.id)
         settlement = self._ledger.abandoned(key, refused.reason, by="superseded")
@@ -284,7 +284,7 @@ class ServerRequestRunner:
             await self._fail_closed_before_reply(entry)
             return self._decline(Decline(routed.approval.request, SHARED_ID, routed.session_id))
         for decision in routed.offered.unknown:
-            logger.warning("Codex offers %s, which is not known here and left out", decision)
+            logger.warning("Codex offers %s, which is unknown here and left out", decision)
         running = self._items.get(routed.thread_id, routed.item_id)
         if running is not None:
             running.asked = True
@@ -300,28 +300,30 @@ class ServerRequestRunner:
         return _result(settlement.reply.result)
 
     def _fail_closed(self, failed: FailedClosed) -> None:
-        """Codex cannot tell these from another action (contract 3.7): none of them may run."""
+        """Stop actions that Codex cannot tell from another action (contract 3.7): interrupt the
+        turns of the accepted ones, and settle the questions about the others.
+        """
         for entry in failed.accepted:
             routed = entry.route
             self._interrupt(routed.thread_id, routed.turn_id)
             self._transcript.record(records.acceptance_in_doubt(entry, ALLOWED_IN_DOUBT))
             logger.warning("turn %s is interrupted: %s", routed.turn_id, ALLOWED_IN_DOUBT)
-            shown = shortened(routed.shown.title or "", SAID_LIMIT)
-            self._say(routed.session_id, f"The turn is interrupted: {ALLOWED_IN_DOUBT} ({shown}).")
+            title = shortened(routed.shown.title or "", _REASON_LIMIT)
+            self._say(routed.session_id, f"The turn is interrupted: {ALLOWED_IN_DOUBT} ({title}).")
         self._carry_out(failed.settled)
 
     async def _fail_closed_before_reply(self, failed: FailedClosed) -> None:
-        """The same; an interrupt is written before the reply to the request that collided."""
+        """Call `_fail_closed`, and let its interrupts be written before the caller's reply."""
         self._fail_closed(failed)
         await anyio.lowlevel.checkpoint()
 
     def _settled(self, routed: Approval, *, accepted: bool) -> None:
+        """Show an approval's outcome; remember a tool call that no item of the session ends."""
         session = self._session(routed.session_id)
         if session is not None:
             session.approval_settled(routed.shown.id, accepted=accepted)
-        # An accepted tool call that is not an item of the session's thread is followed to its end.
         if accepted and isinstance(routed.approval, PermissionsApproval):
-            self._call_ended(routed, ended_well=True)  # there is no item: to grant is all
+            self._call_ended(routed, ended_well=True)  # no item follows a grant of permissions
         elif accepted and routed.shown.id != tool_call_id(routed.item_id):
             self._accepted.setdefault((routed.thread_id, routed.item_id), []).append(routed)
 
@@ -331,21 +333,19 @@ class ServerRequestRunner:
             session.tool_call_ended(routed.shown.id, ended_well=ended_well)
 
     async def _ask(self, entry: LedgerEntry) -> Settlement:
-        """Send the permission request; how its entry was settled, whoever did it."""
-        asked = self._asked[entry.key] = _Asked(
-            anyio.CancelScope(), self._asks(entry.route.session_id)
-        )
+        """Send the permission request; return the settlement of its entry, whatever settled it."""
+        routed = entry.route
+        asked = _OpenPermission(anyio.CancelScope(), self._asks(routed.session_id))
+        self._open_permissions[entry.key] = asked
         answer: Answer = Failed("the question was withdrawn")
         looks: Looks = {}
         try:
             with asked.scope:
                 answer = await self._permission(entry, asked.asks)
                 if entry.is_allowed_by(answer):
-                    routed = entry.route
                     looks = await self._look_at(routed.approval, routed.looks, routed.session_id)
             if asked.settlement is not None:
                 return asked.settlement
-            routed = entry.route
             now = refreshed(routed.approval, self._items)
             runs = self._items.is_running(routed.thread_id, routed.turn_id)
             settlement = self._ledger.answered(entry.key, entry.token, answer, now, runs, looks)
@@ -353,13 +353,13 @@ class ServerRequestRunner:
             self._record(settlement)
             return settlement
         except BaseException:
-            # Nobody waits any more: the client is gone, or this process ends.
+            # Nobody waits for the settlement: the client is gone, or this process ends.
             abandoned = self._ledger.abandoned(entry.key, "the client is gone")
             if abandoned is not None:
                 self._record(abandoned)
             raise
         finally:
-            del self._asked[entry.key]
+            del self._open_permissions[entry.key]
 
     async def _permission(self, entry: LedgerEntry, asks: Asks) -> Answer:
         approval = entry.route.approval
@@ -370,17 +370,18 @@ class ServerRequestRunner:
             reason=reason_shown(approval),
             command=command_of(approval, entry.route.looks),
         )
-        asked = partial(self._ledger.set_request_id, entry.key)
         try:
-            return await asks.request_permission(question, asked)
+            return await asks.request_permission(
+                question, partial(self._ledger.set_request_id, entry.key)
+            )
         except CodexAcpError as error:
             return Failed(f"the client gave no outcome: {error}")
 
     def _carry_out(self, settlements: list[Settlement]) -> None:
-        """Something else than the client's answer settled these: withdraw their questions."""
+        """Record settlements that no answer has made, and withdraw their questions."""
         for settlement in settlements:
             self._record(settlement)
-            asked = self._asked.get(settlement.entry.key)
+            asked = self._open_permissions.get(settlement.entry.key)
             if asked is not None:
                 asked.settlement = settlement
                 asked.asks.withdraw(settlement.entry.acp_request_id)
@@ -400,9 +401,7 @@ class ServerRequestRunner:
     # Declines.
 
     def _too_late(self, routed: Approval | Elicitation) -> bool:
-        """Codex asked before the interrupt reached it, or for a turn that was given up: nobody is
-        to say yes to that any more.
-        """
+        """Return whether the turn was given up, or Codex asked before an interrupt reached it."""
         session = self._session(routed.session_id)
         return session is not None and not session.may_ask(routed.thread_id, routed.turn_id)
 
@@ -416,7 +415,7 @@ class ServerRequestRunner:
         logger.warning("declined %s: %s", routed.request.method, routed.reason)
         self._transcript.record(records.request_declined(routed, self._generation))
         if routed.session_id is not None:
-            reason = shortened(routed.reason, SAID_LIMIT)
+            reason = shortened(routed.reason, _REASON_LIMIT)
             self._say(routed.session_id, f"Declined without asking: {reason}")
         return self._refused(routed.request, routed.reason)
 
@@ -439,7 +438,7 @@ class ServerRequestRunner:
 
 
 def _result(reply: WireModel | RpcError) -> WireModel:
-    """Return the result that a request is answered with. Raises the error that it is refused by."""
+    """Return the reply, or raise the error that refuses the request."""
     if isinstance(reply, RpcError):
         raise reply
     return reply
@@ -455,10 +454,10 @@ class AsyncQuestionRunner:
         self._runner = runner
         self._spawn = guarded(SideTasks().start)
         self._open: list[str] = []
-        """The thread of each."""
+        """Ids of the threads of the open questions."""
 
     def completed(self, params: models.ItemCompletedNotification) -> None:
-        """An item is complete: what it asks is asked, and nothing waits for that."""
+        """Ask the questions of a completed item, in a task of their own."""
         questions = async_questions(params)
         if questions is not None and self._open.count(params.thread_id) < MOST_OPEN:
             self._open.append(params.thread_id)
@@ -466,7 +465,7 @@ class AsyncQuestionRunner:
 
     async def _ask(self, questions: AsyncQuestions) -> None:
         try:
-            answered = await self._runner().ask_aside(questions)
+            answered = await self._runner().ask_async(questions)
         finally:
             self._open.remove(questions.params.thread_id)
         if answered is None:

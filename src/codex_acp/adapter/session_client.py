@@ -1,8 +1,8 @@
 """The client as a session sees it: capabilities, updates, questions to its person, and requests.
 
 On standard input and output there is one client, and its `Client` serves every session. Over the
-network clients come and go, and each session has a `NetworkSession` of its own. Nothing of a
-version of ACP is loaded by who imports these types.
+network clients come and go, and each session has a `NetworkSession` of its own. Importing this
+module loads no version of ACP.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events import PermissionQuestion, SessionEvent
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
-    # Requests in the words of either version, read by the fields that both have.
+    # A request of either version of ACP: only fields that both versions have may be read.
     NewSession = v1.NewSessionRequest | v2.NewSessionRequest
     ForkSession = v1.ForkSessionRequest | v2.ForkSessionRequest
     ResumeSession = v1.LoadSessionRequest | v1.ResumeSessionRequest | v2.ResumeSessionRequest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     SetTitle = v1.SetSessionTitleRequest | v2.SetSessionTitleRequest
 
     Json = dict[str, JsonValue]
-    """An answer, which each version makes its own model of."""
+    """A result in plain JSON, from which each version of ACP makes its own model."""
 
 
 class Outgoing(Protocol):
@@ -37,7 +37,7 @@ class Outgoing(Protocol):
 
     @property
     def client_gone(self) -> bool:
-        """Return whether the client is gone for good: nothing that is sent arrives any more."""
+        """Whether the client is gone for good."""
 
     def when_full(self, callback: Callable[[bool], None]) -> None:
         """Call ``callback(True)`` when the queue is full, ``callback(False)`` when it has room."""
@@ -60,7 +60,7 @@ class Asks(Protocol):
 
     @property
     def next_request_id(self) -> int | None:
-        """Return the id of the next request; None while no client is connected."""
+        """The id of the next request; None while no client is connected."""
 
     async def request_permission(
         self, question: PermissionQuestion, on_request_id: Callable[[int | None], None]
@@ -70,13 +70,13 @@ class Asks(Protocol):
     async def elicitation_create(
         self, params: dict[str, Any], on_request_id: Callable[[int | None], None] | None = None
     ) -> dict[str, Any]:
-        """Ask for input, and return the answer, which both versions of ACP write alike."""
+        """Ask for input, and return the answer, which is the same in both versions of ACP."""
 
     def withdraw(self, request_id: RequestId | None) -> None:
-        """Tell the client that nobody waits for its answer any more. Idempotent."""
+        """Tell the client that its answer is no longer needed. Idempotent."""
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client that the page of an elicitation has done its work."""
+        """Tell the client that the page of an elicitation is no longer needed."""
 
 
 class SessionClient(Protocol):
@@ -84,12 +84,12 @@ class SessionClient(Protocol):
 
     @property
     def features(self) -> ClientFeatures:
-        """Return the client's capabilities."""
+        """The client's capabilities."""
 
     @property
     def outflow(self) -> Outgoing:
-        """Return the queue of updates to the client."""
+        """The queue of updates to the client."""
 
     @property
     def asks(self) -> Asks:
-        """Return where to send questions to the person."""
+        """The sender of questions to the person."""

@@ -1,6 +1,6 @@
-"""Describes the defaults that a command gives its sessions, besides Codex's own configuration.
+"""Defaults that the command sets for its sessions, besides Codex's own configuration.
 
-Light: it is there before anything is loaded. What it is read from is the command's business.
+Loads next to nothing, because the command makes the defaults before it loads anything else.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ MODE_VARIABLE: Final = "INITIAL_AGENT_MODE"
 
 _PROFILE: Final = "permission-profile:"
 
-_SAME: Final = {
+_OFFICIAL_MODES: Final = {
     "workspace-write": "ask",
     "agent": "auto-review",
     "agent-full-access": "full-access",
 }
-"""The modes of ``@agentclientprotocol/codex-acp``, where their names are not those of ours."""
+"""Modes of ``@agentclientprotocol/codex-acp`` → our modes, where the names differ."""
 
 
 @record(frozen=True)
@@ -31,58 +31,61 @@ class SessionDefaults:
     """Defaults for all sessions of an agent."""
 
     mode: str | None = None
-    """The mode that a new session begins in; None: what is configured."""
+    """The mode of a new session; None: the one that Codex's configuration says."""
     login: dict[str, Any] | None = None
     """Params of ``authenticate``, for when Codex needs a login and has none."""
     config: dict[str, JsonValue] = field(default_factory=dict)
-    """Settings of each thread by their dotted keys: those that no command line may show."""
-    said: tuple[str, ...] = ()
-    """Lines that the person is told when a session opens."""
+    """Codex settings of each thread, by dotted key, that no command line may show."""
+    notices: tuple[str, ...] = ()
+    """Notices that the client gets when a session opens."""
 
     def params(self, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """Params of a thread, with these settings below those that the client gave."""
+        """Return the params of a thread; the client's settings in ``given`` override `config`."""
         if not self.config:
             return given
-        return {**given, "config": _joined(self.config, object_at(given, "config"))}
+        return {**given, "config": _merged(self.config, object_at(given, "config"))}
 
 
-def _joined(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Both, with no key for a part of another one's table: Codex takes keys in any order."""
-    made = dict(below)
-    for key, value in above.items():
-        made[key] = object_at(below, key) | value if isinstance(value, dict) else value
-    for key in sorted(made):  # a table comes before its parts
+def _merged(base: dict[str, JsonValue], override: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Merge two configs. Put a dotted key into the table that it belongs to, if the result has that
+    table: Codex applies the keys in any order.
+    """
+    merged = dict(base)
+    for key, value in override.items():
+        merged[key] = object_at(base, key) | value if isinstance(value, dict) else value
+    for key in sorted(merged):  # a table comes before its parts
         parts = key.split(".")
         for end in range(1, len(parts)):
-            table = made.get(".".join(parts[:end]))
+            table_key = ".".join(parts[:end])
+            table = merged.get(table_key)
             if isinstance(table, dict):
-                made[".".join(parts[:end])] = with_value(table, parts[end:], made.pop(key))
+                merged[table_key] = with_value(table, parts[end:], merged.pop(key))
                 break
-    return made
+    return merged
 
 
 def with_value(
     table: dict[str, JsonValue], path: list[str], value: JsonValue
 ) -> dict[str, JsonValue]:
-    """``table`` with another value at the end of ``path``."""
+    """Return a copy of ``table`` with ``value`` at the end of ``path``."""
     name, *more = path
     return {**table, name: with_value(object_at(table, name), more, value) if more else value}
 
 
 def known_mode(text: str) -> str | None:
-    """The mode that a name means, ours or the official adapter's; None: there is none."""
+    """Return our mode for a name of ours or of the official adapter; None if there is none."""
     from codex_acp.mapping.options import PROFILE_PREFIX, fixed_modes
 
     if text.startswith(_PROFILE):
         text = PROFILE_PREFIX + text.removeprefix(_PROFILE)
     if text.startswith(PROFILE_PREFIX):
-        return text if text != PROFILE_PREFIX else None  # which there are, Codex tells later
-    text = _SAME.get(text, text)
+        return text if text != PROFILE_PREFIX else None  # Codex checks the profile's name later
+    text = _OFFICIAL_MODES.get(text, text)
     return text if text in fixed_modes() else None
 
 
 def gateway_problem(meta: dict[str, Any] | None) -> str | None:
-    """Return what is wrong with ``_meta.gateway`` of a login; None: nothing."""
+    """Return what is wrong with ``_meta.gateway`` of a login, or None."""
     from codex_acp.errors import RpcError
     from codex_acp.mapping.session_setup import gateway_of
 

@@ -1,8 +1,9 @@
-"""Shows what a sub-agent's thread does, while it runs and in the history of a loaded session.
+"""Show what a sub-agent does, while it runs and in the history of a loaded session.
 
-A client that knows sub-agents' sessions is shown one (`ShownSubAgent`); another is shown lines in
-the tool call that started the sub-agent (`NotedSubAgent`), and only while a prompt runs: ACP v1 has
-no room for them then. Questions to a person belong to the session at the top (contract 3.9).
+A client with the feature ``subagents`` gets a session for each sub-agent (`ShownSubAgent`). Other
+clients get lines in the tool call that started the sub-agent (`NotedSubAgent`), while a prompt
+runs: ACP v1 has no place for them at other times. The session at the top asks the person the
+sub-agents' questions (contract 3.9).
 """
 
 from __future__ import annotations
@@ -51,17 +52,17 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events import Activity, PromptEnd, SessionEvents
 
-    Names = Callable[[str, str, JsonValue], None]
-    """Is given all that is said of a thread: an item may name another sub-agent."""
+    FindNamed = Callable[[str, str, JsonValue], None]
+    """Follows the sub-agents that a notification names (thread, method, params)."""
 
 NOTE_SECONDS: Final = 0.25
-"""Seconds for which lines are gathered before the tool call is sent anew."""
+"""Seconds for which lines are gathered before an update of the tool call is sent."""
 
 
 class ShownSubAgent:
-    """Shows one sub-agent as a session of its own: the notification sink of its thread.
+    """Shows one sub-agent as a session of its own: the owner of its `ShownThread`.
 
-    ``names`` learns of those that it starts, ``ended`` is called when a turn of it is over.
+    ``find_named`` is called with each notification, ``on_turn_end`` when a turn has ended.
     """
 
     def __init__(
@@ -70,24 +71,26 @@ class ShownSubAgent:
         codex: AppServerConnection,
         outflow: Outgoing,
         state: SessionState,
-        names: Names,
-        ended: Callable[[], None],
+        find_named: FindNamed,
+        on_turn_end: Callable[[], None],
     ) -> None:
         self._agent = agent
         self._outflow = outflow
-        self._names = names
-        self._ended = ended
+        self._find_named = find_named
+        self._on_turn_end = on_turn_end
         self._thread = ShownThread(codex, agent.thread_id, state, self)
-        self._activity = SessionActivity(self._tell_activity)
+        self._activity = SessionActivity(self._send_activity)
 
     def announce(self) -> None:
-        """Tell the client of the sub-agent in the session above, before anything that it does.
+        """Announce the sub-agent in its parent's session, before any event of its own.
 
-        Called again when the session is shown to another client.
+        Called again when another client shows the session, or the title becomes known.
         """
         agent, running = self._agent, self._agent.turn_id is not None
         title, description = agent.title, agent.description
-        self._tell_parent(SubAgentChanged(agent.thread_id, title, description, stoppable=running))
+        self._send_to_parent(
+            SubAgentChanged(agent.thread_id, title, description, stoppable=running)
+        )
         if running:
             self._activity.begins()
 
@@ -97,46 +100,45 @@ class ShownSubAgent:
         self._thread.follow()
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Show, while the context is open, that a person is asked something for the sub-agent."""
+        """Show, within the context, that the sub-agent waits for the person."""
         return self._activity.waiting()
 
     def detach(self) -> None:
-        """Follow the thread no longer, and send nothing more of it."""
+        """Stop following the thread, and send no more of its events."""
         self._thread.drop()
 
     @property
-    def now(self) -> Activity:
-        """Return its activity."""
+    def activity(self) -> Activity:
         return self._activity.now
 
-    def _tell_parent(self, event: SubAgentChanged) -> None:
+    def _send_to_parent(self, event: SubAgentChanged) -> None:
         self._outflow.send(self._agent.parent_id, event)
 
-    def _tell_activity(self, activity: StateChanged) -> None:
-        """Tell the activity in both sessions, as ACP v2 wants; v1 reads it in the one above."""
+    def _send_activity(self, activity: StateChanged) -> None:
+        """Send the activity to both sessions, as ACP v2 wants; v1 reads it in the parent's."""
         self._outflow.send(self._agent.thread_id, activity)
         stoppable = activity.state != "idle"
-        self._tell_parent(
+        self._send_to_parent(
             SubAgentChanged(self._agent.thread_id, state=activity, stoppable=stoppable)
         )
 
-    def _ends(self, end: PromptEnd, turn_id: str | None = None) -> None:
+    def _end_turn(self, end: PromptEnd, turn_id: str | None = None) -> None:
         self._agent.end_turn(turn_id)
         self._activity.ends(end)
         self._outflow.flush()
-        self._ended()
+        self._on_turn_end()
 
     # ThreadOwner
 
     def on_arrival(self, method: str, params: JsonValue) -> None:
-        self._names(self._agent.thread_id, method, params)
+        self._find_named(self._agent.thread_id, method, params)
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
         if method == "turn/started" and self._agent.begin_turn(turn_of(params)):
             self._activity.begins()
 
     def may_show(self, method: str, params: JsonValue) -> bool:
-        """Return True: no prompt of a client depends on its turns."""
+        """Return True, because no prompt of a client depends on a sub-agent's turns."""
         del method, params
         return True
 
@@ -149,50 +151,51 @@ class ShownSubAgent:
             self._outflow.send(self._agent.thread_id, event_in_child(event, self._agent))
             if isinstance(event, TitleChanged) and event.title:
                 self._agent.title = event.title
-                self._tell_parent(SubAgentChanged(self._agent.thread_id, title=event.title))
+                self._send_to_parent(SubAgentChanged(self._agent.thread_id, title=event.title))
 
     def turn_ended(self, turn: Turn) -> None:
-        """Note the end of a turn, which may have begun before the thread was named."""
-        self._activity.begins()
-        self._ends(end_of_turn(turn, self._thread.state.turn_errors.pop(turn.id, None)), turn.id)
+        self._activity.begins()  # the turn may have begun before the thread was followed
+        error = self._thread.state.turn_errors.pop(turn.id, None)
+        self._end_turn(end_of_turn(turn, error), turn.id)
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         message = f"Codex ended the turn in a way that could not be read: {problem}"
         self._thread.close_open()
         self._activity.begins()
-        self._ends(PromptFailure(INTERNAL_ERROR, message, {}), turn_of(params))
+        self._end_turn(PromptFailure(INTERNAL_ERROR, message, {}), turn_of(params))
 
     def after_read(self) -> None:
-        """Do nothing: nothing waits for it."""
+        """Do nothing."""
 
     def thread_gone(self, error: TransportError | None) -> None:
-        """End what ran in it, which is gone with its app-server."""
+        """End the turn that ran, because its app-server is gone."""
         why = "it has ended" if error is None else str(error)
-        self._ends(PromptFailure(INTERNAL_ERROR, f"the Codex of this session is gone: {why}", {}))
+        message = f"the Codex of this session is gone: {why}"
+        self._end_turn(PromptFailure(INTERNAL_ERROR, message, {}))
 
 
 class NotesOutlet:
-    """Sends the lines of one tool call, of all sub-agents that write there."""
+    """Sends the lines that sub-agents add to one tool call. ``send`` returns whether it could."""
 
     def __init__(self, notes: SubAgentNotes, send: Callable[[SubAgentNotes], bool]) -> None:
         self.notes = notes
         self._send = send
         self._timer: asyncio.TimerHandle | None = None
 
-    def added(self) -> None:
-        """Send the lines that were added soon."""
+    def send_soon(self) -> None:
+        """Send the added lines after `NOTE_SECONDS`."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Send the lines that were added; what cannot be sent now goes with the next ones."""
+        """Send the added lines now; if that is not possible, they go with the next ones."""
         if self._timer is None:
             return
         self.drop()
         self._send(self.notes)
 
     def drop(self) -> None:
-        """Send nothing of the lines that were added."""
+        """Do not send the added lines."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -201,7 +204,7 @@ class NotesOutlet:
 class NotedSubAgent(NotificationSink):
     """Shows one sub-agent as lines in ``outlet``: the notification sink of its thread.
 
-    ``names`` and ``ended`` are those of `ShownSubAgent`, which has the same methods.
+    `ShownSubAgent` has the same methods, and the same ``find_named`` and ``on_turn_end``.
     """
 
     def __init__(
@@ -210,15 +213,15 @@ class NotedSubAgent(NotificationSink):
         codex: AppServerConnection,
         outlet: NotesOutlet,
         state: SessionState,
-        names: Names,
-        ended: Callable[[], None],
+        find_named: FindNamed,
+        on_turn_end: Callable[[], None],
     ) -> None:
         self._agent = agent
         self._codex = codex
         self._outlet = outlet
         self._state = state
-        self._names = names
-        self._ended = ended
+        self._find_named = find_named
+        self._on_turn_end = on_turn_end
 
     def announce(self) -> None:
         """Do nothing: the tool call announces the sub-agent."""
@@ -233,48 +236,47 @@ class NotedSubAgent(NotificationSink):
         return nullcontext()
 
     @property
-    def now(self) -> Activity:
-        """Return its activity."""
+    def activity(self) -> Activity:
         return "idle" if self._agent.turn_id is None else "running"
 
     def detach(self) -> None:
-        """Follow the thread no longer, and send nothing more of it."""
+        """Stop following the thread, and send no more of its lines."""
         self._codex.unsubscribe(self._agent.thread_id, self)
         self._outlet.drop()
 
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """Note what is over: only that is worth a line."""
-        self._names(self._agent.thread_id, method, params)
+        """Add a line for a completed item."""
+        self._find_named(self._agent.thread_id, method, params)
         if method == "turn/started":
             self._agent.begin_turn(turn_of(params))
         elif method == "turn/completed":
-            self._over(turn_of(params))
+            self._end_turn(turn_of(params))
         elif method == "item/completed":
             event = self._codex.decode_notification(method, params)
             if isinstance(event, ItemCompletedEvent):
                 item, client = event.params.item, self._state.client
                 if self._outlet.notes.add_item(self._agent, item, client):
-                    self._outlet.added()
+                    self._outlet.send_soon()
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Do nothing: the session at the top says it."""
+        """End the turn that ran; the session at the top reports the error."""
         del error
-        self._over()
+        self._end_turn()
 
-    def _over(self, turn_id: str | None = None) -> None:
+    def _end_turn(self, turn_id: str | None = None) -> None:
         self._agent.end_turn(turn_id)
         self._outlet.flush()
-        self._ended()
+        self._on_turn_end()
 
 
 class SubAgentHistories:
-    """Shows the histories of the sub-agents below ``session_id`` to the client ``client``."""
+    """Shows the histories of the sub-agents below ``session_id`` to ``client``."""
 
     def __init__(self, client: SessionClient, session_id: str) -> None:
         self._outflow = client.outflow
-        self._client = client.features
+        self._features = client.features
         self._session_id = session_id
         self.agents: dict[str, SubAgent] = {}
         """All sub-agents that the histories name, in order."""
@@ -300,44 +302,43 @@ class SubAgentHistories:
                 self._more = True
             else:
                 self.agents[agent.thread_id] = agent
-                if not self._client.subagents and thread_id == self._session_id:
+                if not self._features.subagents and thread_id == self._session_id:
                     self._notes[agent.call_id] = SubAgentNotes(agent.call_id)
 
-    def told(self, event: SessionEvent) -> None:
-        """Note an event of the session's own history: it may begin the tool call of a sub-agent."""
+    def note_event(self, event: SessionEvent) -> None:
+        """Note an event of the session's history, which may begin the tool call of a sub-agent."""
         for notes in self._notes.values():
             notes.note_event(event)
 
     async def show(self, codex: AppServerConnection) -> None:
         """Show the histories, one by one. Raises TransportError if Codex or the client is gone."""
         shown = 0
-        while shown < len(self.agents):  # each may name more
+        while shown < len(self.agents):  # each history may name more sub-agents
             agent = list(self.agents.values())[shown]
             shown += 1
             if agent.thread_id in codex.opened_threads:
-                continue  # it is a session of its own
-            show = self._show_session if self._client.subagents else self._show_notes
-            await show(codex, agent)
+                continue  # the client has opened it as a session of its own
+            show_history = self._show_session if self._features.subagents else self._show_notes
+            await show_history(codex, agent)
         if self._more:
             self._outflow.send(self._session_id, notice_of(MORE_THAN_SHOWN))
 
-    def _shown(self, agent: SubAgent, item: models.ThreadItem) -> None:
+    def _note_shown(self, agent: SubAgent, item: models.ThreadItem) -> None:
         self.learn(agent.thread_id, item)
         if not isinstance(item, UnknownVariant):
             agent.replayed |= {item.id}
 
     async def _show_session(self, codex: AppServerConnection, agent: SubAgent) -> None:
-        announced = SubAgentChanged(
-            agent.thread_id, agent.title, agent.description, stoppable=False
-        )
+        title, description = agent.title, agent.description
+        announced = SubAgentChanged(agent.thread_id, title, description, stoppable=False)
         self._outflow.send(agent.parent_id, announced)
-        turn, state = "", SessionState(self._client)
+        turn, state = "", SessionState(self._features)
 
         def show(item: models.ThreadItem, turn_id: str) -> None:
             nonlocal turn, state
-            self._shown(agent, item)
+            self._note_shown(agent, item)
             if turn_id != turn:
-                turn, state = turn_id, SessionState(self._client)
+                turn, state = turn_id, SessionState(self._features)
             for event in show_history_item(state, item, turn_running=False):
                 self._outflow.send(agent.thread_id, event_in_child(event, agent))
 
@@ -357,8 +358,8 @@ class SubAgentHistories:
         def show(item: models.ThreadItem, turn_id: str) -> None:
             nonlocal wrote
             del turn_id
-            self._shown(agent, item)
-            wrote = notes.add_item(agent, item, self._client) or wrote
+            self._note_shown(agent, item)
+            wrote = notes.add_item(agent, item, self._features) or wrote
 
         missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
         if missing is not None:

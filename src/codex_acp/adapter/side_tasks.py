@@ -1,8 +1,7 @@
-"""Runs tasks and threads beside the requests.
+"""Run tasks that no request waits for, and blocking functions in threads.
 
-A task that fails is logged, and ends neither others nor the agent. A thread is made for each call
-that reads files: anyio's are not imported for it, and the loop's own are waited for at the end of
-the program.
+`in_thread` makes a thread for each call: to import anyio for its threads would cost start-up time,
+and the end of the program would wait for the event loop's own threads.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 AGAIN_SECONDS: Final = 0.05
-"""A task that does not heed that it is cancelled, is told so again after this."""
+"""Seconds after which `SideTasks.aclose` cancels a task again that has not ended."""
 
 
 class SideTasks:
@@ -36,16 +35,16 @@ class SideTasks:
         self._closed = False
 
     def start(self, task: SideTask) -> None:
-        """Begin a task, or nothing once `aclose` has begun; a task may not fail, see `guarded`."""
-        if self._closed:  # the end of Codex is handled behind it, and nobody would wait for a task
+        """Start a task, unless `aclose` was called. The task must not raise: see `guarded`."""
+        if self._closed:  # Codex ends after `aclose`, and nobody would wait for the task
             task().close()
             return
-        begun = asyncio.get_running_loop().create_task(task())
-        self._tasks.add(begun)
-        begun.add_done_callback(self._tasks.discard)
+        started = asyncio.get_running_loop().create_task(task())
+        self._tasks.add(started)
+        started.add_done_callback(self._tasks.discard)
 
     async def aclose(self) -> None:
-        """End all of them, whatever is cancelled meanwhile."""
+        """Cancel all tasks and wait for their end, even if the caller is cancelled meanwhile."""
         from codex_acp.transport.shielding import finish  # loads anyio, which no start needs
 
         self._closed = True
@@ -59,22 +58,19 @@ class SideTasks:
 
 
 def guarded(spawn: Spawn) -> Spawn:
-    """``spawn`` for tasks that may fail: in a task group the first failure would end all.
-
-    What a request needs of such a task is told to that request by whoever answers it.
-    """
+    """Return a ``spawn`` for tasks that may fail: it logs errors, which would end a task group."""
 
     def spawn_guarded(task: SideTask) -> object:
         async def run() -> None:
             try:
                 await task()
             except CodexAcpError as error:
-                logger.warning("what was done beside the requests failed: %s", error)
+                logger.warning("a side task has failed: %s", error)
             except Exception:
-                logger.exception("what was done beside the requests failed; the agent goes on")
+                logger.exception("a side task has failed; the agent goes on")
             except asyncio.CancelledError:
-                # The task ends here. Raised on, one that it made up (by awaiting what was
-                # cancelled elsewhere) would end the task group, and with it the agent.
+                # Do not re-raise: a CancelledError that comes from inside the task (it awaited
+                # a task that was cancelled elsewhere) would end the task group and the agent.
                 return
 
         return spawn(run)
@@ -83,27 +79,27 @@ def guarded(spawn: Spawn) -> Spawn:
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Run ``function`` in a thread; return its value or raise its error. Cancelled, it goes on
-    unheard."""
+    """Run ``function`` in a thread; return its value or raise its error. If the caller is
+    cancelled, the thread runs on."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
+    outcome: asyncio.Future[T] = loop.create_future()
 
-    def tell(result: T | None, error: BaseException | None) -> None:
-        if done.done():
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if outcome.done():
             return
         if error is not None:
-            done.set_exception(error)
+            outcome.set_exception(error)
         else:
-            done.set_result(result)  # type: ignore[arg-type] # a result wherever there is no error
+            outcome.set_result(result)  # type: ignore[arg-type] # without error there is a result
 
     def run() -> None:
         result, failure = None, None
         try:
             result = function()
-        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+        except Exception as error:  # noqa: BLE001 - raised where the outcome is awaited
             failure = error
         with suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell, result, failure)
+            loop.call_soon_threadsafe(settle, result, failure)
 
     threading.Thread(target=run, daemon=True).start()
-    return await done
+    return await outcome

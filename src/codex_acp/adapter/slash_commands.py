@@ -1,7 +1,7 @@
-"""Finds the slash command that a prompt of a session is, and lists the commands for its client.
+"""Find the slash command in a prompt, and list a session's commands for its client.
 
-Owns the session's list of prompt files and skills. The built-in commands are carried out in
-`built_in_commands`; their words are `mapping.commands`'; `Session` runs the result.
+Owns the session's list of prompt files and skills. `mapping.commands` has the texts of the
+built-in commands, `built_in_commands` carries them out; `Session` runs the result.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,11 +36,11 @@ logger = logging.getLogger(__name__)
 LIST_SECONDS: Final = 3.0
 """Seconds that a prompt which may be a command waits for the lists of prompts and skills."""
 
-MAX_BYTES: Final = 256 * 1024
-"""Bytes of one prompt file: people write them by hand."""
+MAX_CHARACTERS: Final = 256 * 1024
+"""Characters of one prompt file, which people write by hand."""
 
 MAX_FILES: Final = 200
-"""More would fill the client's list of commands and nobody could choose."""
+"""Prompt files that are listed: from a longer list nobody could choose."""
 
 
 class SessionCommands:
@@ -60,20 +61,19 @@ class SessionCommands:
         self._skills: dict[str, models.SkillMetadata] = {}
         self._lock = asyncio.Lock()
         self._list: CommandsChanged | None = None
-        self._told: CommandsChanged | None = None
-        self._built_in: BuiltInCommands | None = None
+        self._sent: CommandsChanged | None = None
 
-    def outdated(self) -> None:
-        """Read prompts and skills anew with the next `load`: they have changed."""
+    def mark_outdated(self) -> None:
+        """Read prompts and skills again at the next `load`, because they have changed."""
         self._list = None
 
-    def news(self, update: CommandsChanged) -> bool:
-        """Note that the client gets the list; return whether it is news to the client."""
-        known, self._told = self._told, update
-        return known != update
+    def note_sent(self, update: CommandsChanged) -> bool:
+        """Note that the client gets the list; return whether the list is new to the client."""
+        earlier, self._sent = self._sent, update
+        return earlier != update
 
     async def load(self) -> CommandsChanged:
-        """Return the whole list for the client, read when it is first wanted. Never fails."""
+        """Return the list for the client; read it at the first call. Never fails."""
         async with self._lock:
             if self._list is None:
                 self._list = await self._read()
@@ -92,9 +92,9 @@ class SessionCommands:
         return names.available_commands(self._prompts.values(), skills, shared=self._access.shared)
 
     async def find(self, prompt: Sequence[Block]) -> Command | None:
-        """Return the command that a prompt is; None: it goes to the model as it is.
+        """Return the command in a prompt; None if the prompt goes to the model unchanged.
 
-        Raises RpcError -32602 for a command whose arguments cannot be right.
+        Raises RpcError -32602 for invalid arguments of a command.
         """
         first = prompt[0] if prompt else None
         if not isinstance(first, TextBlock) or not names.may_need_lists(first.text):
@@ -102,29 +102,29 @@ class SessionCommands:
         with suppress(TimeoutError):
             async with asyncio.timeout(LIST_SECONDS):
                 await self.load()
-        command = names.typed_command(first.text)
-        found = None if command is None else self._found(command, prompt[1:])
-        if found is not None:
-            return found
+        typed = names.typed_command(first.text)
+        command = None if typed is None else self._command_for(typed, prompt[1:])
+        if command is not None:
+            return command
         mentioned = names.skill_mentions(first.text, self._skills)
         return self._commands.turn(user_input(prompt), mentioned) if mentioned else None
 
-    def _found(self, command: Typed, rest: Sequence[Block]) -> Command | None:
-        """Return the command of that name, with ``rest``, the blocks behind its text."""
+    def _command_for(self, typed: Typed, rest: Sequence[Block]) -> Command | None:
+        """Return the command that was typed; ``rest`` are the prompt's other blocks."""
         skills: tuple[models.SkillMetadata, ...] = ()
-        if command.name.startswith(names.PROMPTS_PREFIX):
-            prompt = self._prompts.get(command.name.removeprefix(names.PROMPTS_PREFIX))
+        if typed.name.startswith(names.PROMPTS_PREFIX):
+            prompt = self._prompts.get(typed.name.removeprefix(names.PROMPTS_PREFIX))
             if prompt is None:
                 return None
-            text = names.filled_prompt(prompt.body, command.arguments)
+            text = names.filled_prompt(prompt.body, typed.arguments)
         else:
-            built_in = self._commands.built_in(command)
+            built_in = self._commands.built_in(typed)
             if built_in is not None:
                 return built_in
-            skill = self._skills.get(command.name)
+            skill = self._skills.get(typed.name)
             if skill is None:
                 return None
-            text, skills = f"${skill.name} {command.arguments}".rstrip(), (skill,)
+            text, skills = f"${skill.name} {typed.arguments}".rstrip(), (skill,)
         inputs: list[models.UserInput] = [models.TextUserInput(text=text)]
         return self._commands.turn(inputs + (user_input(rest) if rest else []), skills)
 
@@ -132,15 +132,13 @@ class SessionCommands:
         params = models.SkillsListParams(cwds=[self._cwd])
         return (await self._codex().skills_list(params)).data
 
-    @property
+    @cached_property
     def _commands(self) -> BuiltInCommands:
-        if self._built_in is None:
-            from codex_acp.adapter.built_in_commands import BuiltInCommands
+        from codex_acp.adapter.built_in_commands import BuiltInCommands
 
-            self._built_in = BuiltInCommands(
-                self._session_id, self._cwd, self._codex, self._access, self._skill_entries
-            )
-        return self._built_in
+        return BuiltInCommands(
+            self._session_id, self._cwd, self._codex, self._access, self._skill_entries
+        )
 
 
 async def read_user_prompts(codex_home: str) -> list[UserPrompt]:
@@ -159,7 +157,7 @@ def _read(folder: Path) -> list[UserPrompt]:
             if any(char.isspace() for char in path.stem) or not path.is_file():
                 continue
             with path.open(encoding="utf-8") as file:
-                prompts.append(user_prompt(path.stem, file.read(MAX_BYTES)))
+                prompts.append(user_prompt(path.stem, file.read(MAX_CHARACTERS)))
         except (OSError, UnicodeDecodeError) as error:
             logger.warning("the prompt file %s could not be read: %s", path.name, error)
     return prompts

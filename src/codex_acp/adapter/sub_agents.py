@@ -1,9 +1,9 @@
-"""The sub-agents of one session, at any depth, and how its client is shown each of them.
+"""The sub-agents of one session, at any depth, and the sinks that show them to the client.
 
-A client that knows sub-agents' sessions gets one for each; another gets what they do as lines of
-the tool call that started them. Owns who hears which thread. What they ask a person, and that they
-are interrupted with the session, goes by Codex's own word for who is below whom
-(`codex.approvals.running_items`), not by what is shown.
+A client with the feature ``subagents`` gets a session for each; another gets lines in the tool call
+that started the sub-agent. Owns the sinks. Which questions and interrupts concern a sub-agent does
+not follow from this module, but from `codex.approvals.running_items`: Codex's own reports of which
+thread started which.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 
 class SubAgents:
-    """``state`` is what the mapping remembers of the session, ``say`` tells its person a line.
+    """The sub-agents below ``session_id``. ``say`` sends a notice to the session's client.
 
-    ``may_note`` says whether a tool call of the session may be changed now. ``may_be_below`` says
-    whether a thread can be a sub-agent of the session, because a model can name any thread.
-    ``earlier`` returns, once, the notifications of a thread that came before it is followed.
+    ``state`` is the mapping's state of the session. ``may_note`` returns whether a tool call of the
+    session may be changed now. ``may_be_below`` returns whether a thread can be a sub-agent of the
+    session, because a model can name any thread. ``earlier`` returns, once, the notifications of a
+    thread that came before the thread is followed.
     """
 
     def __init__(
@@ -59,10 +60,10 @@ class SubAgents:
         self._earlier = earlier
         self._sinks: dict[str, ShownSubAgent | NotedSubAgent] = {}
         self.outlets: dict[str, NotesOutlet] = {}
-        """By tool call, where lines go; without any there is nothing to be `told`."""
-        self._told_of_more = False
+        """The outlet of each tool call that gets lines. While empty, `note_event` has no effect."""
+        self._more_reported = False
         self._changed = asyncio.Event()
-        for agent in list(state.sub_agents.values()):  # those of a history
+        for agent in list(state.sub_agents.values()):  # the history has named them
             if may_be_below(agent.thread_id):
                 self._follow(agent, announce=False)
             else:
@@ -72,68 +73,68 @@ class SubAgents:
         return thread_id in self._state.sub_agents
 
     def has_started(self, thread_id: str) -> bool:
-        """Return whether Codex says that the thread was started here: it is nobody else's then."""
+        """Return whether, according to Codex, this session started the thread."""
         agent = self._state.sub_agents.get(thread_id)
         return agent is not None and agent.started
 
     def state(self, thread_id: str) -> StateChanged:
         """Return the activity of a sub-agent."""
-        return StateChanged(self._sinks[thread_id].now)
+        return StateChanged(self._sinks[thread_id].activity)
 
     def forget(self, thread_id: str) -> None:
         """Forget a thread, because it is opened as a session of its own."""
         agent = self._state.sub_agents.pop(thread_id, None)
         if agent is not None:
-            if thread_id in self._sinks:  # else the session is just being opened anew
+            if thread_id in self._sinks:  # not while the session above is opened anew
                 self._sinks.pop(thread_id).detach()
             for other in self._state.sub_agents.values():
-                if other.parent_id == thread_id:  # it may be named again, by one of these
+                if other.parent_id == thread_id:
                     other.parent_id = agent.parent_id
             self._wake()
 
     @property
     def threads(self) -> tuple[str, ...]:
-        """Return the threads of all sub-agents."""
+        """Ids of the threads of all sub-agents."""
         return tuple(self._state.sub_agents)
 
-    def hear(self, thread_id: str, method: str, params: JsonValue) -> None:
-        """Follow sub-agents that a notification of the session's thread, or one below, names."""
+    def find_named(self, thread_id: str, method: str, params: JsonValue) -> None:
+        """Follow the sub-agents that a notification of the session or of a sub-agent names."""
         if method in NAMING:
             for agent in named_by(thread_id, value_at(params, "item")):
-                self._named(agent)
+                self._add(agent)
 
-    def told(self, event: SessionEvent) -> None:
-        """Note an event for the session's client: it may begin the tool call of a sub-agent."""
+    def note_event(self, event: SessionEvent) -> None:
+        """Note an event for the session's client, which may begin the tool call of a sub-agent."""
         for outlet in self.outlets.values():
             outlet.notes.note_event(event)
 
     def waiting(self, thread_id: str) -> AbstractContextManager[None]:
-        """Show, while the context is open, that a person is asked something for a thread."""
+        """Show, within the context, that a thread waits for the person."""
         sink = self._sinks.get(thread_id)
         return nullcontext() if sink is None else sink.waiting()
 
     def shown_to_another(self) -> None:
-        """Show all sub-agents anew: the client is another one."""
-        self._leave()
+        """Announce all sub-agents again, to another client."""
+        self._detach_sinks()
         for agent in list(self._state.sub_agents.values()):
             self._follow(agent, announce=True)
 
     def move(self, codex: AppServerConnection) -> None:
         """Follow all sub-agents on another app-server, on which none of them runs."""
-        self._leave()
+        self._detach_sinks()
         self._codex = codex
         for agent in list(self._state.sub_agents.values()):
             agent.turn_id = None
             self._follow(agent, announce=False)
 
     @property
-    def work(self) -> bool:
-        """Return whether anything runs in a sub-agent."""
+    def busy(self) -> bool:
+        """Whether a turn of any sub-agent runs."""
         return any(agent.turn_id is not None for agent in self._state.sub_agents.values())
 
     async def settled(self) -> None:
-        """Wait until nothing runs in any sub-agent."""
-        while self.work:
+        """Wait until no sub-agent's turn runs."""
+        while self.busy:
             await self._changed.wait()
 
     def _wake(self) -> None:
@@ -141,13 +142,14 @@ class SubAgents:
         changed.set()
 
     def detach(self) -> None:
-        """Follow no sub-agent any more: nobody waits for their end."""
-        self._leave()
+        """Stop following all sub-agents, and wake `settled`."""
+        self._detach_sinks()
         for agent in self._state.sub_agents.values():
             agent.turn_id = None
         self._wake()
 
-    def _named(self, agent: SubAgent) -> None:
+    def _add(self, agent: SubAgent) -> None:
+        """Follow a sub-agent that was named, or complete what is known of it."""
         known = self._state.sub_agents
         if agent.thread_id == self._session_id:
             return
@@ -164,37 +166,37 @@ class SubAgents:
         elif len(known) < MAX_SHOWN:
             known[agent.thread_id] = agent
             self._follow(agent, announce=True)
-        elif not self._told_of_more:
-            self._told_of_more = True
+        elif not self._more_reported:
+            self._more_reported = True
             self._say(MORE_THAN_SHOWN)
 
     def _follow(self, agent: SubAgent, *, announce: bool) -> None:
-        """Show a sub-agent's thread; ``announce`` the sub-agent to a client that is new to it."""
+        """Follow a sub-agent's thread; ``announce``: the client does not know the sub-agent yet."""
         from codex_acp.adapter.shown_sub_agents import NotedSubAgent, ShownSubAgent
 
         above = self._state
         state = SessionState(
             above.client, roots=above.roots, notices=above.notices, is_sub_agent=True
         )
-        codex, heard, ended = self._codex, self.hear, self._wake
+        codex, find_named, wake = self._codex, self.find_named, self._wake
         sink: ShownSubAgent | NotedSubAgent
         if above.client.subagents:
-            sink = ShownSubAgent(agent, codex, self._outflow, state, heard, ended)
+            sink = ShownSubAgent(agent, codex, self._outflow, state, find_named, wake)
         else:
-            sink = NotedSubAgent(agent, codex, self._outlet(agent), state, heard, ended)
+            sink = NotedSubAgent(agent, codex, self._outlet(agent), state, find_named, wake)
         self._sinks[agent.thread_id] = sink
         if announce:
             sink.announce()
         earlier = []
         for method, params in self._earlier(agent.thread_id):
             item_id = item_of(params) or text_at(params, "itemId")
-            # A history that was read meanwhile may have shown the item.
+            # A history that was read meanwhile may have shown the item already.
             if item_id is None or item_id not in agent.replayed:
                 earlier.append((method, params))
         sink.follow(earlier)
 
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
-        """Return where a sub-agent's lines go: the session's own tool call above it."""
+        """Return the outlet of a sub-agent's lines: the session's tool call that it is below."""
         from codex_acp.adapter.shown_sub_agents import NotesOutlet
         from codex_acp.mapping.sub_agents import SubAgentNotes
 
@@ -206,14 +208,14 @@ class SubAgents:
         return self.outlets[agent.call_id]
 
     def _send_notes(self, notes: SubAgentNotes) -> bool:
-        told = notes.shown()
-        asked = self._state.open_calls.get(told.id)
-        if not self._may_note() or (asked is not None and asked.pending):
-            return False  # nothing changes the card of an open question
-        self._outflow.send(self._session_id, told)
+        change = notes.shown()
+        call = self._state.open_calls.get(change.id)
+        if not self._may_note() or (call is not None and call.pending):
+            return False  # a tool call must not change while the person is asked about it
+        self._outflow.send(self._session_id, change)
         return True
 
-    def _leave(self) -> None:
+    def _detach_sinks(self) -> None:
         for sink in self._sinks.values():
             sink.detach()
         self._sinks.clear()

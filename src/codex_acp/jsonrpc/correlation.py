@@ -1,4 +1,4 @@
-"""Keep the requests that are in flight, in both directions, as plain values.
+"""Keep the open requests of both directions, as plain values.
 
 Owns the ids. Must not know how messages are sent, what a waiter is, or the name of any method.
 """
@@ -6,23 +6,22 @@ Owns the ids. Must not know how messages are sent, what a waiter is, or the name
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeVar
 
 from codex_acp._last_ones import LastOnes
 from codex_acp.jsonrpc.message import Notification, RequestId
 
 MAX_OPEN_REQUESTS: Final = 4096
-"""Requests of one peer that may be open at once; each costs kilobytes, however short it is."""
+"""Requests of one peer that may be open at once: even a short one takes kilobytes."""
 
 _ABANDONED_REMEMBERED: Final = 4096
-"""Abandoned ids remembered for their late answers; the oldest go first, so memory is bounded."""
+"""Abandoned ids that are kept for their late answers; the oldest are forgotten first."""
 
 W = TypeVar("W")
-_Key: TypeAlias = tuple[type, RequestId]
 
 
 class Stray(Enum):
-    """Why a response belongs to no request in flight."""
+    """Why a response belongs to no open request."""
 
     ABANDONED = "abandoned"
     """The caller gave the request up; the late answer is dropped silently."""
@@ -31,13 +30,12 @@ class Stray(Enum):
 
 
 class OutgoingCalls(Generic[W]):
-    """Requests sent and not answered; a ``W`` waits for each answer. Ids count from 0, none twice.
+    """Requests that were sent and not answered, each with a waiter, ``W``. Ids count from 0.
     ``cancel_method`` is the notification that gives a request up; None if the protocol has none."""
 
     def __init__(self, cancel_method: str | None = None) -> None:
         self._cancel_method = cancel_method
         self.next_id: int = 0
-        """The id that the next request will have."""
         self._waiters: dict[int, W] = {}
         self._abandoned: LastOnes[int, tuple[W] | None] = LastOnes(_ABANDONED_REMEMBERED)
         """Abandoned id → its waiter in a tuple, if the waiter gets a late answer; else None."""
@@ -64,8 +62,8 @@ class OutgoingCalls(Generic[W]):
         return Stray.UNKNOWN
 
     def abandon(self, request_id: int, *, keep: bool = False) -> Notification | None:
-        """Give a request up; return the notification that tells the peer, None if it gets none.
-        ``keep``: the waiter still gets a late answer, and the peer is not notified."""
+        """Give a request up; return the notification for the peer, if there is one. ``keep``: the
+        waiter still gets a late answer, and the peer is not notified."""
         if type(request_id) is not int or request_id not in self._waiters:
             return None
         waiter = self._waiters.pop(request_id)
@@ -75,7 +73,7 @@ class OutgoingCalls(Generic[W]):
         return Notification(self._cancel_method, {"requestId": request_id})
 
     def close(self) -> list[W]:
-        """Forget all waiters and return them, oldest first: no request is answered any more."""
+        """Forget all waiters and return them, oldest first."""
         waiters = list(self._waiters.values())
         self._waiters.clear()
         self._abandoned.clear()
@@ -83,10 +81,10 @@ class OutgoingCalls(Generic[W]):
 
 
 class IncomingRequests:
-    """Requests received and not answered, by id and method."""
+    """Requests that were received and not answered, by id and method."""
 
     def __init__(self) -> None:
-        self._open: dict[_Key, str] = {}
+        self._open: dict[tuple[type, RequestId], str] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -104,5 +102,4 @@ class IncomingRequests:
         return self._open.pop((type(request_id), request_id), None) is not None
 
     def close(self) -> None:
-        """Forget all requests: none can be answered any more."""
         self._open.clear()

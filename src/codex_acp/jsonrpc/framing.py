@@ -1,7 +1,7 @@
-"""Cut bytes into lines, one JSON-RPC message a line, with a limit on its size.
+"""Cut bytes into lines of limited size, each with one JSON-RPC message.
 
-The result depends only on the bytes, never on how they were cut into chunks. Of a line that is too
-long or broken `read_head` finds the id and the kind.
+The lines do not depend on the chunks in which the bytes come. `read_head` finds the id and kind of
+a message in a line that is too long or broken.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ if TYPE_CHECKING:
 
 
 DEFAULT_LINE_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes. Above any real message (an image in base64 is a few MiB), small enough for memory."""
-
+"""Bytes of a line: more than any real message has (an image in base64 has a few MiB)."""
 
 HEAD_BYTES: Final = 256
-"""Kept of a line that is too long: both protocols write the id and the kind of a message first."""
-
+"""Bytes that are kept of a line above the limit: its id and kind come first in both protocols."""
 
 SMALL_PIECE: Final = 4096
-"""Bytes. Of a line that comes in pieces smaller ones are joined: each has a size of its own."""
+"""Bytes below which the pieces of a line are joined, because each object takes memory."""
 
 
 class TooLong(NamedTuple):
-    """Stands for one line above the limit; all but its first bytes are gone."""
+    """A line above the limit, of which only the first bytes are kept."""
 
     limit: int
     head: bytes
@@ -36,40 +34,40 @@ class TooLong(NamedTuple):
 class LineFramer:
     """Cuts a byte stream into lines, without their ends.
 
-    Lines end with LF or CRLF; blank lines are skipped. A line of more than ``limit`` bytes (not
-    counting the LF) gives one `TooLong` and the next line is read as usual. At most ``limit``
-    bytes and one chunk are held.
+    Lines end with LF or CRLF; blank lines are skipped. A line of more than ``limit`` bytes (without
+    the LF) becomes one `TooLong`, and the next line is read as usual. At most ``limit`` bytes and
+    one chunk are in memory.
     """
 
     __slots__ = ("_pieces", "_skipping", "limit", "pending")
 
     def __init__(self, limit: int = DEFAULT_LINE_LIMIT) -> None:
         self.limit: int = limit
-        """Bytes."""
+        """Bytes of a line at most."""
         self._pieces: list[bytes | bytearray] = []
         self.pending: int = 0
-        """Bytes in these pieces of a line that has not ended."""
+        """Bytes of the incomplete line in `_pieces`."""
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes | TooLong]:
-        """Take a chunk; give the lines that it completes, in order."""
+        """Add a chunk; return the lines that it completes, in order."""
         if self._skipping:
             end = data.find(b"\n")
             if end < 0:
                 return []
             self._skipping = False
             data = data[end + 1 :]
-        # A piece of a long line: to split it would look at each of its bytes.
+        # The test is faster than a split that finds nothing, as in a piece of a long line.
         parts = data.split(b"\n") if b"\n" in data else [data]
         rest = parts.pop()
         if len(parts) == 1 and not (rest or self.pending):
             line = parts[0]
             if line.endswith(b"}") and len(line) <= self.limit:
-                return [line]  # as of whoever writes each at once: nothing else is to be looked at
+                return [line]  # the usual chunk, exactly one line, needs no further checks
         joined = False
         if parts and self.pending:
             joined = True
-            parts[0] = self._whole_with(parts[0])
+            parts[0] = self._join_pieces(parts[0])
         lines: list[bytes | TooLong]
         if b"\r" in data or joined or len(data) > self.limit:
             lines = self._checked(parts)
@@ -77,25 +75,25 @@ class LineFramer:
             lines = [part for part in parts if part and not part.isspace()]
         if rest:
             self.pending += len(rest)
-            if len(rest) >= SMALL_PIECE:  # one buffer that grows would be copied again and again
+            if len(rest) >= SMALL_PIECE:  # in a growing buffer it would be copied again and again
                 self._pieces.append(rest)
             elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
                 last += rest
             else:
                 self._pieces.append(bytearray(rest))
             if self.pending > self.limit:
-                lines.append(self._too_long(self._whole_with(b"")))
+                lines.append(self._too_long(self._join_pieces(b"")))
                 self._skipping = True
         return lines
 
     def finish(self) -> bytes | TooLong | None:
-        """The stream has ended: give the last line if it had no line end, else None."""
+        """End the stream; return the last line if it has no line break, else None."""
         self._skipping = False
-        lines = self._checked([self._whole_with(b"")])
+        lines = self._checked([self._join_pieces(b"")])
         return lines[0] if lines else None
 
-    def _whole_with(self, end: bytes) -> bytes:
-        """Return all pieces and this one; none are held any more."""
+    def _join_pieces(self, end: bytes) -> bytes:
+        """Remove all pieces, and return them joined, with ``end`` behind them."""
         pieces, self._pieces, self.pending = self._pieces, [], 0
         return b"".join((*pieces, end))
 
@@ -121,14 +119,14 @@ _HEAD: Final = re.compile(
 
 
 class MessageHead(NamedTuple):
-    """Members of a message that its first bytes have."""
+    """Kind and id of a message."""
 
     kind: Literal["request", "answer"]
     id: RequestId
 
 
 def read_head(head: bytes) -> MessageHead | None:
-    """Read the first bytes of a line; None if they do not tell whose it is."""
+    """Find kind and id in the first bytes of a line; return None if they are not there."""
     found = _HEAD.match(head)
     if found is None:
         return None

@@ -1,8 +1,8 @@
-"""JSON-RPC 2.0 messages as values, decoded from a line of bytes and encoded as one.
+"""JSON-RPC 2.0 messages as values, decoded from lines of bytes and encoded as lines.
 
-Owns what is a valid message and what a malformed one deserves as an answer. Params and results to
-be sent arrive as `EncodedJson` and are spliced in, never parsed again. Must not know any method,
-where lines come from, or who reads the messages.
+Owns which messages are valid, and the error that answers a malformed one. Params and results are
+passed as `EncodedJson`, which is not parsed again. Must not know any method, where lines come from,
+or who reads the messages.
 
 Source: JSON-RPC 2.0, sections 4 and 5. Codex leaves out the ``jsonrpc`` member, so it is
 optional here. Batches (arrays) are refused: neither ACP nor the app-server uses them.
@@ -25,7 +25,7 @@ JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, J
 """Any decoded JSON value."""
 
 EncodedJson = NewType("EncodedJson", bytes)
-"""One JSON value, already serialised as UTF-8, to be spliced into a message as it is."""
+"""One JSON value, serialised as UTF-8, that goes into a message unchanged."""
 
 RequestId: TypeAlias = int | str
 """The id of a request. Ids compare with their type: ``0`` is neither ``"0"`` nor ``False``."""
@@ -53,14 +53,14 @@ RESOURCE_NOT_FOUND: Final = -32002
 """A file or session that was named does not exist (ACP)."""
 
 AGENT_LOST: Final = "agentLost"
-"""``data.reason`` of an error: the program that does the agent's work has ended. Nothing is wrong
-with the request; it may be made again."""
+"""``data.reason`` of an error: the program that does the agent's work has ended. The request was
+valid, and may be sent again."""
 
 THREAD_ACTIVE_WRITER: Final = "thread_active_writer"
-"""``data.reason``: another program has the session open, and Codex lets one write it."""
+"""``data.reason``: another program has the session open, and Codex lets only one write it."""
 
 SESSION_BUSY: Final = "session_busy"
-"""``data.reason``: another process of this package works in the session now."""
+"""``data.reason``: something runs in the session, in another process of this package."""
 
 
 @record
@@ -99,7 +99,7 @@ class ErrorObject:
 
 @record
 class ErrorResponse:
-    """The failed answer to a request; ``id`` is None if the peer could not read the request's."""
+    """The failed answer to a request; ``id`` is None if the peer could not read it."""
 
     id: RequestId | None
     error: ErrorObject
@@ -107,11 +107,10 @@ class ErrorResponse:
 
 @record
 class Malformed:
-    """A line that is not a message, and the error it deserves.
+    """A line that is not a message, with the error to answer.
 
-    ``answerable`` is False when the line looks like a response: answering a response with an
-    error could settle an unrelated request of the peer, so it may only be logged. ``id`` is the
-    line's own id when that is usable.
+    ``answerable`` is False if the line looks like a response: an error that answers a response
+    could settle another request of the peer. ``id`` is the id in the line, if that is valid.
     """
 
     id: RequestId | None
@@ -126,24 +125,24 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 _ABSENT: Final = object()
 
 _NOT_NOTIFIED: Final = frozenset({"id", "jsonrpc", "result", "error"})
-"""Members that a notification does not have, or that have to be looked at."""
+"""Members that a notification of Codex does not have."""
 
 _REPLACED: Final = "\ufffd"
-"""Character that a decoder may put in place of an unpaired surrogate."""
+"""Character with which a decoder may replace an unpaired surrogate."""
 
 
 def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Message | Malformed:
-    """Decode one line by ``loads``. Never raises: what is wrong comes back as `Malformed`."""
+    """Decode one line with ``loads``. Never raises: returns `Malformed` instead."""
     try:
         value = loads(line)
-    except Exception as error:  # noqa: BLE001 - the decoder is injected; any failure is a parse error
+    except Exception as error:  # noqa: BLE001 - any failure of the caller's decoder is a parse error
         return Malformed(None, PARSE_ERROR, f"not valid JSON: {type(error).__name__}")
     if type(value) is not dict:
         return Malformed(None, INVALID_REQUEST, "a message must be a JSON object")
     method = value.get("method", _ABSENT)
     params = value.get("params")
     if type(method) is str and type(params) is dict and value.keys().isdisjoint(_NOT_NOTIFIED):
-        return Notification(method, params)  # what comes by the thousand, in Codex's spelling
+        return Notification(method, params)  # the fast way for thousands of Codex's notifications
     message_id = value.get("id")
     if type(message_id) is str and _REPLACED in message_id:
         value["id"] = _id_as_written(line, message_id)
@@ -166,7 +165,7 @@ def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Messag
 
 
 def _id_as_written(line: bytes, read: str) -> str:
-    """The id with the unpaired surrogates that a decoder may replace: its answer must bear them."""
+    """Return the id with its unpaired surrogates, which the answer must repeat."""
     try:
         written = json.loads(line)["id"]
     except (ValueError, RecursionError):
@@ -197,12 +196,11 @@ def _decode_response(value: dict[str, JsonValue]) -> Response | ErrorResponse | 
 
 
 def _malformed(value: dict[str, JsonValue], reason: str) -> Malformed:
-    """An object with an id but no method can only be a broken response, so it is not answered."""
     message_id = value.get("id")
-    response_shaped = "result" in value or "error" in value
-    response_shaped = response_shaped or ("id" in value and "method" not in value)
-    usable = message_id if _is_id(message_id) else None
-    return Malformed(usable, INVALID_REQUEST, reason, answerable=not response_shaped)
+    has_outcome = "result" in value or "error" in value
+    is_response = has_outcome or ("id" in value and "method" not in value)
+    valid_id = message_id if _is_id(message_id) else None
+    return Malformed(valid_id, INVALID_REQUEST, reason, answerable=not is_response)
 
 
 def _is_id(value: object) -> TypeGuard[RequestId]:
@@ -210,12 +208,12 @@ def _is_id(value: object) -> TypeGuard[RequestId]:
 
 
 _METHOD_CACHE_SIZE: Final = 512
-"""Above the number of methods of both protocols; bounded because methods may come from a peer."""
+"""Cached methods: more than both protocols have. Bounded, because a peer may invent methods."""
 
 
 def encode_json(value: JsonValue) -> EncodedJson:
-    """Serialise a value that no model serialised before. An infinity, as 1e400 reads, becomes null,
-    as in a model. Raises ValueError for NaN, TypeError for what is not JSON."""
+    """Serialise a plain value. Infinity (1e400 is decoded so) becomes null, as in a model. Raises
+    ValueError for NaN, TypeError for a value that is not JSON."""
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:
@@ -224,7 +222,7 @@ def encode_json(value: JsonValue) -> EncodedJson:
 
 
 def _finite(value: JsonValue) -> JsonValue:
-    """``value`` with null in place of infinities."""
+    """Return ``value`` with null in place of infinities."""
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -235,13 +233,13 @@ def _finite(value: JsonValue) -> JsonValue:
 def encode_request(
     request_id: RequestId, method: str, params: EncodedJson | None, *, version: bool
 ) -> bytes:
-    """One request line; ``params`` None leaves the member out."""
+    """Return a request line; ``params`` None leaves the member out."""
     head = _id_head(request_id, version) + b"," + _method(method)
     return head + b"}\n" if params is None else _with_params(head, params)
 
 
 def encode_notification(method: str, params: EncodedJson | None, *, version: bool) -> bytes:
-    """One notification line; ``params`` None leaves the member out."""
+    """Return a notification line; ``params`` None leaves the member out."""
     head = notification_head(method, version)
     if params is None:
         return head + b"}\n"
@@ -260,7 +258,7 @@ def encode_error(
     *,
     version: bool,
 ) -> bytes:
-    """One error response line; ``data`` None leaves the member out. Raises as `encode_json`."""
+    """Return an error line; ``data`` None leaves the member out. Raises as `encode_json` does."""
     error: dict[str, JsonValue] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
@@ -284,17 +282,16 @@ def _method(method: str) -> bytes:
 
 @lru_cache(maxsize=_METHOD_CACHE_SIZE)
 def notification_head(method: str, version: bool) -> bytes:
-    """A notification up to its params, or to the bracket that closes it."""
+    """Return the line of a notification up to its params."""
     return (_VERSION if version else b"{") + _method(method)
 
 
 def _with_params(head: bytes, params: EncodedJson) -> bytes:
-    """The line, its params copied once."""
     return b"".join((head, b',"params":', _one_line(params), b"}\n"))
 
 
 def _one_line(value: bytes) -> bytes:
-    """In JSON a raw line break can only be white space between tokens, so a space replaces it."""
+    """Replace line breaks, which in JSON are only white space between tokens, by spaces."""
     if b"\n" in value or b"\r" in value:
         return value.replace(b"\n", b" ").replace(b"\r", b" ")
     return value

@@ -1,9 +1,9 @@
-"""A child process as a link: its stdin and stdout are the stream, its stderr is kept.
+"""A child process as a link: its stdin and stdout carry the bytes, the end of its stderr is kept.
 
-POSIX only (Linux, macOS). Importing this module and calling `spawn` load nothing but a few
-modules of the standard library, so that the child boots while this program still imports.
-``subprocess`` takes longer to import than Codex to be spawned: it is used where ``posix_spawn``
-cannot do what is asked. Must not know what the child is.
+POSIX only (Linux, macOS). Importing this module and calling `spawn` loads only a few modules of
+the standard library, so that the child boots while this program still imports. ``subprocess`` is
+imported only if ``posix_spawn`` cannot start the child: the import takes longer than spawning
+Codex. Must not know which program the child runs.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Receiver
 
 END_GRACE_SECONDS = 0.2
-"""Between the exit and the end of stdout, in either order: a grandchild may hold stdout open."""
+"""Seconds between the exit and the end of stdout, in either order: a grandchild may hold stdout
+open."""
 
 EXIT_SECONDS = 0.2
-"""For a child to exit by itself once its stdin is closed; Codex takes about 100 ms."""
+"""Seconds for a child to exit once its stdin is closed; Codex takes about 0.1."""
 
 FINAL_READ_LIMIT = 1024 * 1024
-"""Bytes read at the very end: the largest pipe, so that all the child wrote is delivered while a
+"""Bytes read at the very end: the largest pipe, so that all output of the child is delivered, and a
 grandchild that keeps writing cannot hold this side up."""
 
 AGAIN_SECONDS = 0.3
-"""Before a process that ended without a word is started once more. Of two Codex that make the
-databases of a new CODEX_HOME at once, one ends; the other has made them by then."""
+"""Seconds before a child that ended without output is started again. If two Codex make the
+databases of a new CODEX_HOME at once, one of them ends; the other has made them by then."""
 
 COLLECT_SECONDS = 0.02
-"""For the kernel to give the status of a process that was killed."""
+"""Seconds for the kernel to give the exit status of a killed process."""
 
 
 class Process:
@@ -59,37 +60,37 @@ class Process:
         self.stdout = stdout
         self.stderr = stderr
         self.returncode: int | None = None
-        """Exit status, negative for a signal; None while it is not collected, or if another did."""
-        self._gone = False
+        """Exit status, negative for a signal; None until it is collected here."""
+        self._collected = False
 
     def poll(self) -> int | None:
-        """Collect its exit status from the kernel if it has ended."""
+        """Collect and return the exit status if the process has ended, else return None."""
         self._collect(os.WNOHANG)
         return self.returncode
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Collect its exit status when it ends; False if it has not within ``seconds``."""
+        """Wait for the exit and collect its status; return False after ``seconds``."""
         if seconds is None:
             self._collect(0)
             return True
         deadline = time.monotonic() + seconds
         while True:
             self._collect(os.WNOHANG)
-            if self._gone or time.monotonic() >= deadline:
-                return self._gone
+            if self._collected or time.monotonic() >= deadline:
+                return self._collected
             time.sleep(POLL_SECONDS)
 
     def _collect(self, options: int) -> None:
-        if self._gone:
+        if self._collected:
             return
         try:
             pid, status = os.waitpid(self.pid, options)
-        except ChildProcessError:  # somebody else has collected it
-            self._gone = True
+        except ChildProcessError:  # other code has collected the status
+            self._collected = True
         else:
             if pid == 0:
                 return
-            self._gone = True
+            self._collected = True
             self.returncode = os.waitstatus_to_exitcode(status)
 
 
@@ -103,14 +104,13 @@ def spawn(
     exit_seconds: float = EXIT_SECONDS,
     once_more: bool = False,
 ) -> ChildProcess:
-    """Start a process in a session of its own; synchronous, before any event loop.
+    """Start a process in a session of its own. Needs no event loop.
 
-    ``env`` None means this process's own; ``name`` stands for it in messages, by default the
-    file name of ``argv[0]`` (arguments may hold secrets). ``on_stderr_line`` is called on the
-    loop with each line of its stderr. ``exit_seconds`` is what it is given to exit by itself when
-    its stdin is closed. ``once_more``: if it ends before it has written anything to stdout, it is
-    started a second time, and is given what was written to the first one.
-    Raises OSError if it cannot be started.
+    ``env``: None for this process's own. ``name`` is for messages, by default the file name of
+    ``argv[0]`` (arguments may be secret). ``on_stderr_line`` is called in the event loop with each
+    line of stderr. The child has ``exit_seconds`` to exit when its stdin is closed. ``once_more``:
+    if the child ends before it has written to stdout, start it a second time, with the same input.
+    Raises OSError if the child cannot be started.
     """
 
     def start() -> Process:
@@ -122,9 +122,9 @@ def spawn(
 
 
 class ChildProcess:
-    """A running child as a `Link`; made by `spawn`. The receiver hears ``ProcessExited``, or
-    ``ConnectionClosed`` when it lives on without its stdin or stdout. Call `aclose` even after its
-    end: what the child started may still run."""
+    """A running child as a `Link`; made by `spawn`. The link ends with ProcessExited, or with
+    ConnectionClosed if the child runs on without its stdin or stdout. Call `aclose` even then:
+    processes that the child started may still run."""
 
     def __init__(
         self,
@@ -137,20 +137,20 @@ class ChildProcess:
         self._exit_seconds = exit_seconds
         self._name = name
         self._on_stderr_line = on_stderr_line
-        self._take(process)
+        self._set_process(process)
         self._start_again = start_again
-        """Starts it once more; None as soon as it has written anything, or was started again."""
-        self._unheard = b""
-        """Bytes written so far, kept while the process may be started once more."""
+        """Starts the child once more; None after its first output or its second start."""
+        self._input = b""
+        """All bytes written to the child, kept while it may be started once more."""
         self._receiver: Receiver | None = None
         self._writer: DescriptorWriter | None = None
         self.offered: int = 0
-        """Bytes that were given to be written to its stdin."""
+        """Bytes that were passed to `write` and `write_early`."""
         self._early = 0
         self.taken: int | None = None
-        """How many of the bytes that were ``offered`` it had read when it ended, at most.
+        """How many of the ``offered`` bytes the child had read when it ended, at most.
 
-        None while it runs, and where the system does not tell.
+        None while it runs, and on systems that do not report the number.
         """
         self._reader: DescriptorReader | None = None
         self._stderr_reader: DescriptorReader | None = None
@@ -159,14 +159,15 @@ class ChildProcess:
         self._reading_paused = False
         self._writing_paused = False
         self._stdin_broken = False
-        self._grace: TimerHandle | None = None
-        self._waits = False
-        """Whether it has ended and is about to be started again."""
-        self._told = False
+        self._timer: TimerHandle | None = None
+        """Calls `_end_grace` or `_begin_again`."""
+        self._restarting = False
+        """Whether the child has ended and is about to be started again."""
+        self._end_reported = False
         self._collected = False
         self._closing: Task[None] | None = None
 
-    def _take(self, process: Process) -> None:
+    def _set_process(self, process: Process) -> None:
         self._process = process
         self._tail = StderrTail(self._on_stderr_line)
         self._tree = ProcessTree(process.pid, process.mark)
@@ -177,7 +178,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process id; the same as the id of its group and session."""
+        """The process id, which is also the id of its group and session."""
         return self._process.pid
 
     @property
@@ -186,17 +187,17 @@ class ChildProcess:
 
     @property
     def returncode(self) -> int | None:
-        """Exit status, negative for a signal; None while it runs or when it is not known."""
+        """Exit status, negative for a signal; None while the child runs, or if not known."""
         return None if self._exit is None else self._exit.returncode
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what it wrote to stderr, at most 8 KiB."""
+        """The end of the child's stderr, at most 8 KiB."""
         return self._tail.text()
 
     def write_early(self, line: bytes) -> bool:
-        """Write the first line before `start` and before any event loop; False if it may not fit in
-        the pipe."""
+        """Write the first line, before `start` and without an event loop; return False if the pipe
+        may not take it."""
         from select import PIPE_BUF
 
         if self._receiver is not None or len(line) > PIPE_BUF:
@@ -204,9 +205,9 @@ class ChildProcess:
         try:
             self._stdin.write(line)
         except OSError:
-            return False  # it has ended already, which `start` will tell
+            return False  # the child has ended, which is reported after `start`
         self.offered = self._early = len(line)
-        self._unheard = line
+        self._input = line
         return True
 
     def start(self, receiver: Receiver) -> None:
@@ -221,7 +222,7 @@ class ChildProcess:
         if self._writer is not None:
             self.offered += len(data)
             if self._start_again is not None:
-                self._unheard += data
+                self._input += data
             self._writer.write(data)
 
     def pause_reading(self) -> None:
@@ -231,14 +232,14 @@ class ChildProcess:
 
     def resume_reading(self) -> None:
         self._reading_paused = False
-        if self._reader is not None and not self._told:
+        if self._reader is not None and not self._end_reported:
             self._reader.resume()
-            self._look_for_end()
+            self._check_end()
 
     async def aclose(self) -> None:
-        """End the process and all it started, descendants in other sessions included: close stdin,
-        SIGTERM, SIGKILL. Takes half a second besides what it was given to exit; output is read and
-        dropped."""
+        """End the child and all its descendants, also those in other sessions: close stdin, send
+        SIGTERM, then SIGKILL. Takes half a second besides the child's time to exit; discards its
+        output."""
         import asyncio
 
         from codex_acp.transport.shielding import finish
@@ -250,8 +251,8 @@ class ChildProcess:
         await finish(self._closing)
 
     def kill_tree(self) -> None:
-        """Kill the process and all it started, now and without an event loop; takes up to 0.1 s.
-        The receiver is not told: `aclose` may still be called, and tells it."""
+        """Kill the child and all its descendants, without an event loop; takes up to 0.1 s. Does
+        not report the end of the link: `aclose` does."""
         if self._collected:
             return
         from codex_acp.transport.shutdown import kill_now
@@ -263,14 +264,14 @@ class ChildProcess:
         self._exited = loop.create_future()
         on_data = ignore if self._receiver is None else self._receiver.data_received
         if self._start_again is not None:
-            on_data = self._first_heard
+            on_data = self._first_output
         for stream in (self._stdout, self._stderr):
             os.set_blocking(stream.fileno(), False)
         self._writer = DescriptorWriter(
-            loop, self._stdin.fileno(), self._pause, self._resume, self._writing_broke
+            loop, self._stdin.fileno(), self._pause, self._resume, self._writing_failed
         )
         self._reader = DescriptorReader(
-            loop, self._stdout.fileno(), on_data, lambda _: self._look_for_end(), self._resume
+            loop, self._stdout.fileno(), on_data, lambda _: self._check_end(), self._resume
         )
         self._stderr_reader = DescriptorReader(
             loop, self._stderr.fileno(), self._tail.feed, lambda _: self._tail.end()
@@ -287,22 +288,22 @@ class ChildProcess:
         from codex_acp.transport.shutdown import shut_down
 
         if self._collected:
-            self._tell_end(None)
+            self._report_end(None)
             return
         try:
             if self._exited is None:
                 self._attach(asyncio.get_running_loop())
-            self._stop_grace()
-            if self._reader is not None and not self._told:
-                self._reader.resume()  # and drop what comes, so that nobody waits to write it
+            self._stop_timer()
+            if self._reader is not None and not self._end_reported:
+                self._reader.resume()  # discards the output, so that no process waits to write it
             if self._exited is not None:
                 await shut_down(self._tree, self._exited, self._close_stdin, self._exit_seconds)
         finally:
             if self._exit_seen():
                 self._collect()
-            else:  # it outlived SIGKILL, or this task was cancelled by a loop that is closing
+            else:  # it outlived SIGKILL, or a closing event loop has cancelled this task
                 self.kill_tree()
-            self._tell_end(None)
+            self._report_end(None)
 
     def _close_stdin(self) -> None:
         if self._writer is not None:
@@ -313,7 +314,7 @@ class ChildProcess:
         return self._exited is not None and self._exited.done()
 
     def _collect(self) -> None:
-        """Take the exit status from the kernel and give back every descriptor."""
+        """Collect the exit status, and close all descriptors."""
         self._collected = True
         if self._exit is not None:
             self._exit.stop()
@@ -323,11 +324,11 @@ class ChildProcess:
         for stream in (self._stdin, self._stdout, self._stderr):
             stream.close()
         if self._process.wait(COLLECT_SECONDS):
-            self._tree.root_collected()  # else even SIGKILL waits for it: it hangs in the kernel
+            self._tree.root_collected()  # else the process hangs in the kernel, despite SIGKILL
 
-    def _first_heard(self, data: bytes) -> None:
-        """Tell the end of the process from now on, in place of starting it again."""
-        self._start_again, self._unheard = None, b""
+    def _first_output(self, data: bytes) -> None:
+        """Deliver the first output, after which the child is not started again."""
+        self._start_again, self._input = None, b""
         on_data = ignore if self._receiver is None else self._receiver.data_received
         if self._reader is not None:
             self._reader.on_data = on_data
@@ -339,118 +340,119 @@ class ChildProcess:
             self._receiver.pause_writing()
 
     def _resume(self) -> None:
-        """Resume the writer: the process has caught up, or is gone."""
+        """Resume the receiver's writing, because the child has caught up or is gone."""
         if self._receiver is not None and self._writing_paused:
             self._writing_paused = False
             self._receiver.resume_writing()
 
-    def _writing_broke(self, _error: OSError) -> None:
+    def _writing_failed(self, _error: OSError) -> None:
         self._stdin_broken = True
         self._resume()
-        self._look_for_end()
+        self._check_end()
 
     def _process_exited(self, collected: bool) -> None:
-        # Note now who is left of its group: its id is still its own.
-        self._tree.refresh()
+        self._tree.refresh()  # find the rest of the group while its id cannot be reused
         if collected:
             self._tree.root_collected()
         if self._exited is not None and not self._exited.done():
             self._exited.set_result(None)
         self._resume()
-        self._look_for_end()
+        self._check_end()
 
-    def _look_for_end(self) -> None:
-        """Tell the end when exit and end of stdout have both come; else wait a little for both."""
-        if self._told or self._waits or self._closing is not None or self._reader is None:
+    def _check_end(self) -> None:
+        """Report the end after exit and end of stdout; after one of them, wait for the other."""
+        if self._end_reported or self._restarting:
+            return
+        if self._closing is not None or self._reader is None:
             return
         exited = self._exit_seen()
         half_ended = self._reader.ended or self._stdin_broken
         if exited and self._reader.ended:
-            self._tell_exit()
-        elif self._grace is None and (half_ended or (exited and not self._reading_paused)):
+            self._report_exit()
+        elif self._timer is None and (half_ended or (exited and not self._reading_paused)):
             import asyncio
 
             loop = asyncio.get_running_loop()
-            self._grace = loop.call_later(END_GRACE_SECONDS, self._end_grace)
+            self._timer = loop.call_later(END_GRACE_SECONDS, self._end_grace)
 
     def _end_grace(self) -> None:
-        self._grace = None
-        if self._told or self._closing is not None or self._reader is None:
+        self._timer = None
+        if self._end_reported or self._closing is not None or self._reader is None:
             return
         if self._exit_seen():
             if self._reading_paused and not self._reader.ended:
-                return  # data may wait; resume_reading looks again
+                return  # data may wait; `resume_reading` checks again
             self._reader.drain(FINAL_READ_LIMIT)
-            self._tell_exit()
+            self._report_exit()
         else:
             lost = "stdout" if self._reader.ended else "stdin"
-            self._tell_end(ConnectionClosed(f"{self._name} closed its {lost} but still runs"))
+            self._report_end(ConnectionClosed(f"{self._name} closed its {lost} but still runs"))
 
-    def _tell_exit(self) -> None:
+    def _report_exit(self) -> None:
         if self._stderr_reader is not None:
             self._stderr_reader.drain(FINAL_READ_LIMIT)
         if self._start_again is not None:
             import asyncio
 
-            self._stop_grace()
-            self._waits = True
+            self._stop_timer()
+            self._restarting = True
             loop = asyncio.get_running_loop()
-            self._grace = loop.call_later(AGAIN_SECONDS, self._begin_again, self._start_again)
+            self._timer = loop.call_later(AGAIN_SECONDS, self._begin_again, self._start_again)
             return
         if self._writer is not None:
             unread = unread_bytes(self._stdin.fileno())
             self.taken = None if unread is None else self._early + self._writer.sent - unread
-        self._tell_end(ProcessExited(self._name, self.returncode, self._tail.text()))
+        self._report_end(ProcessExited(self._name, self.returncode, self._tail.text()))
 
     def _begin_again(self, start: Callable[[], Process]) -> None:
         import asyncio
         import logging
 
-        self._grace, self._start_again = None, None
+        self._timer, self._start_again = None, None
         if self._collected:  # by `kill_tree`
             return
-        ended = ProcessExited(self._name, self.returncode, self._tail.text())
+        exit_error = ProcessExited(self._name, self.returncode, self._tail.text())
         self.kill_tree()
         try:
-            self._take(start())
+            self._set_process(start())
         except OSError:
-            self._tell_end(ended)
+            self._report_end(exit_error)
             return
-        logging.getLogger(__name__).info("started once more: %s", ended)
-        self._waits = self._collected = self._stdin_broken = False
+        logging.getLogger(__name__).info("started once more: %s", exit_error)
+        self._restarting = self._collected = self._stdin_broken = False
         self._attach(asyncio.get_running_loop())
-        unheard, self._unheard, self._early = self._unheard, b"", 0
+        earlier_input, self._input, self._early = self._input, b"", 0
         if self._writer is not None:
-            self._writer.write(unheard)
+            self._writer.write(earlier_input)
 
-    def _tell_end(self, error: TransportError | None) -> None:
-        if self._told:
+    def _report_end(self, error: TransportError | None) -> None:
+        if self._end_reported:
             return
-        self._told = True
-        self._stop_grace()
+        self._end_reported = True
+        self._stop_timer()
         if self._reader is not None:
             self._reader.stop()
         if self._receiver is not None:
             self._receiver.link_closed(error)
 
-    def _stop_grace(self) -> None:
-        if self._grace is not None:
-            self._grace.cancel()
-            self._grace = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 POLL_SECONDS = 0.005
-"""Between two looks at a process that is to end any moment."""
+"""Seconds between two checks of a process that is about to end."""
 
 FIRST_FREE_DESCRIPTOR = 3
-"""Below are standard input, output and error, which the child's pipes become."""
+"""The first descriptor behind standard input, output and error, which the child's pipes become."""
 
 OPEN_DESCRIPTORS = "/dev/fd"
-"""A directory with one entry for each open descriptor of who lists it, on Linux and macOS alike."""
+"""Directory with one entry for each open descriptor of this process, on Linux and macOS."""
 
 IGNORED_BY_PYTHON = (13, 25)
-"""SIGPIPE and SIGXFSZ, on Linux and macOS alike: a child begins with their defaults. By number,
-since the module that names them takes longer to import than the process to start."""
+"""SIGPIPE and SIGXFSZ on Linux and macOS: a child gets their defaults back. Numbers, because
+importing ``signal`` takes longer than starting the process."""
 
 
 def start_process(
@@ -459,18 +461,18 @@ def start_process(
     cwd: str | os.PathLike[str] | None = None,
 ) -> Process:
     """Start ``argv[0]``, a path. Raises OSError if it cannot be started."""
-    tree = new_mark()
-    marked = with_mark(env, tree)
+    mark = new_mark()
+    marked_env = with_mark(env, mark)
     if cwd is None and os.path.dirname(argv[0]):  # noqa: PTH120 - no pathlib here
         try:
-            return _spawned(argv, marked, tree)
+            return _spawned(argv, marked_env, mark)
         except _CannotSpawn:
             pass
     import subprocess
 
     process = subprocess.Popen(
         argv,
-        env=marked,
+        env=marked_env,
         cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -481,15 +483,15 @@ def start_process(
     )
     stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
     assert stdin is not None and stdout is not None and stderr is not None  # noqa: PT018 - see PIPE
-    process.returncode = 0  # Popen need not look after it, nor warn: whoever gets it does
-    return Process(process.pid, stdin, stdout, stderr, tree)
+    process.returncode = 0  # so that Popen neither collects the status nor warns: Process does
+    return Process(process.pid, stdin, stdout, stderr, mark)
 
 
 class _CannotSpawn(Exception):
-    """``posix_spawn`` is not for this case, or not on this system."""
+    """``posix_spawn`` cannot be used in this case, or on this system."""
 
 
-def _spawned(argv: Sequence[str], env: Mapping[str, str], tree: str) -> Process:
+def _spawned(argv: Sequence[str], env: Mapping[str, str], mark: str) -> Process:
     theirs: list[int] = []
     ours: list[int] = []
     try:
@@ -497,7 +499,7 @@ def _spawned(argv: Sequence[str], env: Mapping[str, str], tree: str) -> Process:
             read, write = os.pipe()
             theirs.append(write if number else read)
             ours.append(read if number else write)
-        if min(theirs + ours) < FIRST_FREE_DESCRIPTOR:  # this program itself has none of its own
+        if min(theirs + ours) < FIRST_FREE_DESCRIPTOR:  # this process lacks a standard stream
             raise _CannotSpawn
         actions: list[tuple[int, ...]]
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(theirs)]
@@ -517,15 +519,15 @@ def _spawned(argv: Sequence[str], env: Mapping[str, str], tree: str) -> Process:
     stdin, stdout, stderr = ours
     return Process(
         pid,
-        open(stdin, "wb", buffering=0),  # noqa: PTH123 - a descriptor, owned by what it makes
+        open(stdin, "wb", buffering=0),  # noqa: PTH123 - a descriptor, which the file now owns
         open(stdout, "rb", buffering=0),  # noqa: PTH123
         open(stderr, "rb", buffering=0),  # noqa: PTH123
-        tree,
+        mark,
     )
 
 
 def _inheritable() -> list[int]:
-    """Return the inherited descriptors that a child would inherit. Raises _CannotSpawn."""
+    """Return the descriptors that a child would inherit. Raises _CannotSpawn."""
     try:
         names = os.listdir(OPEN_DESCRIPTORS)  # noqa: PTH208 - no pathlib here
     except OSError:
@@ -536,7 +538,7 @@ def _inheritable() -> list[int]:
             if int(name) >= FIRST_FREE_DESCRIPTOR and os.get_inheritable(int(name)):
                 found.append(int(name))
         except OSError:
-            continue  # that of the listing itself
+            continue  # the descriptor of the listing itself, which is closed now
     return found
 
 
@@ -544,11 +546,11 @@ TAIL_SIZE = 8 * 1024
 """Bytes kept for error messages: enough for a panic with its backtrace."""
 
 LINE_SIZE = 8 * 1024
-"""Bytes of a line that the callback gets, so that memory is bounded."""
+"""Bytes of a line that the callback gets at most, so that memory is bounded."""
 
 
 class StderrTail:
-    """Keeps the last 8 KiB, and gives each whole line to ``on_line`` if there is one."""
+    """Keeps the last 8 KiB of stderr, and passes each line to ``on_line`` if it is given."""
 
     __slots__ = ("_is_cut", "_line", "_on_line", "_skips", "_tail")
 
@@ -558,6 +560,7 @@ class StderrTail:
         self._is_cut = False
         self._line = b""
         self._skips = False
+        """Whether the rest of the current line is dropped: its beginning was passed on."""
 
     def feed(self, data: bytes) -> None:
         self._is_cut = self._is_cut or len(self._tail) + len(data) > TAIL_SIZE
@@ -569,29 +572,29 @@ class StderrTail:
         lines = (self._line + data).split(b"\n")
         self._line = lines.pop()
         for line in lines:
-            self._give(line)
+            self._pass_on(line)
         if len(self._line) > LINE_SIZE:
-            self._give(self._line)
+            self._pass_on(self._line)
             self._skips = True
         if self._skips:
             self._line = b""
 
     def end(self) -> None:
-        """Take the rest for a line: the stream has ended."""
+        """Pass on the last line, which has no line break."""
         if self._line:
-            self._give(self._line)
+            self._pass_on(self._line)
             self._line = b""
 
     def text(self) -> str:
-        """Return the tail as plain text from the beginning of a line on: half a secret is known to
-        nobody."""
+        """Return the tail as plain text, from the beginning of a line: nothing would recognise, and
+        mask, half a secret."""
         tail = self._tail
         if self._is_cut:
             tail = tail.partition(b"\n" if b"\n" in tail[:-1] else b" ")[2]
         return _decoded(tail).strip()
 
-    def _give(self, line: bytes) -> None:
-        skips, self._skips = self._skips, False  # the rest of a line that was given before
+    def _pass_on(self, line: bytes) -> None:
+        skips, self._skips = self._skips, False
         if self._on_line is None or skips:
             return
         if len(line) > LINE_SIZE:

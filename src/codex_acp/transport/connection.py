@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     Late: TypeAlias = Callable[[JsonValue], None] | None
     OnOutcome: TypeAlias = Callable[["Outcome"], None]
-    """Called once with what became of a request, never before the call that sent it returns."""
+    """Called once with the outcome of a request, after `Connection.post` has returned."""
 
 
 logger = logging.getLogger(__name__)
@@ -62,10 +62,10 @@ logger = logging.getLogger(__name__)
 _NOT_STARTED = "the connection was not started; call start() first"
 
 Direction: TypeAlias = Literal["received", "sent"]
-"""Which way a tapped line went."""
+"""Direction of a line that ``on_line`` gets."""
 
 Outcome: TypeAlias = Response | PeerError | TransportError
-"""The reply to a request, or why there is none."""
+"""The result of a request, or the error that took its place."""
 
 
 class Handler(Protocol):
@@ -75,22 +75,24 @@ class Handler(Protocol):
         """Answer through ``responder``, now or later; exactly once."""
 
     def on_request_again(self, request: Request) -> None:
-        """Note that an open request came again, with ``peer_resends``; its one answer is enough."""
+        """Note that an open request came again (``peer_resends``); it needs no second answer."""
 
     def on_notification(self, notification: Notification) -> None:
-        """Take a notification."""
+        """Handle a notification."""
 
     def on_batch_end(self) -> None:
-        """All messages of one read were delivered."""
+        """Handle the end of one read: all its messages were delivered."""
 
     def on_closed(self, error: TransportError | None) -> None:
-        """Nothing more will come, said once; None if the peer or this side ended it cleanly."""
+        """Handle the end of the connection, once; None if either side closed it cleanly."""
 
 
 class Responder:
-    """Answers one request, once, now or later, on the event loop's thread. `result` and `error`
-    return whether the connection took the answer: not if it is closed, or settled before
-    (logged)."""
+    """Answers one request, once, now or later, on the event loop's thread.
+
+    `result` and `error` return False if the connection is closed, or the request was answered
+    before (logged).
+    """
 
     __slots__ = ("_connection", "_version", "id", "method", "settled")
 
@@ -100,21 +102,18 @@ class Responder:
         self._connection = connection
         self._version = version
         self.settled: bool = False
-        """Whether an answer was given."""
         self.id: RequestId = request_id
-        """The request's id, as the peer wrote it."""
         self.method: str = method
-        """The request's method."""
 
     def result(self, result: EncodedJson) -> bool:
         return self._settle(encode_result(self.id, result, version=self._version))
 
     def error(self, code: int, message: str, data: JsonValue = None) -> bool:
-        """Answer with an error. Raises as `encode_json` if ``data`` is not JSON."""
+        """Answer with an error. Raises what `encode_json` raises if ``data`` is not JSON."""
         return self._settle(encode_error(self.id, code, message, data, version=self._version))
 
     def rpc_error(self, error: RpcError) -> bool:
-        """Answer with the error that a handler chose; data that is not JSON is left out."""
+        """Answer with an error that a handler raised; leave out data that is not JSON."""
         try:
             return self.error(error.code, error.message, cast("JsonValue", error.data))
         except (TypeError, ValueError, RecursionError):
@@ -129,34 +128,34 @@ class Responder:
         return self._connection.send_answer(self.id, line)
 
 
-TOLD_ONE_BY_ONE = 10
-"""Complaints of one kind; of more only the hundredth, thousandth and so on is logged."""
+LOGGED_ONE_BY_ONE = 10
+"""Warnings of one kind that are all logged; then only the hundredth, thousandth and so on."""
 
 
 class Complaints:
-    """Logs what is wrong with what one peer sends, in few lines however often it comes."""
+    """Logs what is wrong with one peer's messages, in few lines however often it happens."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
 
     def warn(self, log: logging.Logger, text: str, *args: object) -> None:
-        """Log a warning; ``text``, with its ``%s``, is the kind by which it is counted."""
+        """Log a warning; warnings with the same ``text``, before formatting, count as one kind."""
         count = self._counts[text] = self._counts.get(text, 0) + 1
-        if count <= TOLD_ONE_BY_ONE:
+        if count <= LOGGED_ONE_BY_ONE:
             log.warning(text, *args)
-        elif str(count).rstrip("0") == "1":
+        elif str(count).rstrip("0") == "1":  # 100, 1000, ...
             log.warning(text + " [%d of this kind by now]", *args, count)
 
 
 class Connection:
-    """A JSON-RPC connection, symmetric: both sides may call, notify and be asked.
+    """A JSON-RPC connection, symmetric: both sides may send requests and notifications.
 
-    ``name`` stands for the peer in logs and errors. ``version`` says whether sent messages carry
-    ``"jsonrpc":"2.0"``. ``line_limit`` is in bytes. ``cancel_method`` is the notification sent
-    when a call is given up. ``peer_resends`` is for a peer that may send a request again while it
-    is still open, with the same id (Codex, after ``thread/resume``): the handler is told, and
-    nothing is answered, since an error would be taken as the answer to the first. ``on_line`` sees
-    each line, and never raises.
+    ``name`` names the peer in logs and errors. ``version``: sent messages contain
+    ``"jsonrpc":"2.0"``. ``line_limit`` is in bytes. ``cancel_method`` is the notification that is
+    sent when a call is given up. ``peer_resends``: the peer may repeat an open request with the
+    same id (Codex does, after ``thread/resume``). The repetition goes to the handler and is not
+    answered, because the peer would take an error for the answer to the first. ``on_line`` gets
+    each line, and must not raise.
     """
 
     def __init__(
@@ -176,12 +175,11 @@ class Connection:
         self.complaints: Complaints = Complaints()
         self._version = version
         self._loads: Callable[[bytes], object] | None = None
-        """Decoder of lines, once the faster one is loaded."""
+        """The fast decoder of lines, once it is loaded."""
         self._peer_resends = peer_resends
         self.on_line = on_line
         self._framer = LineFramer(line_limit)
         self.outbox: Outbox = Outbox(link)
-        """Messages to be written; knows whether the peer is slower than this side."""
         self._outgoing: OutgoingCalls[tuple[str, OnOutcome]]
         self._outgoing = OutgoingCalls(cancel_method)
         self._incoming = IncomingRequests()
@@ -191,16 +189,15 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether messages can no longer travel."""
         return self.why_closed is not None
 
     @property
     def next_call_id(self) -> int:
-        """The id that the next `call` will have, for a record that is made before it is sent."""
+        """The id of the next `call`, for a record that is made before the call is sent."""
         return self._outgoing.next_id
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Return the event loop. Raises MisuseError below trio; a process is then ended first."""
+        """Return the event loop. Raises MisuseError without asyncio, after killing a child."""
         try:
             return running_loop()
         except MisuseError:
@@ -211,7 +208,7 @@ class Connection:
             raise
 
     def start(self, handler: Handler) -> None:
-        """Begin to deliver to ``handler``, never before this returns. Raises MisuseError."""
+        """Start to deliver messages to ``handler``, after this returns. Raises MisuseError."""
         loop = self.loop()
         if self._handler is not None:
             raise MisuseError("a connection can be started only once")
@@ -224,13 +221,13 @@ class Connection:
     ) -> JsonValue:
         """Send a request and wait for its result.
 
-        ``written``: this very line is on the link already, put there before `start`; only for
-        the first call. ``late`` is called with a result that comes when the call was cancelled.
+        ``written``: the request was written to the link before `start`; only for the first call.
+        ``late`` is called with a result that comes after the call was cancelled.
 
         Raises ErrorReply if the peer answers with an error, InvalidPayload if its answer is not
-        a valid response, LineTooLong if it is above the limit, TransportError if the connection
-        is or gets closed. When cancelled, a late answer is dropped, the id is not used again,
-        and the peer is told if it has a method for that.
+        a valid response, LineTooLong if the answer is above the limit, TransportError if the
+        connection is or gets closed. If the call is cancelled, the peer gets ``cancel_method``, and
+        the call's id is not used again.
         """
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
@@ -238,19 +235,21 @@ class Connection:
             if not future.done():
                 future.set_result(outcome)
             elif late is not None and isinstance(outcome, Response):
-                late(outcome.result)  # it was cancelled, perhaps in this very iteration
+                late(outcome.result)
 
         request_id = self.post(method, params, settled, written=written)
         try:
             outcome = await future
         except asyncio.CancelledError:
             self.abandon(request_id, keep=late is not None)
-            if late and not future.cancelled() and isinstance(got := future.result(), Response):
-                late(got.result)  # it came in this very iteration
+            if late is not None and not future.cancelled():  # settled in this loop iteration, too
+                outcome = future.result()
+                if isinstance(outcome, Response):
+                    late(outcome.result)
             raise
         if isinstance(outcome, Response):
             return outcome.result
-        # One TransportError is shared by all calls it fails: their traces must not pile up.
+        # All calls that fail together share one TransportError, whose traceback must not grow.
         raise outcome.with_traceback(None)
 
     def post(
@@ -261,8 +260,8 @@ class Connection:
         *,
         written: bool = False,
     ) -> int:
-        """Send a request at once and return its id. ``on_outcome`` is called where the reply stands
-        among the peer's other messages, or at the close; what it raises is logged. Raises
+        """Send a request at once and return its id. ``on_outcome`` is called when the reply comes,
+        in the order of the peer's messages, or at the close; its exceptions are logged. Raises
         TransportError."""
         self._must_be_open()
         request_id = self._outgoing.open((method, on_outcome))
@@ -274,11 +273,11 @@ class Connection:
         return request_id
 
     def abandon(self, request_id: int, *, keep: bool = False) -> None:
-        """Wait no longer for a reply. Unless it is to be kept for ``on_outcome``, the peer is
-        told."""
-        told = self._outgoing.abandon(request_id, keep=keep)
-        if told is not None:
-            self.notify(told.method, encode_json(told.params))
+        """Stop waiting for a reply. With ``keep``, ``on_outcome`` still gets a late reply; else the
+        peer gets ``cancel_method``."""
+        cancelled = self._outgoing.abandon(request_id, keep=keep)
+        if cancelled is not None:
+            self.notify(cancelled.method, encode_json(cancelled.params))
 
     def notify(self, method: str, params: EncodedJson | None) -> bool:
         """Send a notification; False if the connection is closed."""
@@ -287,7 +286,7 @@ class Connection:
         return self.send(encode_notification(method, params, version=self._version))
 
     def send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
-        """Send a line that is encoded, with its end; False if the connection is closed."""
+        """Send an encoded line with its line break, by ``add`` if given; False if closed."""
         if self.why_closed is not None:
             return False
         if self.outbox.held is not None:
@@ -303,14 +302,14 @@ class Connection:
         await self.outbox.drain()
 
     def pause_reading(self) -> None:
-        """Read no more from the link; what was read already is still delivered."""
+        """Read no more from the link; messages that were read already are still delivered."""
         self.outbox.want_messages(False)
 
     def resume_reading(self) -> None:
         self.outbox.want_messages(True)
 
     async def aclose(self) -> None:
-        """Send what is waiting, fail what is in flight, and close the link; bounded by the link."""
+        """Send the waiting messages, fail the open calls, and close the link, in bounded time."""
         self._close(None, ConnectionClosed(f"the connection to {self.name} was closed here"))
         await self._link.aclose()
 
@@ -330,7 +329,7 @@ class Connection:
         self.outbox.resume()
 
     def send_answer(self, request_id: RequestId, line: bytes) -> bool:
-        """Send an answer. Nothing here can fail before the line is added."""
+        """Settle a request of the peer, and send its answer."""
         self._incoming.settle(request_id)
         return self.send(line, self.outbox.add_answer)
 
@@ -354,7 +353,7 @@ class Connection:
                 if self.on_line is not None:
                     self.on_line("received", line)
                 message = decode(line, loads)
-                # The one kind that comes by the thousand takes the shortest way.
+                # Notifications come by the thousand, so they take the shortest way.
                 if type(message) is Notification:
                     try:
                         handler.on_notification(message)
@@ -397,7 +396,7 @@ class Connection:
                 if message.answerable:
                     self._send_error(request_id, message.code, reason)
                 elif request_id is not None:
-                    # It was meant as an answer: better a failed call than one that waits for ever.
+                    # It was meant as an answer: fail the call, which would wait for ever.
                     self._settle(request_id, message)
             case Notification():
                 handler.on_notification(message)
@@ -435,16 +434,16 @@ class Connection:
                 responder.error(INTERNAL_ERROR, f"{type(error).__name__}: {error}")
 
     def _refuse_unread(self, line: bytes, code: int, why: LineTooLong | Malformed) -> None:
-        """Nobody shall wait for ever for what is in the line: neither a call nor the peer."""
+        """Fail the call or request in an unreadable line, so that neither side waits for ever."""
         reason = why.reason if isinstance(why, Malformed) else str(why)
-        whose = read_head(line[:HEAD_BYTES])
-        if whose is None:
+        head = read_head(line[:HEAD_BYTES])
+        if head is None:
             self._send_error(None, code, reason)
-        elif whose.kind == "answer":
-            self._settle(whose.id, why)
-        elif self._incoming.open(whose.id, "") is None:  # else it would answer the one before
-            self._incoming.settle(whose.id)
-            self._send_error(whose.id, code, reason)
+        elif head.kind == "answer":
+            self._settle(head.id, why)
+        elif self._incoming.open(head.id, "") is None:  # else an open request has this id
+            self._incoming.settle(head.id)
+            self._send_error(head.id, code, reason)
 
     def _send_error(self, request_id: RequestId | None, code: int, message: str) -> None:
         line = encode_error(request_id, code, message, version=self._version)
@@ -479,7 +478,7 @@ class Connection:
             logger.exception("a reply of %s was not handled", self.name)
 
     def _close(self, error: TransportError | None, why: TransportError) -> None:
-        """Close once; what was sent before this goes to the link, which may still take it."""
+        """Close once; messages sent before go to the link, which may still take them."""
         if self.why_closed is not None:
             return
         self.outbox.flush()

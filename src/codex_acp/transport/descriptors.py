@@ -1,8 +1,8 @@
-"""Reading and writing of file descriptors on an event loop, pushing, without tasks.
+"""Read and write file descriptors on an event loop, with callbacks instead of tasks.
 
-Used instead of ``loop.connect_read_pipe`` because that is a coroutine, refuses regular files and
-``/dev/null``, and leaves descriptors that other processes share in non-blocking mode. Imports no
-asyncio: the loop is handed in. Must not know whose descriptors these are.
+``loop.connect_read_pipe`` would not do: it is a coroutine, refuses regular files and ``/dev/null``,
+and leaves descriptors that other processes share in non-blocking mode. Imports no asyncio: the
+caller passes the loop. Must not know whose descriptors these are.
 """
 
 from __future__ import annotations
@@ -17,36 +17,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 READ_SIZE = 64 * 1024
-"""Bytes a read: the capacity of a pipe on Linux, and below malloc's threshold for mmap."""
+"""Bytes of one read: the capacity of a pipe on Linux, and below malloc's threshold for mmap."""
 
 HIGH_WATER = 64 * 1024
 """Unsent bytes above which the writer reports that the peer is slow."""
 
 LOW_WATER = 16 * 1024
-"""Unsent bytes at which it reports that the peer has caught up."""
+"""Unsent bytes at which the writer reports that the peer has caught up."""
 
 LITTLE = 16 * 1024
-"""Bytes of a read below which the next one may be worth a wait."""
+"""Bytes below which a read counts as little."""
 
 QUICK_SECONDS = 0.0003
-"""How soon behind the last read the next one is quick."""
+"""Seconds after the last read within which a read counts as quick."""
 
 QUICK_READS = 16
-"""Quick reads in a row that brought little, after which the reader waits for more."""
+"""Quick and little reads in a row, after which the reader waits, to read more at once."""
 
 REST_SECONDS = 0.001
-"""How long it waits then: an event loop's clock knows no shorter time."""
+"""Seconds of this wait: an event loop's clock knows no shorter time."""
 
 HANG_UP_SECONDS = 0.2
-"""How often a reader that is paused looks whether anybody can still write."""
+"""Seconds between two checks of a paused reader whether any process can still write."""
 
 
 class DescriptorReader:
-    """Pushes what can be read to ``on_data``, then calls ``on_end`` once, with the error if any.
+    """Calls ``on_data`` with all that it reads, then ``on_end`` once, with the error if any.
 
-    Also reads what an event loop cannot watch (regular files, ``/dev/null``), a chunk an
-    iteration. Does not own the descriptor and does not change its blocking mode: a read follows
-    only on readiness. ``on_hang_up`` is called when it is paused and nobody can write any more.
+    Of a file that an event loop cannot watch (regular files, ``/dev/null``) it reads a chunk in
+    each iteration. Does not own the descriptor, and needs no change of its blocking mode: it reads
+    only when the descriptor is ready. ``on_hang_up`` is called if the reader is paused and no
+    process can write any more.
     """
 
     def __init__(
@@ -60,11 +61,11 @@ class DescriptorReader:
         self._loop = loop
         self._fd = fd
         self.on_data: Callable[[bytes], None] = on_data
-        """Called with what is read from now on."""
+        """Called with each chunk; may be replaced."""
         self._on_end = on_end
         self._on_hang_up = on_hang_up
-        self._look: TimerHandle | None = None
-        self._rest: TimerHandle | None = None
+        self._hang_up_timer: TimerHandle | None = None
+        self._rest_timer: TimerHandle | None = None
         self._quick_reads = 0
         self._last_read = 0.0
         self._watchable = not stat.S_ISREG(os.fstat(fd).st_mode)
@@ -75,11 +76,11 @@ class DescriptorReader:
         """Whether the end of the stream was read."""
 
     def resume(self) -> None:
-        """Start to read, or go on after `pause`."""
+        """Start to read, or continue after `pause`."""
         if self._stopped or self._watching:
             return
         self._watching = True
-        self._look_no_more()
+        self._cancel_hang_up_timer()
         if self._watchable:
             try:
                 self._loop.add_reader(self._fd, self._readable)
@@ -93,34 +94,34 @@ class DescriptorReader:
         """Read no more until `resume`."""
         if self._watching:
             self._watching = False
-            if self._rest is not None:
-                self._rest.cancel()
-                self._rest = None
+            if self._rest_timer is not None:
+                self._rest_timer.cancel()
+                self._rest_timer = None
             elif self._watchable:
                 self._loop.remove_reader(self._fd)
-            self._look_later()
+            self._start_hang_up_timer()
 
     def stop(self) -> None:
         """Read no more at all; ``on_end`` is not called."""
         self.pause()
         self._stopped = True
-        self._look_no_more()
+        self._cancel_hang_up_timer()
 
     def drop(self) -> None:
-        """Deliver nothing more of what is read."""
+        """Discard all that is read from now on."""
         self.on_data = ignore
 
     def drain(self, limit: int) -> None:
-        """Deliver what is there now, up to about ``limit`` bytes; the descriptor must not block."""
+        """Deliver what can be read now, up to about ``limit`` bytes; reads must not block."""
         taken = 0
         while taken < limit and not self._stopped:
-            size = self._ready()
+            size = self._read_once()
             if not size:
                 return
             taken += size
 
-    def _ready(self) -> int:
-        """One read; gives its size, 0 when there was nothing or the stream ended."""
+    def _read_once(self) -> int:
+        """Read once; return the size, 0 if nothing could be read or the stream has ended."""
         try:
             data = os.read(self._fd, READ_SIZE)
         except (BlockingIOError, InterruptedError):
@@ -135,46 +136,46 @@ class DescriptorReader:
         return len(data)
 
     def _readable(self) -> None:
-        """Read once; in a burst of little pieces, wait a millisecond for more of them at once."""
-        size, now = self._ready(), self._loop.time()
+        """Read once; in a burst of little reads, wait a millisecond to read more at once."""
+        size, now = self._read_once(), self._loop.time()
         quick = size < LITTLE and now - self._last_read <= QUICK_SECONDS
         self._quick_reads = self._quick_reads + 1 if quick else 0
         self._last_read = now
         if self._quick_reads > QUICK_READS and self._watching:
             self._loop.remove_reader(self._fd)
-            self._rest = self._loop.call_later(REST_SECONDS, self._watch_again)
+            self._rest_timer = self._loop.call_later(REST_SECONDS, self._watch_again)
 
     def _watch_again(self) -> None:
-        self._rest, self._last_read = None, self._loop.time()
+        self._rest_timer, self._last_read = None, self._loop.time()
         self._loop.add_reader(self._fd, self._readable)
 
     def _read_on(self) -> None:
         self._scheduled = False
         if self._watching:
-            self._ready()
+            self._read_once()
         if self._watching and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._read_on)
 
-    def _look_later(self) -> None:
+    def _start_hang_up_timer(self) -> None:
         if self._on_hang_up is not None:
-            self._look = self._loop.call_later(HANG_UP_SECONDS, self._look_for_hang_up)
+            self._hang_up_timer = self._loop.call_later(HANG_UP_SECONDS, self._check_hang_up)
 
-    def _look_no_more(self) -> None:
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
+    def _cancel_hang_up_timer(self) -> None:
+        if self._hang_up_timer is not None:
+            self._hang_up_timer.cancel()
+            self._hang_up_timer = None
 
-    def _look_for_hang_up(self) -> None:
-        self._look = None
+    def _check_hang_up(self) -> None:
+        self._hang_up_timer = None
         import select
 
-        half = getattr(select, "POLLRDHUP", 0)  # a socket whose peer has shut down writing; Linux
-        asked = select.poll()
-        asked.register(self._fd, half)
-        ended = select.POLLHUP | select.POLLERR | select.POLLNVAL | half
-        if not any(events & ended for _, events in asked.poll(0)):  # what was written may be unread
-            self._look_later()
+        half_closed = getattr(select, "POLLRDHUP", 0)  # the peer of a socket writes no more; Linux
+        poll = select.poll()
+        poll.register(self._fd, half_closed)
+        ended = select.POLLHUP | select.POLLERR | select.POLLNVAL | half_closed
+        if not any(events & ended for _, events in poll.poll(0)):
+            self._start_hang_up_timer()
         elif self._on_hang_up is not None:
             self._on_hang_up()
 
@@ -185,16 +186,16 @@ class DescriptorReader:
 
 
 def ignore(_data: bytes) -> None:
-    """Drop what nobody reads or takes."""
+    """Discard the data."""
 
 
 class DescriptorWriter:
     """Writes in order without blocking the loop, keeping what the descriptor does not take.
 
-    ``on_pause`` and ``on_resume`` report the water marks, from within `write` or later;
-    ``on_broken`` reports once, never from within `write`, that nobody reads any more.
-    Pipes and sockets are put in non-blocking mode until `stop`; anything else (files, terminals)
-    is written at once. Does not own the descriptor.
+    ``on_pause`` and ``on_resume`` report the water marks, from within `write` or later.
+    ``on_broken`` reports an error of writing: once, never from within `write`. Pipes and sockets
+    are in non-blocking mode until `stop`; anything else (files, terminals) is written at once. Does
+    not own the descriptor.
     """
 
     def __init__(
@@ -217,13 +218,13 @@ class DescriptorWriter:
             os.set_blocking(fd, False)
         self._kept: bytes | bytearray = b""
         self._begin = 0
-        """Where what is unsent begins: to cut off each piece that was sent would copy the rest."""
+        """Offset of the unsent bytes in `_kept`: to cut off each sent piece would copy the rest."""
         self._paused = False
         self._stopped = False
         self.sent: int = 0
         """Bytes that the descriptor has taken."""
         self.on_empty: Callable[[], None] | None = None
-        """Called each time that everything kept has been sent."""
+        """Called each time that all kept bytes have been sent."""
 
     @property
     def unsent(self) -> int:
@@ -238,11 +239,12 @@ class DescriptorWriter:
             try:
                 sent = os.write(self._fd, data) if self._watchable else self._write_all(data)
             except OSError as error:
-                sent = self._not_taken(error)
+                self._write_failed(error)
+                sent = 0
             self.sent += sent
             if sent == len(data) or self._stopped:
                 return
-            self._loop.add_writer(self._fd, self._ready)
+            self._loop.add_writer(self._fd, self._writable)
             self._kept, self._begin = data, sent
         else:
             if isinstance(self._kept, bytes) or self._begin > len(self._kept) // 2:
@@ -254,7 +256,7 @@ class DescriptorWriter:
             self._on_pause()
 
     def stop(self) -> None:
-        """Write no more, drop what is unsent, and give the descriptor back as it was."""
+        """Write no more, drop the unsent bytes, and restore the descriptor's blocking mode."""
         if self._stopped:
             return
         self._stopped = True
@@ -270,22 +272,22 @@ class DescriptorWriter:
             while sent < len(data):
                 sent += os.write(self._fd, data[sent:])
         except OSError as error:
-            self._not_taken(error)
+            self._write_failed(error)
         return sent
 
-    def _not_taken(self, error: OSError) -> int:
-        """The descriptor is full, or broken: it takes nothing."""
+    def _write_failed(self, error: OSError) -> None:
+        """Stop and report the error, unless the descriptor is only full."""
         if not isinstance(error, BlockingIOError | InterruptedError):
             self.stop()
             self._loop.call_soon(self._on_broken, error)
-        return 0
 
-    def _ready(self) -> None:
+    def _writable(self) -> None:
         with memoryview(self._kept) as kept, kept[self._begin :] as unsent:
             try:
                 sent = os.write(self._fd, unsent)
             except OSError as error:
-                sent = self._not_taken(error)
+                self._write_failed(error)
+                sent = 0
         if self._stopped:
             return
         self.sent += sent
@@ -301,13 +303,13 @@ class DescriptorWriter:
 
 
 def read_now(fd: int) -> bytes:
-    """Return the bytes of one read that does not wait; none of a terminal or on failure."""
+    """Return the bytes of one read that does not wait; empty for a terminal or on failure."""
     import select
 
-    asked = select.poll()
-    asked.register(fd, select.POLLIN)
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
     try:
-        if os.isatty(fd) or not any(events & select.POLLIN for _, events in asked.poll(0)):
+        if os.isatty(fd) or not any(events & select.POLLIN for _, events in poll.poll(0)):
             return b""
         return os.read(fd, READ_SIZE)
     except OSError:
@@ -315,8 +317,7 @@ def read_now(fd: int) -> bytes:
 
 
 def unread_bytes(fd: int) -> int | None:
-    """Return the bytes in a pipe that wait to be read, seen from its writing end; Linux, else
-    None."""
+    """Return how many bytes wait in the pipe whose writing end is ``fd``; None except on Linux."""
     if sys.platform != "linux":
         return None
     from fcntl import ioctl

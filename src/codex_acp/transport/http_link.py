@@ -1,7 +1,7 @@
-"""ACP over streamable HTTP as a link: each line is posted, what comes is read from event streams.
+"""ACP over streamable HTTP as a client's link: post each line, read messages from event streams.
 
-One stream is the connection's, one is each session's. Connects when it is started, so that what is
-wrong is told as the end of the link. Needs the package ``httpx``, which is loaded then.
+The connection has one stream, and each session has one. The link connects when it is started, so
+that a failure is reported as its end. Loads the package ``httpx`` then.
 Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Protocol.
 """
 
@@ -35,30 +35,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OPEN_SECONDS: Final = 0.25
-"""How long a message waits for the stream of its answer: some servers say that a stream is open
-only with what first comes on it. They keep what comes before."""
+"""Seconds that a message waits for the stream of its answer to be open. Some servers report an open
+stream only with its first event; they keep earlier events for the stream."""
 
 QUIET_SECONDS: Final = 0.05
-"""No history has come for so long when the answer that ends it is believed: it may come on another
-stream, and two streams have no order between them."""
+"""Seconds without an event after which a session's history is complete. The answer that ends the
+history may come on another stream, and two streams have no common order."""
 
 HISTORY_SECONDS: Final = 5.0
-"""The longest wait for that."""
+"""Seconds that such an answer waits for the history at most."""
 
 MAX_STREAMS: Final = 1024
-"""Sessions of one connection."""
+"""Sessions of one connection that may have a stream."""
 
 MAX_ID: Final = 1024
-"""Characters of a session's id that travels as a header."""
+"""Characters of a session's id in a header."""
 
 
 class HttpLink(MessageLink):
     """A `Link` to an agent at an ``http://`` or ``https://`` URL.
 
-    ``name`` stands for the agent in messages. ``token`` is asked for when connecting, and again
-    when it is refused. ``message_limit`` is in bytes: a larger message ends the link, and the error
-    says so. The receiver hears ConnectionClosed with the reason when it cannot connect, or is cut
-    off: what was on its way may be lost then, and a session is opened again to hear of it.
+    ``name`` names the agent in messages. ``token`` returns the token; it is called when the link
+    connects, and again when the server refuses the token. ``message_limit`` is in bytes; a larger
+    message ends the link. A failed or broken connection ends it, too, with ConnectionClosed:
+    messages may be lost then, and a session must be opened again to get them.
 
     Raises MisuseError if the package httpx is not installed.
     """
@@ -97,7 +97,7 @@ class HttpLink(MessageLink):
                 task.cancel()
             await asyncio.wait(tasks)
             if not sender.cancelled():
-                sender.exception()  # told already, or too late
+                sender.exception()  # else asyncio logs it
             with suppress(TransportError, TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     if self._headers:
@@ -119,25 +119,24 @@ class HttpLink(MessageLink):
             elif first.status == 200:
                 what = f"{self._name} is no {self._peer.kind}: it gave no {CONNECTION_ID}"
                 raise ConnectionClosed(what)
-            await self._take([first.body], None)
+            await self._receive([first.body], None)
             if self._connected:
-                await self._hears(None)
+                await self._open_stream(None)
         elif session is None:
             await self._check(message, await self._post(line, self._headers))
         elif not _fits_header(session):
             await self._refuse(message, f"the session id {session[:80]!r} fits no HTTP header")
-        elif message.method is not None and not await self._hears(session):
+        elif message.method is not None and not await self._open_stream(session):
             await self._refuse(message, f"{MAX_STREAMS} sessions are open on this connection")
         else:
             answer = await self._post(line, {**self._headers, SESSION_ID: session})
             if answer.status in GONE and message.request_id is not None:
-                # Some servers know a session only once it was loaded, and take no name before.
+                # Some servers refuse the header of a session that is not loaded yet.
                 answer = await self._post(line, self._headers)
             await self._check(message, answer)
 
     async def _post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
-        """Post a line; send it again only where nothing of it left: the server may have taken
-        it."""
+        """Post a line; try again only if nothing of it was sent: else the server may have it."""
         for pause in PAUSES:
             await asyncio.sleep(pause)
             with suppress(NotReached):
@@ -145,7 +144,7 @@ class HttpLink(MessageLink):
         return await self._requests.post(line, headers)
 
     async def _check(self, message: Outgoing, answer: HttpAnswer) -> None:
-        """Read the answer to a posted message, and report a refusal."""
+        """Report the failure of a posted message, if its answer is an error."""
         if 200 <= answer.status < 300:
             return
         if answer.status in (401, 403):
@@ -156,7 +155,7 @@ class HttpLink(MessageLink):
         await self._refuse(message, why)
 
     async def _refuse(self, message: Outgoing, why: str) -> None:
-        """Fail a request alone that the server does not take."""
+        """Fail one request that the server refuses; the connection stays open."""
         if message.request_id is None:
             logger.warning("%s was not sent to %s: %s", message.method, self._name, why)
         else:
@@ -168,26 +167,26 @@ class HttpLink(MessageLink):
             await self._may_read.wait()
             self._deliver(line.rstrip())
 
-    async def _hears(self, session: str | None) -> bool:
-        """Have the stream on which a session is answered; False if there are too many."""
-        if not self._listen(session):
+    async def _open_stream(self, session: str | None) -> bool:
+        """Open a session's stream, and wait a moment for it; return False if there are too many."""
+        if not self._start_stream(session):
             return False
         with suppress(TimeoutError):
             await asyncio.wait_for(self._streams[session].answered.wait(), OPEN_SECONDS)
         return True
 
-    def _listen(self, session: str | None) -> bool:
-        """Have its stream read from now on; False if there are too many."""
+    def _start_stream(self, session: str | None) -> bool:
+        """Start to read a session's stream; return False if there are too many."""
         if session in self._streams:
             return True
         if len(self._streams) > MAX_STREAMS:
             return False
         headers = self._headers if session is None else {**self._headers, SESSION_ID: session}
 
-        async def take(messages: list[bytes]) -> None:
-            await self._take(messages, session)
+        async def receive(messages: list[bytes]) -> None:
+            await self._receive(messages, session)
 
-        stream = HttpStream(self._requests, headers, take)
+        stream = HttpStream(self._requests, headers, receive)
         self._streams[session] = stream
         stream.task = task = asyncio.create_task(self._follow(stream, session))
         self._following.add(task)
@@ -196,7 +195,7 @@ class HttpLink(MessageLink):
 
     async def _follow(self, stream: HttpStream, session: str | None) -> None:
         try:
-            said = await stream.run()
+            reason = await stream.run()
         except TransportError as failed:
             self._lose(failed)
             return
@@ -205,29 +204,29 @@ class HttpLink(MessageLink):
             self._lose(ConnectionClosed(self._why(failed)))
             return
         if session is None:
-            what = f"{self._name} no longer knows this connection: {said}"
+            what = f"{self._name} no longer knows this connection: {reason}"
             self._lose(ConnectionClosed(what))
             return
         del self._streams[session]
         if stream.was_open:
             for request_id in self._routes.unanswered(session):
-                await self._fail(request_id, f"{self._name} no longer knows the session: {said}")
+                await self._fail(request_id, f"{self._name} no longer knows the session: {reason}")
 
     def _lose(self, error: TransportError) -> None:
         if not self._lost.done():
             self._lost.set_result(error)
 
-    async def _take(self, messages: list[bytes], session: str | None) -> None:
-        """Pass on the messages of a session's stream, or of the connection's."""
+    async def _receive(self, messages: list[bytes], session: str | None) -> None:
+        """Deliver the messages of a session's stream, or of the connection's (None)."""
         ready: list[bytes] = []
         for message in messages:
             arrived = self._routes.arrived(message, session)
             if arrived.duplicate:
                 continue
             if arrived.replayed is not None and arrived.replayed != session:
-                await self._history(arrived.replayed)
+                await self._wait_for_history(arrived.replayed)
             if arrived.opens is not None and _fits_header(arrived.opens):
-                self._listen(arrived.opens)
+                self._start_stream(arrived.opens)
             ready.append(message)
             if arrived.ends in self._streams and arrived.ends is not None:
                 self._streams.pop(arrived.ends).task.cancel()
@@ -235,12 +234,12 @@ class HttpLink(MessageLink):
         if ready:
             self._deliver(*ready)
 
-    async def _history(self, session: str) -> None:
-        """Wait until a session's stream has told what the answer on another one ends."""
+    async def _wait_for_history(self, session: str) -> None:
+        """Wait until a session's stream has delivered the history that an answer ends."""
         stream = self._streams.get(session)
         with suppress(TimeoutError):
             async with asyncio.timeout(HISTORY_SECONDS):
-                # Silence is no event that somebody could wait for.
+                # No event reports that the stream is quiet.
                 while stream is not None and not stream.quiet_for(QUIET_SECONDS):  # noqa: ASYNC110
                     await asyncio.sleep(QUIET_SECONDS / 5)
 

@@ -1,10 +1,9 @@
-"""Make the HTTP requests of one ACP connection, within limits: posts, event streams, the goodbye.
+"""Make the HTTP requests of one ACP connection, within limits: POST, event streams and DELETE.
 
-Owns the token, cookies, proxies, redirects and what an answer may hold. A stream is opened again
-where nothing can have been lost: one that the server ends in order has lost nothing, since the
-server keeps what comes until the next one asks. One that breaks off may have, and nobody replays
-it, so it ends the connection. Must not know what the messages are. The package ``httpx`` is loaded
-when it is needed.
+Owns the token, cookies, proxies, redirects and the limits of an answer. A stream that the server
+ends in order is opened again: the server keeps the events in between. A stream that breaks off ends
+the connection, because its lost events are not replayed. Must not know what the messages are. Loads
+the package ``httpx`` when it is needed.
 """
 
 from __future__ import annotations
@@ -43,24 +42,20 @@ if TYPE_CHECKING:
 
 
 ANSWER_SECONDS: Final = 60.0
-"""For the whole of an answer but a stream's: the first waits for the agent's ``initialize``."""
+"""Seconds for a whole answer other than a stream: the first one waits for ``initialize``."""
 
 SLOWEST_BYTES: Final = 64 * 1024
-"""A second that a large message may take besides."""
+"""Bytes of a message for each of which a second is added to `ANSWER_SECONDS`."""
 
 WORDS_BYTES: Final = 8 * 1024
-"""Read of an answer that only says what is wrong."""
+"""Bytes that are read of an error's text."""
 
 COOKIE_BYTES: Final = 16 * 1024
-"""Bytes of all cookies together: each request carries them."""
-
-STREAMS_A_CLIENT: Final = 1
-"""Of HTTP/2 as well: httpx lets the readers of a connection read in turns, so that what has come
-for the third of them waits until more has come for the second."""
+"""Bytes of all cookies together, which every request carries."""
 
 IDLE_SECONDS: Final = 2.0
-"""How long an HTTP/1.1 connection is kept for the next request: node closes it after 5, maybe in
-the moment in which it is used."""
+"""Seconds that an unused HTTP/1.1 connection is kept: node closes it after 5, perhaps just when it
+is used again."""
 
 KEEPALIVE: Final = tuple(
     (socket.IPPROTO_TCP, getattr(socket, name), value)
@@ -70,7 +65,7 @@ KEEPALIVE: Final = tuple(
     )
     if hasattr(socket, name)
 )  # fmt: skip
-"""A host that is gone is noticed after a minute."""
+"""Socket options with which a host that is gone is noticed after a minute."""
 
 
 @record
@@ -78,22 +73,22 @@ class HttpAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
-    shown: Sequence[str | None]
-    """The token, and what of the address may be one."""
+    secrets: Sequence[str | None]
+    """The token, and values of the URL that may be tokens."""
 
     @property
     def words(self) -> str:
-        """Return the answer in words, for a person."""
-        said = self.body[:WORDS_BYTES].decode(errors="replace").strip()
-        return without_secrets(said, self.shown)
+        """The body as a text for a person, without the secrets."""
+        text = self.body[:WORDS_BYTES].decode(errors="replace").strip()
+        return without_secrets(text, self.secrets)
 
 
 class NotReached(ConnectionClosed):
-    """There was no connection, so that nothing was sent."""
+    """No connection could be made, so nothing was sent."""
 
 
 class Refused(Exception):
-    """A stream was not opened."""
+    """The server refused to open a stream."""
 
     def __init__(self, answer: HttpAnswer) -> None:
         super().__init__(f"{answer.status} {answer.words}")
@@ -101,11 +96,11 @@ class Refused(Exception):
 
 
 class HttpRequests:
-    """``token`` is asked for at first, and again when it is refused: it may have expired.
+    """Makes requests to ``url``. ``token`` is called at first, and again if the token is refused.
 
-    What is above ``limit`` bytes ends the connection, as does what nobody needs: a redirect, which
-    would take the token and what is said elsewhere; a body that is compressed, which may be any
-    size. Everything raises ConnectionClosed with what happened, besides what it says.
+    ConnectionClosed ends the connection: for an answer above ``limit`` bytes; for a redirect, which
+    would carry token and messages elsewhere; for a compressed body, which may be of any size; and
+    for every other failure that a method does not name.
     """
 
     def __init__(
@@ -115,21 +110,23 @@ class HttpRequests:
         self.peer: RemotePeer = peer
         self.limit: int = limit
         self._token = token
-        self._shown = None if token is None else token().strip()
+        self._current_token = None if token is None else token().strip()
         self._only_http2 = False
         self._secure = url.startswith("https:")
-        # Without TLS there is nothing to verify, and what is trusted is not worth its loading.
+        # Without TLS there is nothing to verify: do not load the trusted certificates.
         plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context = ssl.create_default_context() if self._secure else plain
         self._poster = self._client()
-        self._streamers: list[tuple[AsyncClient, set[object]]] = []
+        self._stream_clients: list[AsyncClient] = []
+        """One for each stream: on one HTTP/2 connection, httpx lets readers block each other."""
+        self._free_clients: list[AsyncClient] = []
 
     async def post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         headers = {**headers, "Content-Type": JSON, "Accept": JSON}
-        return await self._ask("POST", headers, line)
+        return await self._request("POST", headers, line)
 
     async def first_post(self, line: bytes) -> HttpAnswer:
-        """Send the first message; also to a server that speaks HTTP/2 only, without TLS."""
+        """Post the first message; try again for a server that, without TLS, speaks only HTTP/2."""
         from httpx import RemoteProtocolError
 
         try:
@@ -146,59 +143,60 @@ class HttpRequests:
                 raise failed from failed.__cause__
 
     async def delete(self, headers: Mapping[str, str]) -> HttpAnswer:
-        return await self._ask("DELETE", headers, None)
+        return await self._request("DELETE", headers, None)
 
     @asynccontextmanager
     async def stream(self, headers: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """An event stream, as it arrives. Raises Refused."""
+        """Open an event stream; yield its chunks as they arrive. Raises Refused."""
         headers = {**headers, "Accept": EVENT_STREAM, "Cache-Control": "no-cache"}
-        place = object()
-        found = next((each for each in self._streamers if len(each[1]) < STREAMS_A_CLIENT), None)
-        if found is None:
-            found = self._client(), set()
-            self._streamers.append(found)
-        client, places = found
-        places.add(place)
+        if self._free_clients:
+            client = self._free_clients.pop()
+        else:
+            client = self._client()
+            self._stream_clients.append(client)
         try:
-            async with self._answered(client, "GET", headers, None) as response:
+            async with self._response(client, "GET", headers, None) as response:
                 if response.status_code != 200:
-                    raise Refused(await self._whole(response))
+                    raise Refused(await self._read_answer(response))
                 kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
                 if kind != EVENT_STREAM:
                     what = self.peer.answered(200, f"{kind or 'nothing'} in place of a stream")
                     raise ConnectionClosed(what)
                 yield self._chunks(response)
         finally:
-            places.discard(place)
+            self._free_clients.append(client)
 
     async def aclose(self) -> None:
-        for client in (self._poster, *(client for client, _ in self._streamers)):
+        for client in (self._poster, *self._stream_clients):
             await client.aclose()
 
-    async def _ask(self, method: str, headers: Mapping[str, str], line: bytes | None) -> HttpAnswer:
+    async def _request(
+        self, method: str, headers: Mapping[str, str], line: bytes | None
+    ) -> HttpAnswer:
         seconds = ANSWER_SECONDS + len(line or b"") / SLOWEST_BYTES
         try:
             async with (
                 asyncio.timeout(seconds),
-                self._answered(self._poster, method, headers, line) as response,
+                self._response(self._poster, method, headers, line) as response,
             ):
-                return await self._whole(response)
+                return await self._read_answer(response)
         except TimeoutError:
             message = f"{self.peer.name} did not take a message within {seconds:.0f} s"
             raise ConnectionClosed(message) from None
 
     @asynccontextmanager
-    async def _answered(
+    async def _response(
         self, client: AsyncClient, method: str, headers: Mapping[str, str], line: bytes | None
     ) -> AsyncGenerator[Response]:
-        """The head of an answer; with another token if the first is refused."""
+        """Send a request and yield its response; send it again if a new token replaces a refused
+        one."""
         from httpx import ConnectError, HTTPError
 
         try:
             for is_last in (False, True):
                 own = {"Accept-Encoding": "identity"}
-                if self._shown is not None:
-                    own["Authorization"] = f"Bearer {self._shown}"
+                if self._current_token is not None:
+                    own["Authorization"] = f"Bearer {self._current_token}"
                 async with client.stream(
                     method, self._url, headers={**own, **headers}, content=line
                 ) as response:
@@ -213,18 +211,18 @@ class HttpRequests:
 
     @property
     def _secrets(self) -> tuple[str | None, ...]:
-        return (self._shown, *secrets_of_query(self._url))
+        return (self._current_token, *secrets_of_query(self._url))
 
     def _has_another_token(self) -> bool:
-        before = self._shown
-        self._shown = None if self._token is None else self._token().strip()
-        return self._shown != before
+        before = self._current_token
+        self._current_token = None if self._token is None else self._token().strip()
+        return self._current_token != before
 
     def _check(self, response: Response) -> None:
-        """Raises ConnectionClosed for what this side does not take."""
+        """Raise ConnectionClosed for a redirect, a compressed body, or too many cookies."""
         if response.has_redirect_location:
-            where = without_secrets(response.headers.get("Location", ""), self._secrets)
-            raise ConnectionClosed(self.peer.answered(response.status_code, "", where))
+            target = without_secrets(response.headers.get("Location", ""), self._secrets)
+            raise ConnectionClosed(self.peer.answered(response.status_code, "", target))
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             what = f"{self.peer.name} compressed its answer ({encoding[:40]}), unasked"
@@ -235,7 +233,7 @@ class HttpRequests:
             what = f"{self.peer.name} sets more than {COOKIE_BYTES} bytes of cookies"
             raise ConnectionClosed(what)
 
-    async def _whole(self, response: Response) -> HttpAnswer:
+    async def _read_answer(self, response: Response) -> HttpAnswer:
         ok = response.is_success
         body = bytearray()
         async for chunk in self._chunks(response):
@@ -257,7 +255,6 @@ class HttpRequests:
             raise ConnectionClosed(self._why(failed)) from failed
 
     def _client(self) -> AsyncClient:
-        """Verifies certificates by those that this machine trusts."""
         from httpx import AsyncClient, AsyncHTTPTransport, Limits, Timeout
 
         transport = AsyncHTTPTransport(
@@ -268,17 +265,17 @@ class HttpRequests:
             proxy=_proxy(urlsplit(self._url).hostname or "") if self._secure else None,
             socket_options=[(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *KEEPALIVE],
         )
-        first = getattr(self, "_poster", None)
+        poster = getattr(self, "_poster", None)
         return AsyncClient(
             transport=transport,
             timeout=Timeout(None, connect=CONNECT_SECONDS),
             trust_env=False,
             follow_redirects=False,
-            cookies=None if first is None else first.cookies.jar,
+            cookies=None if poster is None else poster.cookies.jar,
         )
 
     def _why(self, failed: Exception) -> str:
-        """Return the failure in words, for a person."""
+        """Return a text about the failure, for a person."""
         from httpx import ConnectError, ConnectTimeout, RemoteProtocolError
 
         if isinstance(failed, ConnectTimeout):
@@ -301,22 +298,23 @@ def _proxy(host: str) -> str | None:
 
 
 PAUSES: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""Seconds before each attempt to open a stream again that brought nothing the last time."""
+"""Seconds before a stream is opened again, by the number of failures in a row."""
 LASTING_SECONDS: Final = 1.0
-"""A stream that was open for so long was not closed at once."""
+"""Seconds after which the end of a stream is no failure, even if no message has come."""
 SILENT_SECONDS: Final = 60.0
-"""Without a byte from a server that said by a comment that it is there: it no longer is."""
+"""Seconds without a byte after which the server is gone, if it has sent keep-alive comments."""
 GONE: Final = (404, 410)
-"""The server no longer knows what it was asked about."""
+"""Status of an answer about a connection or session that the server no longer knows."""
 BUSY: Final = (409, 425, 429, 503)
-"""Not now: the stream before this one may not be closed yet."""
+"""Status of a refusal that may end soon: the stream before may not be closed yet."""
 
 
 class HttpStream:
-    """``take`` is given the messages as they come, some at once, and may hold up the reading."""
+    """One event stream, opened again whenever it ends. ``take`` gets the messages of each chunk;
+    reading waits until it returns."""
 
     task: Task[None]
-    """Task that reads the stream."""
+    """The task that reads the stream; set by `HttpLink`."""
 
     def __init__(
         self,
@@ -329,44 +327,48 @@ class HttpStream:
         self._peer = requests.peer
         self._take = take
         self._taking = False
-        self._heard_at = self._now()
+        self._received_at = self._now()
         self.answered: asyncio.Event = asyncio.Event()
-        """Set once the server has said whether there is such a stream."""
+        """Set once the server has opened or refused the stream."""
         self.was_open: bool = False
-        """Whether there was one."""
+        """Whether the server has ever opened the stream."""
 
     async def run(self) -> str:
-        """Until the server no longer knows it, in its own words. Raises ConnectionClosed."""
-        in_vain = 0
+        """Read the stream until the server no longer knows it; return the server's words.
+
+        Raises ConnectionClosed.
+        """
+        failures = 0
         while True:
             begun = self._now()
-            heard = False
+            got_message = False
             try:
-                heard = await self._read()
+                got_message = await self._read()
             except Refused as refused:
                 self.answered.set()
                 answer = refused.answer
                 if answer.status in GONE:
                     return f"{answer.status} {answer.words}"
-                if answer.status not in BUSY or in_vain + 1 >= len(PAUSES):
+                if answer.status not in BUSY or failures + 1 >= len(PAUSES):
                     why = self._peer.answered(answer.status, answer.words)
                     raise ConnectionClosed(why) from None
-            except NotReached:  # so nothing was on its way
-                if in_vain + 1 >= len(PAUSES):
+            except NotReached:  # no event can be lost
+                if failures + 1 >= len(PAUSES):
                     raise
-            in_vain = 0 if heard or self._now() - begun > LASTING_SECONDS else in_vain + 1
-            if in_vain >= len(PAUSES):
+            lasted = self._now() - begun > LASTING_SECONDS
+            failures = 0 if got_message or lasted else failures + 1
+            if failures >= len(PAUSES):
                 message = f"{self._peer.name} closes each stream as soon as it is opened"
                 raise ConnectionClosed(message)
-            await asyncio.sleep(PAUSES[in_vain])
+            await asyncio.sleep(PAUSES[failures])
 
     def quiet_for(self, seconds: float) -> bool:
-        """Whether nothing has come for so long, and nothing waits to be taken."""
-        return not self._taking and self._now() - self._heard_at >= seconds
+        """Return whether nothing has come for ``seconds``, and ``take`` is not running."""
+        return not self._taking and self._now() - self._received_at >= seconds
 
     async def _read(self) -> bool:
-        """Until the server ends it in order; whether there was a message."""
-        heard = False
+        """Read until the server ends the stream in order; return whether a message came."""
+        got_message = False
         events = EventStream(self._requests.limit)
         async with self._requests.stream(self._headers) as chunks:
             self.was_open = True
@@ -382,39 +384,39 @@ class HttpStream:
                     ) from None
                 if chunk is None:
                     break
-                self._heard_at = self._now()
+                self._received_at = self._now()
                 try:
                     messages = events.feed(chunk)
                 except EventTooLarge as wrong:
                     raise ConnectionClosed(f"{self._peer.name} {wrong}") from None
                 if messages:
-                    heard = self._taking = True
+                    got_message = self._taking = True
                     await self._take(messages)
                     self._taking = False
         if events.inside:
             raise ConnectionClosed(f"{self._peer.name} broke off in the middle of a message")
-        return heard
+        return got_message
 
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
 
 
-# Server-sent events: bytes to the data of each event, with a limit on what is held.
+# The parser of server-sent events.
 
 MAX_IDLE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of comments and unused fields between two events: a sign of life is a few bytes."""
+"""Bytes of comments and unused fields between two events: a keep-alive comment has a few bytes."""
 FIELD_BYTES: Final = 8
-"""Bytes of a line that tell its field: a byte order mark and ``data:``."""
+"""Bytes of a line that show whether its field is used: a byte order mark and ``data:``."""
 MARK: Final = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(ValueError):
-    """An event of the stream is too large; the message goes on from the sender's name."""
+    """An event is too large. The message begins with a verb: it follows the server's name."""
 
 
 class EventStream:
-    """Takes chunks, gives what the events hold. ``limit`` is in bytes of one event's data."""
+    """Parses the chunks of an event stream. ``limit`` is in bytes of one event's data."""
 
     __slots__ = (
         "_after_return", "_data", "_first", "_idle", "_limit", "_line", "_skipping", "commented",
@@ -429,7 +431,7 @@ class EventStream:
         self._after_return = False
         self._first = True
         self.commented: bool = False
-        """Whether there was anything besides messages, as a sign of life."""
+        """Whether a comment or an unused field has come."""
 
     @property
     def inside(self) -> bool:
@@ -437,7 +439,7 @@ class EventStream:
         return bool(self._data or self._line.lstrip(MARK))
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Take a chunk; the data of the events that it completes. Raises EventTooLarge."""
+        """Parse a chunk; return the data of the events that it completes. Raises EventTooLarge."""
         if b"\r" in chunk or self._after_return:
             if self._after_return and chunk.startswith(b"\n"):
                 chunk = chunk[1:]
@@ -463,7 +465,7 @@ class EventStream:
         return events
 
     def _take_part(self, part: bytes) -> None:
-        """A part of a line; nothing is kept of one whose field has no use."""
+        """Keep a part of a line, or skip the line if its field is not used."""
         if self._skipping:
             self._count_idle(len(part))
             return

@@ -1,10 +1,10 @@
 """The JSON decoders of a connection: the standard library's at first, pydantic-core's once loaded.
 
-Both accept the same lines and give the same values; pydantic-core's is four times as fast but
-takes 4 ms to import, with its package 20, which a process that has just been started would wait
-for. In both, a number above what a float holds (``1e400``) is an infinity: looking for one would
-cost more than decoding, so models refuse it in their fields, and it is written as null. Owns what
-is valid JSON here. Must not know messages.
+Both accept the same lines and return the same values. pydantic-core's is four times as fast, but
+its import takes 4 ms (20 with its package), which would delay a new process. Both read a number
+that is too large for a float (``1e400``) as infinity, because a check would cost more than
+decoding: models refuse infinity in their fields, and `encode_json` writes null. Owns what is valid
+JSON here. Must not know messages.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MAX_PLAIN_BRACKETS: Final = 200
 _ESCAPES: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 )
-"""Every escape of a line, pairs of surrogates whole; the group is a surrogate without the other."""
+"""Matches each escape, a pair of surrogates as one; the group is an unpaired surrogate."""
 
 
 def default_loads() -> Callable[[bytes], object]:
-    """`fast_loads` if pydantic-core is loaded by now, else `standard_loads`; never loads it."""
+    """Return `fast_loads` if pydantic-core is loaded, else `standard_loads`; never load it."""
     return standard_loads if _loaded_from_json() is None else fast_loads
 
 
@@ -47,26 +47,25 @@ def fast_loads(line: bytes) -> object:
 
 
 def standard_loads(line: bytes) -> object:
-    """Decode with the standard library; load pydantic-core only for what is malformed or very
-    deep."""
+    """Decode with the standard library; malformed or deeply nested lines with pydantic-core."""
     if line.count(b"[") + line.count(b"{") > MAX_PLAIN_BRACKETS:
         return fast_loads(line)
     try:
-        # Decoded here: json.loads would also take other encodings and a byte order mark.
+        # Decode first: json.loads would accept other encodings and a byte order mark, too.
         return _DECODER.decode(_without_lone_surrogates(line).decode())
     except ValueError:
         return fast_loads(line)
 
 
 def _loaded_from_json() -> Callable[..., object] | None:
-    """It is there before all of its module is, which another thread may be importing."""
+    """Return ``from_json``, perhaps while another thread still imports the rest of its module."""
     return getattr(core_if_loaded(), "from_json", None)
 
 
 @cache
 def _from_json() -> Callable[[bytes], object]:
     loaded = _loaded_from_json()
-    if loaded is not None:  # an import would wait until all of its module is there
+    if loaded is not None:  # an import would wait for the thread that imports the module
         return partial(loaded, allow_inf_nan=False)
     from pydantic_core import from_json
 

@@ -1,7 +1,7 @@
 """Define links, which carry bytes both ways and push arriving bytes, like asyncio's transports.
 
-Push, not pull: from the read of a descriptor to the handler of a message there is one
-synchronous call path, with no task switch and no queue. Must not know what the bytes mean.
+They push so that one synchronous call path leads from the read of a descriptor to the handler of a
+message, with no task switch and no queue. Must not know what the bytes mean.
 
 `MessageLink` is the base of links on which whole messages travel: frames of a websocket, or HTTP
 requests and event streams. `memory_pair` joins two links in memory.
@@ -26,51 +26,49 @@ class Receiver(Protocol):
     """Receives the data and the state of a link. No method may block or be async."""
 
     def data_received(self, data: bytes) -> None:
-        """A non-empty chunk arrived; chunks keep their order."""
+        """Handle a non-empty chunk; chunks come in order."""
 
     def link_closed(self, error: TransportError | None) -> None:
-        """The link has ended, said exactly once, after all data: None for a clean end."""
+        """Handle the end of the link: called once, after all data; None for a clean end."""
 
     def pause_writing(self) -> None:
-        """The peer is slower than this side; what is written from now on piles up."""
+        """Note that the peer is slow: bytes that are written from now on pile up."""
 
     def resume_writing(self) -> None:
-        """The peer has caught up, or is gone: nothing is gained by waiting for it."""
+        """Note that the peer has caught up or is gone: nobody needs to wait for it."""
 
 
 class Link(Protocol):
     """A byte stream to a peer and back, on the running event loop."""
 
     def start(self, receiver: Receiver) -> None:
-        """Begin to deliver. Never calls the receiver before it has returned."""
+        """Start to deliver to ``receiver``, after this returns."""
 
     def write(self, data: bytes) -> None:
-        """Send, in order, without waiting; may pause the writer meanwhile, but never closes the
-        link."""
+        """Send in order, without waiting; may call ``pause_writing``, but never ``link_closed``."""
 
     def pause_reading(self) -> None:
         """Deliver no data until `resume_reading`, so that the peer feels the back-pressure."""
 
     def resume_reading(self) -> None:
-        """Deliver again."""
+        """Deliver data again."""
 
     async def aclose(self) -> None:
-        """Release everything within a bounded time, whatever is cancelled; may be called again. No
-        data is delivered from now on. The receiver is told ``link_closed(None)`` unless it was told
-        of an end."""
+        """Deliver no more, and release everything in bounded time, even if the caller is cancelled.
+        Calls ``link_closed(None)``, unless ``link_closed`` was called before. Idempotent."""
 
 
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 1.0
-"""For what is unsent and the goodbye; then the connection is cut."""
+"""Seconds for unsent messages, and again for the closing handshake; then the connection is cut."""
 
 HIGH_WATER_BYTES: Final = 64 * 1024
 """Unsent bytes above which the writer is paused: the capacity of a pipe on Linux."""
 
 
 class MessageLink(ABC):
-    """The half of a `Link` that knows no network. ``name`` stands for the peer in messages."""
+    """The part of a `Link` that does not depend on the network; ``name`` is for error messages."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -85,7 +83,7 @@ class MessageLink(ABC):
         self._may_read.set()
         self._all_sent = asyncio.Event()
         self._connected = False
-        self._told = False
+        self._end_reported = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
@@ -99,7 +97,7 @@ class MessageLink(ABC):
 
     def write(self, data: bytes) -> None:
         """Write whole lines, each of which becomes a message."""
-        if self._told or self._closing is not None:
+        if self._end_reported or self._closing is not None:
             return
         for line in data.splitlines():
             self._unsent.append(line)
@@ -132,16 +130,16 @@ class MessageLink(ABC):
 
     @abstractmethod
     async def _send(self, line: bytes) -> None:
-        """Send one message; for `_send_all`."""
+        """Send one message. Called by `_send_all`."""
 
     def _why(self, failed: Exception) -> str:
-        """Why there is no connection."""
+        """Return why the connection failed, for a person."""
         return f"the connection to {self._name} failed with {type(failed).__name__}: {failed}"
 
     def _deliver(self, *messages: bytes) -> None:
-        """Hand over what arrived. To be called when `_may_read` is set."""
+        """Pass messages to the receiver. To be called only while `_may_read` is set."""
         if self._receiver is not None and self._closing is None:
-            # JSON has line breaks between its parts only, where a blank does as well.
+            # JSON has line breaks only between tokens, where a space means the same.
             lines = (message.replace(b"\n", b" ") for message in messages)
             self._receiver.data_received(b"\n".join(lines) + b"\n")
 
@@ -156,10 +154,10 @@ class MessageLink(ABC):
         except Exception as failed:
             logger.debug("the link to %s ended", self._name, exc_info=failed)
             error = ConnectionClosed(self._why(failed))
-        self._tell_end(error)
+        self._report_end(error)
 
     async def _send_all(self) -> NoReturn:
-        """Send what is written, in order; raises what `_send` does."""
+        """Send the written messages in order. Raises what `_send` raises."""
         while True:
             await self._to_send.wait()
             while self._unsent:
@@ -184,12 +182,12 @@ class MessageLink(ABC):
             running.cancel()
             await asyncio.wait({running}, timeout=2 * CLOSE_SECONDS)
         self._unsent.clear()
-        self._tell_end(None)
+        self._report_end(None)
 
-    def _tell_end(self, error: TransportError | None) -> None:
-        if self._told:
+    def _report_end(self, error: TransportError | None) -> None:
+        if self._end_reported:
             return
-        self._told = True
+        self._end_reported = True
         if self._receiver is not None:
             self._receiver.link_closed(error)
 
@@ -215,7 +213,7 @@ class MemoryLink:
         self._paused = False
         self._scheduled = False
         self._closed = False
-        self._told = False
+        self._end_reported = False
         self._writer_paused = False
 
     def __repr__(self) -> str:
@@ -245,12 +243,12 @@ class MemoryLink:
         self._schedule()
 
     def end_writing(self) -> None:
-        """Half-close: the peer hears a clean end after all data; this end still receives."""
+        """Half-close: the peer gets a clean end after all data; this end still receives."""
         self.peer._inbound_ended = True
         self.peer._schedule()
 
     def fail(self, error: TransportError) -> None:
-        """Break this end only: its receiver hears ``error``, the peer hears nothing."""
+        """Break this end only: its receiver gets ``error``, the peer gets nothing."""
         asyncio.get_running_loop().call_soon(self._end, error)
 
     async def aclose(self) -> None:
@@ -275,7 +273,7 @@ class MemoryLink:
             receiver.data_received(data)
             self.peer._resume_writer()
         if self._inbound_ended and not self._inbound and not self._paused:
-            self._tell_end(None)
+            self._report_end(None)
 
     def _pause_writer(self) -> None:
         if self._receiver is not None and not self._writer_paused and not self._closed:
@@ -291,10 +289,10 @@ class MemoryLink:
         self._closed = True
         self._inbound.clear()
         self._inbound_size = 0
-        self._tell_end(error)
-        self.peer._resume_writer()  # what it writes is dropped from now on
+        self._report_end(error)
+        self.peer._resume_writer()  # `write` drops the peer's data from now on
 
-    def _tell_end(self, error: TransportError | None) -> None:
-        if self._receiver is not None and not self._told:
-            self._told = True
+    def _report_end(self, error: TransportError | None) -> None:
+        if self._receiver is not None and not self._end_reported:
+            self._end_reported = True
             self._receiver.link_closed(error)

@@ -161,17 +161,17 @@ async def ask_all(
     peers, incomplete = _connected(folder, own)
     pending = {asyncio.create_task(_ask(peer, question)) for peer in peers}
     answers: list[dict[str, JsonValue]] = []
-    deadline, rounds, found = monotonic() + seconds, 0, False
+    deadline, rounds, satisfied = monotonic() + seconds, 0, False
     try:  # in rounds: if this process was held up in one, the peers' silence in it proves nothing
-        while pending and not found and (rounds < ROUNDS or monotonic() < deadline):
+        while pending and not satisfied and (rounds < ROUNDS or monotonic() < deadline):
             left = max(deadline - monotonic(), LAST_SECONDS)
             done, pending = await asyncio.wait(
                 pending, timeout=min(left, seconds / ROUNDS), return_when=asyncio.FIRST_COMPLETED
             )
-            told = [each.result() for each in done]
-            answers += (each for each in told if each is not None)
-            incomplete = incomplete or None in told
-            found = any(map(enough, answers))
+            results = [each.result() for each in done]
+            answers += (each for each in results if each is not None)
+            incomplete = incomplete or None in results
+            satisfied = any(map(enough, answers))
             rounds += 1
         incomplete = incomplete or bool(pending)
     finally:
@@ -200,7 +200,7 @@ def _connected(folder: Path, own: Path | None) -> tuple[list[socket.socket], boo
             peer.connect(str(path))
         except OSError as error:
             peer.close()
-            full = full or isinstance(error, BlockingIOError)  # too many processes ask this one
+            full = full or isinstance(error, BlockingIOError)  # the peer's queue is full
             if isinstance(error, ConnectionRefusedError):
                 with contextlib.suppress(OSError):  # its process ended without removing it
                     if path.lstat().st_ctime < time() - LISTEN_SECONDS:
@@ -235,13 +235,13 @@ def _remove(path: Path) -> None:
 
 
 def _is_this_user(peer: socket.socket) -> bool:
-    """Return whether a peer's user is this process's; True if the system cannot tell: the folder's
-    mode keeps others out."""
-    wanted = getattr(socket, "SO_PEERCRED", None)
-    if wanted is None:
+    """Return whether a peer's user is this process's. True on systems that do not report the user:
+    the folder's mode keeps others out."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
         return True
-    told = peer.getsockopt(socket.SOL_SOCKET, wanted, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(told)
+    credentials = peer.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(credentials)
     return bool(user == os.geteuid())
 
 

@@ -1,14 +1,13 @@
 """Queue a connection's messages: coalesce writes, and apply back-pressure in both directions.
 
-All messages that are sent while those of one read are delivered become one write behind the last of
-them (`Delivery`); to wait for the loop's next iteration instead would cost as much as all that is
-done for a message. Other messages become one write for an iteration of the loop. What may still
-grow is held back until something else is sent or the write is due.
+All messages that are sent while the messages of one read are delivered become one write, right
+after the last of them (`Delivery`): to wait for the loop's next iteration would cost as much as to
+handle a message. Other messages that are sent in one iteration of the loop become one write. A
+message that may still grow is held back until another one is sent or the write is due.
 
-Answers that the peer does not take are bounded: above that its further messages are not read, so
-that who asks without end and never listens is held up, not kept. What else is written does not
-count: a peer that is only slow, and wants to say so, is heard. Must not know what the messages
-are.
+If too many answers wait for the peer, its messages are not read: a peer that sends requests without
+end and reads no answers is stopped. Other waiting messages do not count, so a peer that is only
+slow can still send. Must not know what the messages are.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ def _at_the_next_iteration(write: Callable[[], None]) -> None:
 
 
 class Delivery:
-    """The messages of one read, while they are handed over."""
+    """Delivers the messages of one read, and runs the writes that follow from them."""
 
     __slots__ = ("soon",)
 
     def __init__(self) -> None:
         self.soon: Callable[[Callable[[], None]], None] = _at_the_next_iteration
-        """Have something written: at the end of the read, or else of the loop's iteration."""
+        """Schedules a write: at the end of the current read, else for the next loop iteration."""
 
     def run(self, deliver: Callable[[T], None], read: T) -> None:
-        """Hand ``read`` over by ``deliver``, then write what was sent meanwhile."""
+        """Call ``deliver`` with ``read``, then run the writes that were scheduled meanwhile."""
         if self.soon is not _at_the_next_iteration:
-            deliver(read)  # by a link that delivers within what it was given to write
+            deliver(read)  # nested: a link delivers from within its `write`
             return
         writes: list[Callable[[], None]] = []
         self.soon = writes.append
@@ -60,7 +59,7 @@ class Delivery:
                 try:
                     write()
                 except Exception:
-                    logger.exception("what was sent could not be written")
+                    logger.exception("messages could not be written")
 
 
 _deliveries: WeakKeyDictionary[AbstractEventLoop, Delivery] = WeakKeyDictionary()
@@ -72,12 +71,12 @@ def delivery_of(loop: AbstractEventLoop) -> Delivery:
 
 
 UNREAD_ANSWERS_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes of answers that the peer has not taken, above which it is not read: more than one large
-answer, which a peer may be too busy to read while it sends."""
+"""Bytes of answers that the peer has not taken, above which its messages are not read: more than
+one large answer, because a peer may not read while it sends."""
 
 
 class Outbox:
-    """Collects lines for a link, and holds those who wait for the peer to take them."""
+    """Collects lines for a link; `drain` waits until the peer has taken them."""
 
     __slots__ = (
         "_closed",
@@ -100,15 +99,15 @@ class Outbox:
         self._not_wanted = False
         self._reads = True
         self.busy: bool = False
-        """Whether anything waits to be written, or nothing can be written any more."""
+        """Whether a write is scheduled, or the outbox is closed."""
         self._closed: bool = False
         self._waiters: list[asyncio.Future[TransportError | None]] = []
         self.delivery: Delivery = Delivery()
-        """Of the loop that it writes on, once that is known."""
+        """The delivery of the event loop; set by `Connection.start`."""
         self.held: Callable[[], None] | None = None
-        """Function that adds its lines at `release`; None: nothing is held back."""
+        """The function that `hold` got, until `release` calls it."""
         self.paused: bool = False
-        """Whether the link said that the peer is slow."""
+        """Whether the peer is slow, as the link reports."""
 
     def add(self, line: bytes) -> None:
         """Send a line when the write is due, or at `flush`."""
@@ -118,8 +117,8 @@ class Outbox:
             self.delivery.soon(self.flush)
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Have ``write`` add its lines at the next `release` or `flush`; at once on a closed
-        link."""
+        """Call ``write``, which adds its lines, at the next `release` or `flush`; at once if
+        closed."""
         if self.held is not None:
             self.release()
         if self._closed:
@@ -131,16 +130,16 @@ class Outbox:
             self.delivery.soon(self.flush)
 
     def release(self) -> None:
-        """Have what is held add its lines before something else is sent. Never raises."""
+        """Call the held function, because something else is about to be sent. Never raises."""
         held, self.held = self.held, None
         if held is not None:
             try:
                 held()
             except Exception:
-                logger.exception("what was held back cannot be written")
+                logger.exception("a message that was held back cannot be written")
 
     def add_answer(self, line: bytes) -> None:
-        """As `add`, for an answer; the peer is not read while too many of them wait for it."""
+        """Add an answer; stop reading the peer's messages while too many answers wait."""
         self.add(line)
         self._unread_answers += len(line)
         if self._unread_answers > UNREAD_ANSWERS_LIMIT:
@@ -148,7 +147,7 @@ class Outbox:
             self._update_reading()
 
     def flush(self) -> None:
-        """Send now what was added or is held."""
+        """Write all lines now, the held ones, too."""
         if self.held is not None:
             self.release()
         self.busy = self._closed
@@ -160,14 +159,14 @@ class Outbox:
             self._unread_answers = 0
 
     def resume(self) -> None:
-        """The peer has caught up, or is gone and will take nothing more."""
+        """Continue, because the peer has caught up or is gone."""
         self.paused = False
         self._unread_answers = 0
         self._update_reading()
         self._wake(None)
 
     def want_messages(self, wanted: bool) -> None:
-        """Read from the link, or pause it, as the owner can take more."""
+        """Read from the link only while the owner wants messages."""
         self._not_wanted = not wanted
         self._update_reading()
 
@@ -178,7 +177,7 @@ class Outbox:
             (self.link.resume_reading if reads else self.link.pause_reading)()
 
     def close(self, error: TransportError) -> None:
-        """Nothing can be written any more; whoever waits gets the error."""
+        """Drop all lines, and fail each `drain` with ``error``."""
         self._lines, self.held, self._closed, self.busy = [], None, True, True
         self._wake(error)
 
@@ -201,7 +200,10 @@ class Outbox:
 
 
 class ReadingGate:
-    """Pauses reading while someone holds it and nobody waits: ``with gate:`` is around a wait."""
+    """Pauses reading while a holder cannot take more, unless somebody waits for an answer.
+
+    ``with gate:`` is around such a wait.
+    """
 
     def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
         self._pause = pause
@@ -209,20 +211,19 @@ class ReadingGate:
         self._holders: set[int] = set()
         self._waiting = 0
         self.paused: bool = False
-        """Whether reading is paused now."""
 
     def hold(self, holder: object) -> None:
-        """Pause until `release`: ``holder`` cannot take more. Again is fine."""
+        """Pause until `release`, because ``holder`` cannot take more. Idempotent."""
         self._holders.add(id(holder))
         self._update()
 
     def release(self, holder: object) -> None:
-        """``holder`` can take more; without a `hold` it does nothing."""
+        """Note that ``holder`` can take more. No effect without a `hold`."""
         self._holders.discard(id(holder))
         self._update()
 
     def __enter__(self) -> None:
-        """Somebody waits for an answer of the peer from now on."""
+        """Begin a wait for an answer of the peer."""
         self._waiting += 1
         if self._holders:
             self._update()

@@ -1,8 +1,8 @@
-"""The processes of this machine as the system lists them, and a watch on the end of a child.
+"""Read the system's table of processes, and watch for the end of a child.
 
-The table is ``/proc`` on Linux, else ``ps`` (macOS). The watch does not take the child's status
-from the kernel: until somebody takes it the process id stays reserved, so that signals to its
-group cannot hit strangers. Imports no asyncio: it is loaded before Codex is spawned.
+The table is ``/proc`` on Linux, else ``ps`` (macOS). The watch does not collect the child's exit
+status: until that is collected, the process id stays reserved, so that signals to its group cannot
+hit other processes. Imports no asyncio, because this module is loaded before Codex is spawned.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Watched(Protocol):
-        """A child process; so is a ``subprocess.Popen``."""
+        """A child process, as `Process` and ``subprocess.Popen`` are."""
 
         @property
         def pid(self) -> int:
-            """Its id."""
+            """The process id."""
 
         @property
         def returncode(self) -> int | None:
-            """Its exit status, if it was collected."""
+            """The exit status, if it was collected."""
 
         def poll(self) -> int | None:
-            """Collect its exit status if it has ended."""
+            """Collect the exit status if the process has ended."""
 
         def wait(self) -> object:
-            """Collect its exit status when it ends."""
+            """Wait for the end of the process, and collect its exit status."""
 
 
 _PS_SECONDS = 0.2
-"""``ps`` normally takes 20 ms; a stuck one must not stop a shutdown that promises half a second."""
+"""Seconds for ``ps``, which normally takes 0.02: a shutdown must end within half a second."""
 
 _ENV_END = 48
-"""Where ``/proc/PID/stat`` has the end of the environment (proc(5)), counted from the state."""
+"""Index of ``env_end`` among the fields of ``/proc/PID/stat`` behind the name (proc(5))."""
 
 
 class ProcessInfo:
-    """One process as it was when looked at."""
+    """One process, as the table showed it."""
 
     __slots__ = ("dead", "group", "parent", "pid", "session", "started")
 
@@ -53,15 +53,15 @@ class ProcessInfo:
         self.parent: int = parent
         self.group: int = group
         self.session: int | None = session
-        """None where the system does not tell it."""
+        """None on systems whose table does not show it."""
         self.started: str = started
-        """Comparable only to itself: clock ticks since boot, or a date."""
+        """Start time, to be compared for equality only: clock ticks since boot, or a date."""
         self.dead: bool = dead
-        """Ended, only not collected by its parent."""
+        """Whether the process has ended and its parent has not collected its status."""
 
     @property
     def ticks(self) -> int:
-        """When it started, to be compared with others; 0 where the system tells a date."""
+        """Start time in clock ticks since boot; 0 on systems whose table shows a date."""
         return int(self.started) if self.started.isdigit() else 0
 
 
@@ -75,14 +75,14 @@ def read_processes() -> dict[int, ProcessInfo]:
 
 
 def read_process(pid: int) -> ProcessInfo | None:
-    """One process, or None if there is none with this id."""
+    """Return one process, or None if no process has this id."""
     if sys.platform != "linux":
         return parse_ps(_run_ps(["-p", str(pid)])).get(pid)
     return _read_stat(pid)
 
 
 def is_starting(pid: int) -> bool:
-    """Whether it has no environment yet: the kernel is about to run a new program in it."""
+    """Return whether a process has no environment yet: the kernel is just starting its program."""
     stat = _read_bytes(f"/proc/{pid}/stat")
     fields = stat.rpartition(b")")[2].split()
     return len(fields) > _ENV_END and fields[_ENV_END] == b"0"
@@ -104,7 +104,7 @@ def parse_proc_stat(text: bytes) -> ProcessInfo:
 
 
 def parse_ps(text: str) -> dict[int, ProcessInfo]:
-    """Read ``ps -o pid=,ppid=,pgid=,stat=,lstart=``; a line that does not fit is left out."""
+    """Parse the output of ``ps -o pid=,ppid=,pgid=,stat=,lstart=``; leave out other lines."""
     processes: dict[int, ProcessInfo] = {}
     for line in text.splitlines():
         fields = line.split(None, 4)
@@ -123,7 +123,7 @@ def _read_stat(pid: int) -> ProcessInfo | None:
 
 
 def _read_bytes(path: str) -> bytes:
-    """The beginning of a small file; empty if it cannot be read."""
+    """Return the beginning of a file; empty if it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
@@ -150,7 +150,7 @@ def _run_ps(selection: list[str]) -> str:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """None where the process is gone, or the system has no pidfd: an old kernel, a sandbox."""
+    """Return a pidfd; None if the process is gone, or the system (old kernel, sandbox) has none."""
     if sys.platform != "linux":
         return None
     try:
@@ -160,8 +160,8 @@ def open_pidfd(pid: int) -> int | None:
 
 
 class ExitWatch:
-    """Calls ``on_exit`` once on the loop, with whether the process id is free again; pidfd or
-    thread."""
+    """Calls ``on_exit`` once, in the event loop, when a process has ended. The argument says
+    whether the exit status is collected, so that the process id may be reused."""
 
     def __init__(
         self, loop: AbstractEventLoop, process: Watched, on_exit: Callable[[bool], None]
@@ -172,10 +172,10 @@ class ExitWatch:
         self._pidfd: int | None = None
         self._done = False
         self.returncode: int | None = None
-        """Exit status, negative for a signal; None while it runs or when it is not known."""
+        """Exit status, negative for a signal; None while the process runs, or if not known."""
 
     def start(self) -> None:
-        """Begin to watch; a process that has ended already is noticed as well."""
+        """Start to watch, with a pidfd or else a thread; the process may have ended already."""
         pidfd = open_pidfd(self._process.pid)
         if pidfd is None:
             import threading
@@ -187,7 +187,7 @@ class ExitWatch:
         self._loop.add_reader(pidfd, self._pidfd_ready)
 
     def stop(self) -> None:
-        """Watch no more; ``on_exit`` is not called any more."""
+        """Stop watching; ``on_exit`` is not called any more."""
         self._done = True
         self._close_pidfd()
 
@@ -206,7 +206,7 @@ class ExitWatch:
         try:
             self._loop.call_soon_threadsafe(self._finish, returncode, collected)
         except RuntimeError:
-            return  # the loop is closed: nobody is left to tell
+            return  # the loop is closed
 
     def _finish(self, returncode: int | None, collected: bool) -> None:
         if not self._done:
@@ -216,7 +216,7 @@ class ExitWatch:
 
 
 def _peek(process: Watched, *, block: bool) -> tuple[int | None, bool]:
-    """The exit status, and whether it had to be taken from the kernel to learn it."""
+    """Return the exit status, and whether it is collected now; collect it only if necessary."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         if block:
             process.wait()
@@ -225,8 +225,7 @@ def _peek(process: Watched, *, block: bool) -> tuple[int | None, bool]:
     try:
         result = os.waitid(os.P_PID, process.pid, options)
     except ChildProcessError:
-        # It is collected; the status is known if it was here.
-        return process.returncode, True
+        return process.returncode, True  # collected: the status is known if it was done here
     if result is None:
         return None, False
     status = result.si_status

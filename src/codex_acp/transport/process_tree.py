@@ -1,16 +1,17 @@
-"""The descendants of a process, signals that hit nobody else, and processes whose parent is gone.
+"""Find and signal the descendants of a process, also those whose parents have ended.
 
-A process is known by its id *and* its start time, so that a reused id is never hit. Processes
-stay known after their parent died, and when they moved to a session or group of their own.
+A process is identified by its id *and* its start time, so that a signal never hits a process with a
+reused id. A descendant stays known after its parent has ended, and in a session or group of its
+own.
 
-No table tells whose an orphan was: there are two ways to find out. A mark in the environment of
-what is started goes down to all that comes of it, unless a program clears its environment. On Linux
-the kernel can give this process every orphan below it; that changes the whole process, so only a
-program whose children are all its own to end asks for it (`adopt_orphans`): the commands of this
-package do. This is house-keeping, no cage: a program that wants to get away from its user's
-processes can.
+The table of processes does not show whose child an orphan was. There are two ways to find out. All
+descendants inherit a mark in the environment of the root, unless a program clears its environment.
+On Linux, the kernel can make this process the parent of every orphan below it (`adopt_orphans`).
+That concerns the whole process, so only a program that may end all its children asks for it, such
+as the commands of this package. This is house-keeping, no cage: a program can escape.
 
-Imports no asyncio: it is loaded before Codex is spawned. Must not know why anybody is stopped.
+Imports no asyncio, because this module is loaded before Codex is spawned. Must not know why a
+process is ended.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _KERNEL_THREADS = 2
-"""The parent of those, which have no environment; see kthreads in proc(5)."""
+"""Process id of the parent of all kernel threads, which have no environment."""
 
 TREE_VARIABLE = "CODEX_ACP_PROCESS_TREE"
-"""Holds the marks of the trees that a process belongs to, the outermost first."""
+"""Environment variable with the marks of the trees of a process, the outermost first."""
 
 SPARED_VARIABLE = "CODEX_ACP_SPARED"
-"""Set for what is started for the person and stays: a browser."""
+"""Environment variable of processes that outlive this one: the person's browser."""
 
 REAP_SECONDS = 1.0
-"""From the end of a child to the collecting of orphans, so that many are collected at once."""
+"""Seconds from the end of a child to collecting orphans, so that many are collected at once."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 """Option of prctl(2): orphans below this process become its children."""
@@ -54,14 +55,14 @@ _reaper: _Reaper | None = None
 
 
 def new_mark() -> str:
-    """A mark that no other tree has."""
+    """Return a mark that no other tree has."""
     global _count  # noqa: PLW0603 - this process's own numbering
     _count += 1
     return f"{os.getpid():x}-{time.time_ns():x}-{_count:x}"
 
 
 def with_mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
-    """Return ``env``, None for this process's own, with a mark behind those it has."""
+    """Return ``env`` (None: this process's own) with the mark ``added`` behind its other marks."""
     marked = dict(os.environ if env is None else env)
     outer = marked.get(TREE_VARIABLE)
     marked[TREE_VARIABLE] = f"{outer}:{added}" if outer else added
@@ -69,7 +70,7 @@ def with_mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
 
 
 def has_mark(pid: int, wanted: str) -> bool | None:
-    """Whether a process has the mark; None while it is just being started and cannot be told."""
+    """Return whether a process has the mark; None if unknown, because it is just being started."""
     environment = _environment(pid)
     if environment == b"" and is_starting(pid):
         return None
@@ -77,22 +78,22 @@ def has_mark(pid: int, wanted: str) -> bool | None:
 
 
 def add_root(root: int) -> None:
-    """Count a process as started here, and so as no orphan."""
+    """Note a process that this process has started, and which is therefore no orphan."""
     _open_roots.add(root)
 
 
 def discard_root(root: int) -> None:
-    """Count a process no longer as started here: it has ended, and its id may be reused."""
+    """Forget a process of `add_root` that has ended, because its id may be reused."""
     _open_roots.discard(root)
 
 
 def adopt_orphans(loop: AbstractEventLoop) -> bool:
-    """Take in every orphan of this process's descendants, for as long as this process lives.
+    """Make this process the parent of every orphan among its descendants, as long as it lives.
 
-    From now on those without a mark are ended with the last tree, and those that end by themselves
-    are collected. For a program of which nothing else starts processes that are to outlive it.
-    False where the system cannot (macOS); then only marks tell. Call it on the main thread, and
-    before the first tree can leave any: those of before are not given back.
+    Orphans without a mark are then ended with the last tree, and orphans that end are collected.
+    Only for a program in which nothing else starts processes that must outlive it. Returns False if
+    the system cannot do it (macOS). Call it on the main thread, and before the first tree can leave
+    orphans: earlier ones are not adopted.
     """
     global _reaper  # noqa: PLW0603 - the kernel's setting is the process's, too
     if _reaper is None and (sys.platform != "linux" or not _set_subreaper(1)):
@@ -103,7 +104,7 @@ def adopt_orphans(loop: AbstractEventLoop) -> bool:
 
 
 def leave_orphans() -> None:
-    """Take in no more: for a program that goes on to something else, as a test does."""
+    """Adopt no more orphans, in a process that continues with something else, like a test."""
     global _reaper  # noqa: PLW0603 - as above
     if _reaper is not None:
         _reaper.stop()
@@ -112,7 +113,7 @@ def leave_orphans() -> None:
 
 
 def is_orphan_here(info: ProcessInfo) -> bool:
-    """Return whether it is a child of this process that this process has not started."""
+    """Return whether a process is a child of this process that this process has not started."""
     return (
         _reaper is not None
         and not _starting
@@ -123,7 +124,7 @@ def is_orphan_here(info: ProcessInfo) -> bool:
 
 
 def collect(infos: list[ProcessInfo]) -> None:
-    """Collect the exit status of those that have ended and are orphans here."""
+    """Collect the exit status of the adopted orphans among ``infos`` that have ended."""
     for info in infos:
         if info.dead and is_orphan_here(info):
             try:
@@ -133,8 +134,8 @@ def collect(infos: list[ProcessInfo]) -> None:
 
 
 class starting_own:  # noqa: N801 - used like a function
-    """Adopt nothing while a child is started that this process waits for by itself: adopted, it
-    would lose its status or its life. Call `add_root` by then, `discard_root` at its end."""
+    """Take no child for an orphan within the block, in which this process starts a child: an orphan
+    would be collected or ended. Call `add_root` in the block, `discard_root` at the child's end."""
 
     def __enter__(self) -> None:
         global _starting  # noqa: PLW0603 - this process's own
@@ -146,7 +147,7 @@ class starting_own:  # noqa: N801 - used like a function
 
 
 class sparing:  # noqa: N801 - used like a function
-    """Spare processes that are started within this block: they do not end with this process."""
+    """Let the processes that are started within the block outlive this process."""
 
     def __enter__(self) -> None:
         os.environ[SPARED_VARIABLE] = "1"
@@ -156,7 +157,7 @@ class sparing:  # noqa: N801 - used like a function
 
 
 class _Reaper:
-    """Collects orphans that end by themselves."""
+    """Collects adopted orphans that have ended."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         from signal import SIGCHLD
@@ -211,20 +212,22 @@ def _environment(pid: int) -> bytes | None:
 
 
 class ProcessTree:
-    """A root process, which leads a session and group of its own, and all that came from it. Group
-    and session ids are trusted until the root is collected; then only known processes are
-    touched."""
+    """A root process, which leads a session and group of its own, and all its descendants.
+
+    The ids of group and session are used until the root is collected; then only known processes
+    are signalled.
+    """
 
     def __init__(self, root: int, mark: str | None = None) -> None:
         self._root = root
         self._mark = mark
-        """In the environment of the root, and so of what comes of it; see `with_mark`."""
+        """Mark in the environment of the root and its descendants; see `with_mark`."""
         first = read_process(root)
-        self._began = 0 if first is None else first.ticks
+        self._start_ticks = 0 if first is None else first.ticks
         self._root_collected = False
         self._known: dict[int, ProcessInfo] = {}
         self.unsure: bool = False
-        """Whether the last look came upon a process that was just being started."""
+        """Whether the last `refresh` found a process that was just being started."""
         add_root(root)
 
     def root_collected(self) -> None:
@@ -233,57 +236,57 @@ class ProcessTree:
         discard_root(self._root)
 
     def refresh(self) -> None:
-        """Look at all processes and note those that come from the root."""
+        """Read the table of processes, and note the descendants of the root."""
         table = read_processes()
-        roots = {
+        members = {
             pid
             for pid, info in self._known.items()
             if pid in table and table[pid].started == info.started
         }
         if not self._root_collected:
-            roots.add(self._root)
-            roots.update(
+            members.add(self._root)
+            members.update(
                 info.pid for info in table.values() if self._root in (info.group, info.session)
             )
         children: dict[int, list[int]] = {}
         for info in table.values():
             children.setdefault(info.parent, []).append(info.pid)
-        _add_descendants(roots, children)
+        _add_descendants(members, children)
         self.unsure = False
-        lost = [info.pid for info in table.values() if info.pid not in roots and self._lost(info)]
-        if lost:
-            roots.update(lost)
-            _add_descendants(roots, children)
-        roots.discard(os.getpid())
-        self._known = {pid: table[pid] for pid in roots if pid in table}
+        others = (info for info in table.values() if info.pid not in members)
+        orphans = [info.pid for info in others if self._is_orphan(info)]
+        if orphans:
+            members.update(orphans)
+            _add_descendants(members, children)
+        members.discard(os.getpid())
+        self._known = {pid: table[pid] for pid in members if pid in table}
 
-    def _lost(self, info: ProcessInfo) -> bool:
-        """Whether it is of this tree though no living parent says so."""
-        if sys.platform != "linux" or info.dead or info.ticks < self._began:
+    def _is_orphan(self, info: ProcessInfo) -> bool:
+        """Return whether a process belongs to this tree although its parent has ended."""
+        if sys.platform != "linux" or info.dead or info.ticks < self._start_ticks:
             return False
         if self._mark is not None:
             marked = has_mark(info.pid, self._mark)
             if marked:
                 return True
             self.unsure = self.unsure or (marked is None and info.parent != _KERNEL_THREADS)
-        return (
-            is_orphan_here(info)
-            and _open_roots <= {self._root}
-            and f"{SPARED_VARIABLE}=".encode() not in (_environment(info.pid) or b"")
-        )
+        is_last_tree = _open_roots <= {self._root}
+        if not (is_last_tree and is_orphan_here(info)):
+            return False
+        return f"{SPARED_VARIABLE}=".encode() not in (_environment(info.pid) or b"")
 
     def collect(self) -> None:
-        """Take the status of its orphans that have ended and are this process's children now."""
+        """Collect the tree's orphans that have ended and that this process has adopted."""
         if _reaper is not None:
             found = [read_process(pid) for pid in self._known if pid != self._root]
             collect([info for info in found if info is not None])
 
     def living(self) -> list[ProcessInfo]:
-        """The known processes, root included, that have not ended."""
+        """Return the known processes, the root included, that have not ended."""
         return [info for info in self._known.values() if _lives(info, read_process(info.pid))]
 
     def signal(self, number: int) -> None:
-        """Send a signal to the root's group and to each known process outside that lives."""
+        """Send a signal to the root's group, and to each known living process outside of it."""
         from signal import SIGKILL  # not needed to start a process, and slow to import
 
         if not self._root_collected:
@@ -292,7 +295,7 @@ class ProcessTree:
             except OSError:
                 pass  # the group is empty, or (macOS) all in it have ended
         for info in self._known.values():
-            # A second SIGTERM would make some programs skip their clean-up.
+            # Not SIGTERM twice: the second makes some programs skip their clean-up.
             in_group = info.group == self._root and not self._root_collected
             if not in_group or number == SIGKILL:
                 _signal_one(info, number)
@@ -312,7 +315,7 @@ def _lives(info: ProcessInfo, now: ProcessInfo | None) -> bool:
 
 
 def _signal_one(info: ProcessInfo, number: int) -> None:
-    """Check who it is and signal it; with a pidfd nobody can slip in between."""
+    """Signal a process if its start time is the same; a pidfd keeps its id from being reused."""
     pidfd = open_pidfd(info.pid)
     try:
         if not _lives(info, read_process(info.pid)):

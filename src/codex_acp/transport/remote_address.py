@@ -1,4 +1,4 @@
-"""A peer on the network: its address, where a token for it may travel, and errors about it."""
+"""A peer on the network: check its address, protect its token, and make errors about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 Token: TypeAlias = "str | Callable[[], str]"
-"""A token, or a function that gives one each time a connection is made."""
+"""A token, or a function that returns one for each connection."""
 
 
 SOCKETS: Final = ("ws", "wss")
@@ -28,8 +28,8 @@ HTTP: Final = ("http", "https")
 def check_remote_url(
     url: str, token: Token | None, what: str, schemes: tuple[str, ...] = SOCKETS
 ) -> None:
-    """Raise MisuseError unless the token may travel to ``url``; ``what`` names what is wanted
-    there."""
+    """Raise MisuseError unless ``url`` is valid and the token may travel to it; ``what`` says in
+    the message which address is wanted."""
     try:
         parts = urlsplit(url)
         readable = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
@@ -48,7 +48,7 @@ def check_remote_url(
 
 
 def token_getter(token: Token | None) -> Callable[[], str] | None:
-    """Return a function that gives the current token; None without a token."""
+    """Return a function that returns the current token; None without a token."""
     if token is None or callable(token):
         return token
     fixed = token
@@ -56,7 +56,7 @@ def token_getter(token: Token | None) -> Callable[[], str] | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it is this machine; a name is not looked up."""
+    """Return whether a host is this machine, without a look-up of names."""
     if host == "localhost":
         return True
     try:
@@ -66,16 +66,16 @@ def is_loopback(host: str) -> bool:
 
 
 CONNECT_SECONDS: Final = 10.0
-"""For the connection and its handshake."""
+"""Seconds for the connection and its handshake."""
 
 LEAST_SECRET: Final = 6
-"""Characters of a value that is taken out: a shorter one would be in every other word."""
+"""Characters that a masked value has at least: a shorter one would be in many words."""
 
-_OF_ADDRESSES: Final = re.compile(r"(?<=://)[^\s/?#@]*@|\?[\w.%~-]+=[^\s\"'<>]*")
-"""The login and the query of an address, also of one without a host."""
+_LOGIN_OR_QUERY: Final = re.compile(r"(?<=://)[^\s/?#@]*@|\?[\w.%~-]+=[^\s\"'<>]*")
+"""The login or the query of an address."""
 
-SAID: Final = 200
-"""Characters of what the peer said that are shown."""
+_SHOWN: Final = 200
+"""Characters of a peer's text that are shown."""
 
 
 def secrets_of_query(url: str) -> list[str]:
@@ -85,12 +85,12 @@ def secrets_of_query(url: str) -> list[str]:
     return [value for value in values if len(value) >= LEAST_SECRET]
 
 
-def without_secrets(said: object, secrets: Iterable[str | None]) -> str:
-    """Return what a peer or an error says, where it quotes an address or what it was shown."""
-    text = str(said)
+def without_secrets(quoted: object, secrets: Iterable[str | None]) -> str:
+    """Return the text of a peer or an error, without secrets, and logins and queries of URLs."""
+    text = str(quoted)
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "[token]")
-    return _OF_ADDRESSES.sub("", text)
+    return _LOGIN_OR_QUERY.sub("", text)
 
 
 TOKEN_HINT: Final = (
@@ -102,18 +102,18 @@ TOKEN_HINT: Final = (
 
 @record
 class RemotePeer:
-    """``name`` stands for it in messages, ``kind`` says what it should be, ``token_hint`` where
+    """A peer as error messages name it: ``kind`` is what it should be, ``token_hint`` says where
     its tokens come from."""
 
     name: str
     kind: str = "app-server"
     token_hint: str = "see its --ws-auth"
 
-    def answered(self, status: int, said: str, where: str | None = None) -> str:
-        """It refused to talk; ``where`` it points to, which this program does not follow."""
-        what = f"{status} {said[:SAID].strip()}".strip()
-        if where is not None:
-            what += f" and points to {where[:SAID]!r}: connect there if you trust it"
+    def answered(self, status: int, text: str, target: str | None = None) -> str:
+        """Return the error about a refusal, or about a redirect to ``target``."""
+        what = f"{status} {text[:_SHOWN].strip()}".strip()
+        if target is not None:
+            what += f" and points to {target[:_SHOWN]!r}: connect there if you trust it"
         if status in (401, 403):
             return f"{self.name} refused the token: {what}; {self.token_hint}"
         return f"{self.name} is no {self.kind}: it answered {what}"

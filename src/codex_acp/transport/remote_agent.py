@@ -1,4 +1,4 @@
-"""The link to an ACP agent that listens: over a websocket or over HTTP, as its address says."""
+"""Make the link to a remote ACP agent: a websocket or streamable HTTP, as its URL says."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
 
 PING_SECONDS: Final = 60.0
-"""For a remote agent to answer a ping; after that its connection is lost."""
+"""Seconds for a remote agent to answer a ping; then its connection is lost."""
 
 
 def is_agent_url(agent: str) -> bool:
-    """Whether what names an agent is the URL of one."""
+    """Return whether ``agent`` is a URL, and not a command."""
     return agent.startswith(tuple(f"{scheme}://" for scheme in (*SOCKETS, *HTTP)))
 
 
 def check_agent_url(url: str, token: Token | None) -> None:
-    """Raise MisuseError for no such URL, and for a token that would travel unencrypted."""
+    """Raise MisuseError if no agent can have this URL, or the token would travel unencrypted."""
     what = "an agent: ws://HOST:PORT/acp, wss://..., http://... or https://..."
     check_remote_url(url, token, what, (*SOCKETS, *HTTP))
 
 
 def remote_agent_link(url: str, token: Token | None = None, *, name: str = "") -> Link:
-    """Not connected yet. Raises MisuseError as `check_agent_url`, and if a package is missing."""
+    """Return a link, which connects when it is started.
+
+    Raises MisuseError as `check_agent_url` does, and if a package is missing.
+    """
     check_agent_url(url, token)
     name, getter = name or bare_url(url), token_getter(token)
     if url.startswith("http"):

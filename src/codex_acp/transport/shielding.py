@@ -1,7 +1,7 @@
-"""The event loop that work runs on, and waits that outlast a cancellation.
+"""Get and run the event loop, and wait for work that must outlast a cancellation.
 
-`shielded` waits for work that goes on when the wait is cancelled, `finish` for work whose wait must
-not end before it.
+When the wait is cancelled, `shielded` ends at once and the work continues; `finish` ends only when
+the work does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop. Raises MisuseError where none runs, below trio for one."""
+    """Return the event loop of asyncio. Raises MisuseError if none runs, as under trio."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -29,29 +29,29 @@ def running_loop() -> asyncio.AbstractEventLoop:
 
 
 async def shielded(work: asyncio.Future[T]) -> T:
-    """Return or raise the outcome of ``work``. Cancelling this wait changes nothing about the work.
+    """Return or raise the outcome of ``work``. To cancel this wait does not cancel the work.
 
-    As `asyncio.shield`, which from Python 3.14 on hands an error of work that nobody waits for any
-    more to the event loop's exception handler: here it is what the work's owner makes of it.
+    Since Python 3.14, `asyncio.shield` would pass a later error of the work to the event loop's
+    exception handler; here only the work's owner handles it.
     """
     try:
         await asyncio.wait((work,))
     except asyncio.CancelledError:
-        work.add_done_callback(_heard)
+        work.add_done_callback(_retrieve_error)
         raise
     return work.result()
 
 
-def _heard(work: asyncio.Future[T]) -> None:
-    """The error has been read, so that asyncio does not log it."""
+def _retrieve_error(work: asyncio.Future[T]) -> None:
+    """Read the error, so that asyncio does not log it."""
     if not work.cancelled():
         work.exception()
 
 
 async def finish(task: asyncio.Task[T]) -> None:
-    """Wait until ``task``, which is bounded in time, is done; then raise its error or the
-    cancellation that came meanwhile. The scope holds off anyio's, which repeats, the loop
-    `asyncio.Task.cancel`."""
+    """Wait until ``task``, which ends in bounded time, is done; then raise its error, or the
+    cancellation that came meanwhile. The scope keeps off anyio's cancellation, which repeats; the
+    loop outlasts `asyncio.Task.cancel`."""
     from anyio import CancelScope
 
     cancelled: asyncio.CancelledError | None = None
@@ -67,9 +67,9 @@ async def finish(task: asyncio.Task[T]) -> None:
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run ``main`` as ``asyncio.run`` does, on the main thread. That closes the wake-up socket
-    before its handler is forgotten: a child that ended in between had an error written to
-    stderr."""
+    """Run ``main`` with `asyncio.run`, on the main thread. First take back the wake-up descriptor
+    of signals: `asyncio.run` closes it while a child's end may still make Python write to it, which
+    would print an error."""
 
     async def run() -> T:
         try:

@@ -1,8 +1,8 @@
-"""The ladder that ends a child process and all it started, normally within half a second.
+"""End a child process and all its descendants in three steps, normally within half a second.
 
-1. Its stdin is closed, and it is given a moment to end by itself.
-2. What still lives gets SIGTERM, once, and a moment to clean up.
-3. What still lives gets SIGKILL, until a look finds nothing.
+1. Close the child's stdin, and wait a moment for its exit.
+2. Send SIGTERM once to all that still live, and wait a moment for their clean-up.
+3. Send SIGKILL to all that still live, until none is found.
 
 Owns the order and the time limits. Must not know what the child does, nor how its exit is noticed.
 """
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from codex_acp.transport.process_tree import ProcessTree
 
 TERMINATE_SECONDS: Final = 0.1
-"""For a clean-up after SIGTERM; longer would be felt by a person who closes an editor."""
+"""Seconds for a clean-up after SIGTERM: a person who closes an editor would notice more."""
 
 KILL_SECONDS: Final = 1.0
-"""To find what was forked meanwhile, and for the kernel to end what SIGKILL hit: some milliseconds,
-but on a machine that is too busy a process has to get its turn to die."""
+"""Seconds of the third step, which normally takes some milliseconds: on an overloaded machine, the
+kernel needs longer to end a process."""
 
 LOOK_SECONDS: Final = 0.04
-"""Between two looks at the process table: descendants are found before their parent dies.
-A look costs about 10 ms on a machine with 500 processes."""
+"""Seconds between two reads of the process table, which find descendants before their parents end.
+A read takes about 10 ms on a machine with 500 processes."""
 
 POLL_SECONDS: Final = 0.01
-"""Between two looks at whether known processes have ended, which cost some 20 µs each."""
+"""Seconds between two checks whether known processes have ended; a check takes some 20 µs."""
 
 KILL_ROUNDS: Final = 5
-"""Looks in `kill_now`: processes may fork meanwhile."""
+"""Rounds of `kill_now`: processes may fork meanwhile."""
 
 KILL_ROUND_SECONDS: Final = 0.02
-"""Between those looks; the kernel needs a moment to end a process."""
+"""Seconds between two rounds: the kernel needs a moment to end a process."""
 
 
 async def shut_down(
     tree: ProcessTree, exited: Future[None], close_stdin: Callable[[], None], exit_seconds: float
 ) -> None:
-    """End a process, which has ``exit_seconds`` to do so by itself, and all that came of it.
-    ``exited`` is done when the root has ended and the tree was refreshed at that moment."""
+    """End the tree; its root has ``exit_seconds`` to exit by itself. ``exited`` is done once the
+    root has ended and the tree was refreshed."""
     tree.refresh()
     close_stdin()
     end = time.monotonic() + exit_seconds
@@ -60,7 +60,7 @@ async def shut_down(
 
 
 async def terminate(tree: ProcessTree, exited: Future[None], seconds: float) -> None:
-    """The second and third rung: for a process that has no stdin, or does not heed it."""
+    """Take the second and third step. ``seconds`` are for the clean-up after SIGTERM."""
     try:
         tree.refresh()
         tree.signal(signal.SIGTERM)
@@ -68,7 +68,7 @@ async def terminate(tree: ProcessTree, exited: Future[None], seconds: float) -> 
             return
         end = time.monotonic() + KILL_SECONDS
         while time.monotonic() < end:
-            # Again and again: a process may fork between the look and the signal.
+            # Repeatedly: a process may fork between `refresh` and the signal.
             tree.refresh()
             tree.signal(signal.SIGKILL)
             if await _all_ended(tree, exited, POLL_SECONDS):
@@ -78,7 +78,7 @@ async def terminate(tree: ProcessTree, exited: Future[None], seconds: float) -> 
 
 
 def kill_now(tree: ProcessTree) -> None:
-    """The third rung alone, without an event loop; takes up to 0.1 s."""
+    """Take the third step alone, without an event loop, for up to 0.1 s."""
     for _ in range(KILL_ROUNDS):
         if nothing_lives(tree):
             break
@@ -88,7 +88,7 @@ def kill_now(tree: ProcessTree) -> None:
 
 
 async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) -> bool:
-    """Whether all known processes end in time; those started meanwhile are looked for, too."""
+    """Wait until all processes have ended, also new ones; return False after ``seconds``."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         await asyncio.sleep(POLL_SECONDS)
@@ -98,8 +98,8 @@ async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) ->
 
 
 def nothing_lives(tree: ProcessTree) -> bool:
-    """Look twice: orphans are found only when their parents have ended, perhaps during the first
-    look."""
+    """Return whether no process of the tree lives. Reads the table twice: a parent may end during
+    the first read, and its orphans are found only after that."""
     for _ in range(2):
         tree.refresh()
         if tree.unsure or tree.living():

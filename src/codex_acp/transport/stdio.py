@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Receiver
 
 _DRAIN_SECONDS: Final = 0.25
-"""How long closing waits for a slow peer to take the last answers; then they are dropped."""
+"""Seconds that closing waits for a slow peer to take the last answers; then they are dropped."""
 
 _STANDARD_DESCRIPTORS: Final = 3
-"""0, 1 and 2 stay open: other code of this process expects them to be there."""
+"""Descriptors 0, 1 and 2 stay open, because other code of this process uses them."""
 
 
 def claim_stdout() -> int:
-    """Keep stdout for the protocol: give a private descriptor, and point fd 1 at stderr.
+    """Keep stdout for the protocol: return a private descriptor of it, and point fd 1 at stderr.
 
-    From then on a stray ``print``, in Python, in C or in a child that inherits fd 1, goes to
-    stderr and cannot corrupt the protocol. What Python's ``sys.stdout`` still buffers goes to
-    stderr as well. Raises ConnectionClosed if the process was started without a stdout.
+    From then on, output of Python, of C code or of a child that inherits fd 1 goes to stderr and
+    cannot corrupt the protocol; so does the text that ``sys.stdout`` still buffers. Raises
+    ConnectionClosed if the process was started without a stdout.
     """
     closed = ConnectionClosed(
         "standard output is closed; start this program with a pipe as its stdout"
     )
     try:
         writable = fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
-        # Not os.dup: that would take the place of a closed stderr, and stray output with it.
+        # Not os.dup: it could return 2 if stderr is closed, and stray output would go there.
         protocol = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, _STANDARD_DESCRIPTORS)
     except OSError as error:
         raise closed from error
@@ -52,7 +52,7 @@ def claim_stdout() -> int:
     except OSError:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
-        if null >= _STANDARD_DESCRIPTORS:  # else it fills the gap that stderr left
+        if null >= _STANDARD_DESCRIPTORS:  # else it takes the place of the closed stderr
             os.close(null)
     if sys.stdout is not None:
         sys.stdout.flush()
@@ -64,9 +64,9 @@ class StdioLink:
     """A link over two descriptors, by default this process's stdin and stdout.
 
     A serving program passes ``stdout_fd=claim_stdout()``. Works on pipes, sockets, terminals,
-    regular files and ``/dev/null``. The end of stdin is a clean end; what is written after it is
-    still sent, until `aclose`. `aclose` closes the descriptors, except 0, 1 and 2. ``early`` is
-    what was read of stdin before.
+    regular files and ``/dev/null``. The end of stdin is a clean end; bytes that are written later
+    are still sent, until `aclose`. `aclose` closes the descriptors, except 0, 1 and 2. ``early`` is
+    what was read from stdin already.
     """
 
     def __init__(self, stdin_fd: int = 0, stdout_fd: int = 1, *, early: bytes = b"") -> None:
@@ -76,10 +76,9 @@ class StdioLink:
         self._receiver: Receiver | None = None
         self._reader: DescriptorReader | None = None
         self._writer: DescriptorWriter | None = None
-        self.write: Callable[[bytes], None] = ignore  # before the start
-        self._told = False
-        self._held = False
-        """Whether the receiver wants no more for now."""
+        self.write: Callable[[bytes], None] = ignore  # until `start`
+        self._end_reported = False
+        self._reading_paused = False
         self._closing: Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -111,23 +110,22 @@ class StdioLink:
         self.write = self._writer.write
         self._receiver = receiver
         if self._early:
-            loop.call_soon(self._hand_over, receiver, self._reader)
+            loop.call_soon(self._deliver_early, receiver, self._reader)
         else:
             self._reader.resume()
 
-    def _hand_over(self, receiver: Receiver, reader: DescriptorReader) -> None:
-        """Deliver early bytes before anything else is read, even before the end."""
+    def _deliver_early(self, receiver: Receiver, reader: DescriptorReader) -> None:
         receiver.data_received(self._early)
-        if not self._held:
+        if not self._reading_paused:
             reader.resume()
 
     def pause_reading(self) -> None:
-        self._held = True
+        self._reading_paused = True
         if self._reader is not None:
             self._reader.pause()
 
     def resume_reading(self) -> None:
-        self._held = False
+        self._reading_paused = False
         if self._reader is not None:
             self._reader.resume()
 
@@ -152,22 +150,22 @@ class StdioLink:
         for fd in {self._stdin_fd, self._stdout_fd}:
             if fd >= _STANDARD_DESCRIPTORS:
                 os.close(fd)
-        self._tell_end(None)
+        self._report_end(None)
 
     def _reading_ended(self, error: OSError | None) -> None:
         if error is None:
-            self._tell_end(None)
+            self._report_end(None)
         else:
-            self._tell_end(ConnectionClosed(f"cannot read standard input: {error.strerror}"))
+            self._report_end(ConnectionClosed(f"cannot read standard input: {error.strerror}"))
 
     def _writing_broke(self, error: OSError) -> None:
         msg = f"the peer no longer reads standard output: {error.strerror}"
-        self._tell_end(ConnectionClosed(msg))
+        self._report_end(ConnectionClosed(msg))
 
-    def _tell_end(self, error: TransportError | None) -> None:
-        if self._told:
+    def _report_end(self, error: TransportError | None) -> None:
+        if self._end_reported:
             return
-        self._told = True
+        self._end_reported = True
         if self._reader is not None:
             self._reader.stop()
         if self._receiver is not None:

@@ -1,8 +1,8 @@
-"""Hold the rules of ACP's streamable HTTP: names for both sides, and the client's routes.
+"""The rules of ACP's streamable HTTP: names for both sides, and the client's routes. Does no IO.
 
-Each message of the client is a POST, which is answered at once (202); those of the agent are
-events of streams that the client opens with GET: one for the connection, one for each session.
-Knows where a message belongs, and must not know what it means. Does no IO.
+Each message of the client is a POST, which is answered at once (202). Messages of the agent are
+events of streams that the client opens with GET: one for the connection, one for each session. This
+module decides to which stream a message belongs, and must not know what the message means.
 Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Protocol.
 """
 
@@ -19,25 +19,25 @@ from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue, RequestId, enco
 from codex_acp.transport.json_decoding import default_loads
 
 CONNECTION_ID: Final = "Acp-Connection-Id"
-"""The header that names a connection: an address, and no secret."""
+"""The header that names a connection. Its value is no secret."""
 
 SESSION_ID: Final = "Acp-Session-Id"
 """The header that names the session to which a message, or a stream, belongs."""
 
 JSON: Final = "application/json"
-"""The content type of what is posted."""
+"""The content type of a posted message."""
 
 EVENT_STREAM: Final = "text/event-stream"
 """The content type of a stream."""
 
 INITIALIZE: Final = "initialize"
-"""The one request that is answered by the response to its POST, and makes the connection."""
+"""The one request that the response to its POST answers. It makes the connection."""
 
 LOAD: Final = "session/load"
-"""The one request of a session whose answer is the connection's."""
+"""The one request about a session whose answer comes on the connection's stream."""
 
 CLOSING: Final = frozenset({"session/close", "session/delete"})
-"""Requests after which a session's stream has nothing more to tell."""
+"""Requests whose answer is the last event of the session's stream."""
 
 NEED_SESSION: Final = frozenset(
     {
@@ -48,10 +48,10 @@ NEED_SESSION: Final = frozenset(
         "session/set_mode",
     }
 )
-"""Methods whose POST names the session in a header, too: those for which every SDK does so."""
+"""Methods whose POST must name the session in a header, too: every SDK does so for these."""
 
 KEEP_ALIVE: Final = b":\n\n"
-"""An event that is none, for whatever ends a stream on which nothing is said."""
+"""A comment, without an event, so that nothing in between ends a silent stream."""
 
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
@@ -63,7 +63,7 @@ def session_named(params: object) -> str | None:
 
 def as_event(line: bytes) -> bytes:
     """Return a message, without line breaks, as an event in ASCII: some readers decode each chunk
-    by itself, others take more characters for the end of a line than the protocol does."""
+    separately, others end a line at more characters than the protocol does."""
     if not line.isascii():
         text = line.decode(errors="replace")
         line = _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text).encode()
@@ -109,15 +109,14 @@ class _OpenRequest:
 
 @record
 class HttpRoutes:
-    """Keeps the open requests of one connection: each message must pass here once, in order."""
+    """The open requests of one connection. Must get each message once, in order."""
 
     _our_requests: dict[RequestId, _OpenRequest] = field(default_factory=dict)
-    """Our open requests."""
     _peer_requests: dict[RequestId | None, tuple[str | None, int]] = field(default_factory=dict)
     """The peer's open requests: the stream on which each came, and the hash of its line."""
 
     def outgoing(self, line: bytes) -> Outgoing:
-        """Sort a line that this program sends."""
+        """Return the stream of a line that this program sends, and note its request."""
         message = default_loads()(line)
         assert isinstance(message, dict)
         request_id, method = message.get("id"), message.get("method")
@@ -131,7 +130,7 @@ class HttpRoutes:
         return Outgoing(line, method, request_id, session)
 
     def arrived(self, line: bytes, stream: str | None) -> Arrived:
-        """Sort a message that came on a session's stream, or on the connection's (None)."""
+        """Return the effect of a message that came on a session's stream, or the connection's."""
         if b'"id"' not in line:  # a notification, as nearly all lines are
             return Arrived()
         try:
@@ -149,20 +148,20 @@ class HttpRoutes:
                 return Arrived(duplicate=True)
             self._peer_requests.setdefault(request_id, (stream, hash(line)))
             return Arrived()
-        asked = self._our_requests.pop(request_id, None)
-        if asked is None or "result" not in message:
+        request = self._our_requests.pop(request_id, None)
+        if request is None or "result" not in message:
             return Arrived()
         result = message["result"]
         opens = result.get("sessionId") if isinstance(result, dict) else None
         return Arrived(
             opens=opens if isinstance(opens, str) else None,
-            ends=asked.session if asked.method in CLOSING else None,
-            replayed=asked.session if asked.method in REPLAYING else None,
+            ends=request.session if request.method in CLOSING else None,
+            replayed=request.session if request.method in REPLAYING else None,
         )
 
     def unanswered(self, session: str) -> list[RequestId]:
         """Return the ids of our open requests about a session."""
-        return [key for key, asked in self._our_requests.items() if asked.session == session]
+        return [key for key, request in self._our_requests.items() if request.session == session]
 
     def is_answer(self, body: bytes, request_id: RequestId | None) -> bool:
         """Return whether a body is the answer to this request."""

@@ -1,7 +1,7 @@
-"""A websocket as a link: each message is one text frame, and one line for whoever reads.
+"""A websocket as a link: each message is one text frame, and one line for the receiver.
 
-Connects when it is started, so that what is wrong is told as the end of the link. Needs the
-package ``websockets``, which is loaded then. Must not know what the messages are.
+The link connects when it is started, so that a failure is reported as its end. Loads the package
+``websockets`` then. Must not know what the messages are.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 
 FRAGMENT_BYTES: Final = 8 * 1024 * 1024
-"""A larger message is sent in several frames: Codex takes none above 16 MiB."""
+"""Bytes of a frame; a larger message is sent in several frames: Codex takes none above 16 MiB."""
 MAX_FRAGMENTS: Final = 4096
-"""Frames of one message: empty ones are no bytes, and would be kept without end."""
+"""Frames of one message: the limit of bytes does not stop empty frames."""
 TOO_BIG: Final = 1009
 """The close code for a message above the limit of its receiver (RFC 6455, section 7.4.1)."""
 POLICY_VIOLATION: Final = 1008
-"""The close code for whatever else is not taken."""
+"""The close code for any other violation of this side's rules."""
 
 
 class WebSocketMessages(MessageLink):
-    """The half of a link that both sides of a websocket share; ``message_limit`` is in bytes."""
+    """The part of a link that both sides of a websocket share; ``message_limit`` is in bytes."""
 
     _connection: WebSocket
 
@@ -53,7 +53,7 @@ class WebSocketMessages(MessageLink):
 
     @abstractmethod
     async def _open(self) -> WebSocket:
-        """The connection; a subclass says how."""
+        """Return the open connection."""
 
     async def _converse(self) -> TransportError | None:
         from websockets.exceptions import ConnectionClosed as Closed
@@ -98,7 +98,7 @@ class WebSocketMessages(MessageLink):
     async def _send_until_closed(self) -> None:
         from websockets.exceptions import ConnectionClosed as Closed
 
-        with suppress(Closed):  # the reading side tells it
+        with suppress(Closed):  # `_converse` reports it
             await self._send_all()
         self._resume_writer()
 
@@ -112,18 +112,17 @@ class WebSocketMessages(MessageLink):
 
 
 PING_EVERY_SECONDS: Final = 20.0
-"""Between two pings."""
+"""Seconds between two pings."""
 
 
 class WebSocketLink(WebSocketMessages):
     """A websocket as a `Link`.
 
-    ``name`` stands for the peer in messages, ``kind`` says what it should be, ``token_hint`` where
-    its tokens come from. ``unix_path`` connects over that socket in place of
-    the URL's host. ``token`` is asked for when connecting, for ``Authorization: Bearer``.
-    ``message_limit`` is in bytes: a larger message ends the link, and the error says so. A peer
-    that answers no ping within ``ping_seconds`` is lost; None: it may be silent.
-    The receiver hears ConnectionClosed with the reason when it cannot connect, or is cut off.
+    ``name``, ``kind`` and ``token_hint`` are for messages, see `RemotePeer`. ``unix_path`` is a
+    socket to connect to instead of the URL's host. ``token`` returns the token; it is called when
+    the link connects. With ConnectionClosed the link ends for a message above ``message_limit``
+    bytes, a ping without an answer within ``ping_seconds`` (None: no limit), and a connection that
+    failed or broke.
 
     Raises MisuseError if the package websockets is not installed.
     """
@@ -146,7 +145,7 @@ class WebSocketLink(WebSocketMessages):
         self._url = url
         self._unix_path = unix_path
         self._token = token
-        self._shown: str | None = None
+        self._sent_token: str | None = None
         self._ping_seconds = ping_seconds
         self._peer = RemotePeer(name, kind, token_hint)
 
@@ -155,8 +154,8 @@ class WebSocketLink(WebSocketMessages):
 
         headers = {}
         if self._token is not None:
-            self._shown = self._token().strip()
-            headers["Authorization"] = f"Bearer {self._shown}"
+            self._sent_token = self._token().strip()
+            headers["Authorization"] = f"Bearer {self._sent_token}"
         options: dict[str, Any] = {
             "additional_headers": headers,
             "compression": None,  # the other end is this machine, or a tunnel
@@ -168,29 +167,29 @@ class WebSocketLink(WebSocketMessages):
         }
         if self._unix_path is not None:
             return await unix_connect(self._unix_path, self._url, proxy=None, **options)
-        # A proxy is for what is far away, and that is wss.
+        # Only the wss URL of another machine goes through a proxy.
         if self._url.startswith("ws:") or is_loopback(urlsplit(self._url).hostname or ""):
             options["proxy"] = None
 
-        class Here(connect):
-            """Not where a redirect points: what is said would go there, maybe with the token."""
+        class ConnectWithoutRedirects(connect):
+            """Follows no redirect, which would carry messages and token elsewhere."""
 
             def process_redirect(self, exc: Exception) -> Exception | str:
                 return exc
 
-        return await Here(self._url, **options)
+        return await ConnectWithoutRedirects(self._url, **options)
 
     def _why(self, failed: Exception) -> str:
         from websockets.exceptions import InvalidStatus, WebSocketException
 
-        secrets = (self._shown, *secrets_of_query(self._url))
+        secrets = (self._sent_token, *secrets_of_query(self._url))
         if isinstance(failed, InvalidStatus):
             response = failed.response
-            said = (response.body or b"").decode(errors="replace").strip() or response.reason_phrase
-            where = response.headers.get("Location")
-            where = None if where is None else without_secrets(where, secrets)
-            said = without_secrets(said, secrets)
-            return self._peer.answered(response.status_code, said, where)
+            text = (response.body or b"").decode(errors="replace").strip() or response.reason_phrase
+            target = response.headers.get("Location")
+            target = None if target is None else without_secrets(target, secrets)
+            text = without_secrets(text, secrets)
+            return self._peer.answered(response.status_code, text, target)
         if isinstance(failed, TimeoutError):
             return self._peer.silent()
         if isinstance(failed, OSError):

@@ -1,5 +1,5 @@
-"""Give generated models their base class, their reading rules, and encode and decode.
+"""The base of generated models: their base class, reading rules, encode and decode.
 
-Knows JSON values and pydantic; knows no protocol, no method and no transport.
-Import the modules directly: this package itself loads nothing.
+Knows JSON values and pydantic, but no protocol, method or transport. Import the modules directly:
+this package itself loads nothing.
 """

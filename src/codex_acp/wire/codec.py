@@ -1,6 +1,6 @@
-"""Decode and encode: wire values to models and back, with errors that name the field.
+"""Decode wire values to models and encode models, with errors that name the field.
 
-And JSON values as values: equality by the rules of JSON, and a canonical text to be hashed.
+Also compare JSON values by the rules of JSON, and hash them.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_PROBLEMS = 8
-"""More than this many wrong fields help nobody; the first ones name the cause."""
+"""Wrong fields that an error names: the first ones show the cause."""
 
 _adapters: dict[Any, Any] = {}
 _ANY = SchemaSerializer({"type": "any"})
-# Imports all whose values it can write (10 ms): here, where a thread loads ahead, not at an answer.
+# The first call imports modules for 10 ms: now, while a thread loads ahead, and not at an answer.
 _ANY.to_json(None)
 
 
 def validator_of(tp: Any) -> SchemaValidator:
-    """The pydantic-core validator of a model class or of any other annotation, made once."""
+    """Return the pydantic-core validator of a model class or any other annotation, made once."""
     if isinstance(tp, type) and issubclass(tp, BaseModel):
-        return tp.__pydantic_validator__  # type: ignore[return-value] # with plugins it is another, of the same methods
+        return tp.__pydantic_validator__  # type: ignore[return-value] # a plugin's class has the same methods
     try:
         adapter = _adapters[tp]
     except KeyError:
@@ -48,12 +48,12 @@ def validator_of(tp: Any) -> SchemaValidator:
 
 
 def decoder(validator: SchemaValidator) -> Callable[[object], Any]:
-    """A function that reads one wire value; raises pydantic's ValidationError."""
+    """Return a function that decodes one wire value. It raises pydantic's ValidationError."""
     return partial(validator.validate_python, strict=True, by_alias=True, by_name=False)
 
 
 def decode(tp: type[T], value: object, what: str = "") -> T:
-    """Read parsed JSON as ``tp``. Raises InvalidPayload that names ``what`` and the fields."""
+    """Decode parsed JSON as ``tp``. Raises InvalidPayload, which names ``what`` and the fields."""
     try:
         result: T = decoder(validator_of(tp))(value)
     except ValidationError as error:
@@ -63,11 +63,11 @@ def decode(tp: type[T], value: object, what: str = "") -> T:
 
 
 def encode(value: object) -> EncodedJson:
-    """Write models (what was set) or plain data as JSON. Raises MisuseError for no JSON."""
+    """Encode a model (the fields that were set) or plain data. Raises MisuseError if not JSON."""
     try:
         if isinstance(value, BaseModel):
             serializer = value.__pydantic_serializer__
-            # Each model by its own class: trying the members of a union costs three times as much.
+            # `serialize_as_any`: to try the members of a union would take three times as long.
             return EncodedJson(
                 serializer.to_json(value, exclude_unset=True, by_alias=True, serialize_as_any=True)
             )
@@ -81,7 +81,7 @@ def encode(value: object) -> EncodedJson:
 
 
 def plain(value: object) -> JsonValue:
-    """Models and lists of models as plain JSON data: what `encode` would write."""
+    """Return models, also in lists, as plain JSON data: the value that `encode` would write."""
     data: JsonValue = _ANY.to_python(
         value, mode="json", exclude_unset=True, by_alias=True, serialize_as_any=True
     )
@@ -89,9 +89,9 @@ def plain(value: object) -> JsonValue:
 
 
 def problems_of(error: ValidationError, value: object) -> tuple[str, ...]:
-    """``field.path: what is wrong`` for each error, without pydantic's links or the value itself.
+    """Return ``field.path: problem`` for each error, without pydantic's links or the field's value.
 
-    ``value`` is what was read; it tells the fields of a path from the names of union members.
+    ``value`` is the decoded value: the fields of a path exist in it, unlike names of union members.
     """
     details = error.errors(include_url=False, include_input=False, include_context=False)
     found = list(dict.fromkeys(_problem(detail, value) for detail in details))
@@ -106,9 +106,9 @@ def _problem(detail: ErrorDetails, value: object) -> str:
     for part in detail["loc"]:
         in_list = isinstance(value, list) and isinstance(part, int) and part < len(value)
         if in_list or (isinstance(value, dict) and part in value):
-            value = value[part]  # type: ignore[index] # a list or a dict that has it
+            value = value[part]  # type: ignore[index] # a list or a dict with this part
         elif part is not detail["loc"][-1] or detail["type"] != "missing":
-            continue  # the label of a union member, not a field
+            continue  # the name of a union member, not a field
         path.append(str(part))
     return f"{'.'.join(path) or 'value'}: {detail['msg']}"
 
@@ -116,9 +116,9 @@ def _problem(detail: ErrorDetails, value: object) -> str:
 def digest(value: object) -> str:
     """Return the SHA-256, in hex, of canonical JSON: sorted keys, no spaces, no needless escapes.
 
-    Raises TypeError or ValueError for what is no JSON, NaN included.
+    Raises TypeError or ValueError if ``value`` is not JSON; NaN is not.
     """
-    import hashlib  # loads OpenSSL, and many a process digests nothing
+    import hashlib  # loads OpenSSL, which many processes do not need
 
     text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -127,7 +127,7 @@ def digest(value: object) -> str:
 
 
 def same_json(left: object, right: object) -> bool:
-    """Equal as JSON: true is not 1, and 1 is 1.0."""
+    """Return whether two values are equal as JSON: true is not 1, and 1 is 1.0."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):

@@ -1,20 +1,20 @@
-"""Make the generated model classes without pydantic looking at their annotations.
+"""Make the generated model classes without pydantic's analysis of their annotations.
 
-Pydantic takes 50 ms to import, and spends four fifths of a class's creation on finding out what it
-needs, which the generator knows. Three parts, in this order:
+Pydantic takes 50 ms to import, and spends four fifths of a class's creation on an analysis whose
+result the generator knows. Three parts, in this order:
 
-- the base class of all models: pydantic's, or `CoreModel` in a process of the adapter, which has
-  the members of ``BaseModel`` that this library uses;
-- the core schemas of generated definitions, each made by its function once, when first needed, and
-  the validator and serializer that a class gets from one;
-- the metaclass, which makes a class of a generated module as a bare Python class. What only
-  introspection reads (fields, signature, the full core schema) comes from an ordinary pydantic
-  class that is made behind the scenes. Subclasses that others write are ordinary from the start.
+- the base class of all models: pydantic's ``BaseModel``, or, in a process of the adapter,
+  `CoreModel`, which has the members of ``BaseModel`` that this library uses;
+- the core schemas of generated definitions, each made by its function when it is first needed, and
+  the validator and serializer that a class gets from its schema;
+- the metaclass, which makes a class of a generated module as a bare Python class. The attributes
+  that only introspection reads (fields, signature, the full core schema) come from an ordinary
+  pydantic class that is made behind the scenes. A program's own subclasses are ordinary classes.
 
-This leans on how pydantic stores what it makes, so it is only done for versions it was tested
-with. With any other the models are ordinary pydantic models: they load more slowly. Plugins of
-pydantic are told of the models of others, and not of these. Knows no word of the vocabulary
-(`codex_acp.wire.words`) and no protocol.
+The method depends on how pydantic stores its classes, so it is used only with the versions in
+`TESTED`. With any other version the models are ordinary pydantic models, which load more slowly.
+Plugins of pydantic do not see the generated models. Must not know `codex_acp.wire.words` or a
+protocol.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pydantic_core import SchemaSerializer, SchemaValidator
 from codex_acp._pydantic import is_left_out
 
 LEFT_OUT = is_left_out()
-"""Whether this process does without pydantic, see `codex_acp._pydantic`."""
+"""Whether this process does without pydantic; see `codex_acp._pydantic`."""
 
 
 class CoreModelMeta(type):
@@ -37,7 +37,7 @@ class CoreModelMeta(type):
 
 
 class CoreModel(metaclass=CoreModelMeta):
-    """A model that pydantic-core can fill: it has the members of ``BaseModel`` for that."""
+    """A model that pydantic-core can fill, with the members of ``BaseModel`` that this needs."""
 
     __slots__ = (
         "__dict__",
@@ -50,28 +50,28 @@ class CoreModel(metaclass=CoreModelMeta):
 
         @property
         def model_fields_set(self) -> set[str]:
-            """Return the names of the fields that were set."""
+            """Names of the fields that were set."""
             return self.__pydantic_fields_set__
 
         @property
         def model_extra(self) -> dict[str, Any] | None:
-            """Return the members for which the model has no field."""
+            """Members of the object for which the model has no field."""
             return self.__pydantic_extra__
 
         def model_copy(self, *, update: dict[str, Any] | None = None) -> Any:
             """Return a shallow copy, with other values in some fields."""
             copied = object.__new__(type(self))
-            put = object.__setattr__
-            put(copied, "__dict__", self.__dict__.copy())
-            put(copied, "__pydantic_extra__", dict(self.__pydantic_extra__ or {}))
-            put(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__.copy())
-            put(copied, "__pydantic_private__", None)
+            set_attribute = object.__setattr__
+            set_attribute(copied, "__dict__", self.__dict__.copy())
+            set_attribute(copied, "__pydantic_extra__", dict(self.__pydantic_extra__ or {}))
+            set_attribute(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__.copy())
+            set_attribute(copied, "__pydantic_private__", None)
             for name, value in (update or {}).items():
                 setattr(copied, name, value)
             return copied
 
         def __getattr__(self, name: str) -> Any:
-            # pydantic-core asks before it has filled the model: then there are no extra members.
+            # pydantic-core reads attributes before it has set ``__pydantic_extra__``.
             extra = {} if name == "__pydantic_extra__" else self.__pydantic_extra__ or {}
             if name in extra:
                 return extra[name]
@@ -117,14 +117,14 @@ else:
 if TYPE_CHECKING:
 
     class Ref(Protocol):
-        """Gives the schema of another definition of the same tree."""
+        """Returns the schema of another definition of the same tree."""
 
         @property
         def unstable(self) -> bool:
-            """Whether what only the unstable schema has is there."""
+            """Whether the tree includes the definitions of the unstable schema."""
 
         def __call__(self, name: str) -> Schema:
-            """The schema of a class, union, enum or alias."""
+            """Return the schema of a class, union, enum or alias."""
 
 
 Schema: TypeAlias = dict[str, Any]
@@ -140,7 +140,7 @@ CONFIG: dict[str, bool | str] = {
     "validate_by_alias": True,
     "validate_by_name": True,
 }
-"""The base class's ``model_config``, in pydantic-core's words."""
+"""The base class's ``model_config``, as pydantic-core spells it."""
 
 
 class Definitions:
@@ -153,31 +153,31 @@ class Definitions:
         self._schemas: dict[str, Schema] = {}
 
     def __call__(self, name: str) -> Schema:
-        """The schema of a class, union, enum or alias."""
-        found = self._schemas.get(name)
-        if found is None:
+        """Return the schema of a class, union, enum or alias."""
+        schema = self._schemas.get(name)
+        if schema is None:
             models = import_module(f"{self._tree}.models")
-            words = import_module(f"{self._tree}.schemas.{models.MODULE_OF[name]}")
-            found = getattr(words, name)(self)
+            functions = import_module(f"{self._tree}.schemas.{models.MODULE_OF[name]}")
+            schema = getattr(functions, name)(self)
             model = getattr(models, name)
             if getattr(model, "__name__", None) == name and issubclass(model, BaseModel):
-                found = self._of_class(model, found)
-            self._schemas[name] = found
-        return found
+                schema = self._class_schema(model, schema)
+            self._schemas[name] = schema
+        return schema
 
-    def _of_class(self, cls: type[BaseModel], fields: Fields) -> Schema:
+    def _class_schema(self, cls: type[BaseModel], fields: Fields) -> Schema:
         return completed(cls, fields)
 
     def validator(self, name: str) -> SchemaValidator:
-        """A new validator of a definition that is no class."""
+        """Return a new validator of a definition that is no class."""
         return SchemaValidator(cast("Any", self(name)))
 
 
 class StableDefinitions(Definitions):
-    """A tree as its stable schema has it; the classes are the same.
+    """The definitions of a tree's stable schema, for the same classes.
 
-    What is unstable reads as what no schema knows: a field is kept among the extra ones, a member
-    of a union is an unknown one. For reading only: a class makes and writes all that it has.
+    Unstable parts read like parts that no schema knows: a field is kept as an extra one, a member
+    of a union as an unknown one. For reading only: a class still makes and writes unstable fields.
     """
 
     unstable = False
@@ -188,20 +188,20 @@ class StableDefinitions(Definitions):
         self._classes: list[type[BaseModel]] = []
 
     def __call__(self, name: str) -> Schema:
-        """The schema of a definition; where nothing in it is unstable, the one that all share."""
+        """Return the schema of a definition, the common one if no part of it is unstable."""
         if name in self._containing:
             return super().__call__(name)
         return definitions(self._tree)(name)
 
-    def _of_class(self, cls: type[BaseModel], fields: Fields) -> Schema:
+    def _class_schema(self, cls: type[BaseModel], fields: Fields) -> Schema:
         self._classes.append(cls)
         return model_schema(cls, fields)
 
     def validator(self, name: str) -> SchemaValidator:
-        """A new validator of any definition."""
+        """Return a new validator of any definition."""
         schema = self(name)
-        # Not with the classes' own validators, which know all: pydantic-core takes those of classes
-        # that are complete. Whoever makes another one meanwhile makes it whole, as it is here.
+        # In place of a complete class's part of the schema, pydantic-core uses the class's own
+        # validator, which accepts unstable parts: so the classes are incomplete for a moment.
         complete = [c for c in self._classes if c.__dict__.get("__pydantic_complete__")]
         for cls in complete:
             cls.__pydantic_complete__ = False
@@ -214,12 +214,12 @@ class StableDefinitions(Definitions):
 
 @cache
 def definitions(tree: str, *, unstable: bool = True) -> Definitions:
-    """The one `Definitions` of a tree, or the one of its stable part."""
+    """Return the one `Definitions` of a tree, or the one of its stable schema."""
     return Definitions(tree) if unstable else StableDefinitions(tree)
 
 
 def tree_of(module: str) -> str | None:
-    """The generated tree of a module of models; empty for the base classes' own module."""
+    """Return the generated tree of a module of models; empty for the module of the base classes."""
     if module == "codex_acp.wire.model":
         return ""
     tree, is_of_models, _ = module.partition(".models.")
@@ -229,13 +229,13 @@ def tree_of(module: str) -> str | None:
 
 @cache
 def schema_of(cls: type[BaseModel]) -> Schema:
-    """The schema of a class that the generated way makes; gives it what it validates with."""
+    """Return the schema of a generated class, which then has its validator and serializer."""
     tree = tree_of(cls.__module__)
     return definitions(tree)(cls.__name__) if tree else completed(cls, {})
 
 
 def model_schema(cls: type, fields: Fields) -> Schema:
-    """The schema of a class with these fields."""
+    """Return the schema of a class with these fields."""
     name = cls.__name__
     return {
         "type": "model",
@@ -253,21 +253,21 @@ def model_schema(cls: type, fields: Fields) -> Schema:
 
 
 def completed(cls: type[BaseModel], fields: Fields) -> Schema:
-    """The class's schema; gives the class its validator and its serializer.
+    """Give a class its validator and serializer, and return its schema.
 
-    Each class gets its own before any that embeds it: pydantic-core then shares them.
+    A class gets them before the classes that contain it, so that pydantic-core shares them.
     """
     schema: Any = model_schema(cls, fields)
     if "__pydantic_complete__" not in cls.__dict__:
         cls.__pydantic_validator__ = SchemaValidator(schema, schema["config"])
         cls.__pydantic_serializer__ = SchemaSerializer(schema, schema["config"])
-        # Last, for pydantic-core takes a complete class's validator and serializer as they are.
+        # Last, because pydantic-core uses the validator and serializer of a complete class.
         cls.__pydantic_complete__ = True
     return cast("Schema", schema)
 
 
 def is_flat(cls: type[BaseModel]) -> bool:
-    """Whether no field of a generated class can hold a model, a list, a map or an unknown value."""
+    """Return whether all fields of a generated class are plain numbers, strings and literals."""
     return all(map(_is_scalar, schema_of(cls)["schema"]["fields"].values()))
 
 
@@ -286,12 +286,10 @@ else:
     ModelMetaclass = type(BaseModel)
 
 TESTED = ("2.12", "2.13", "2.14")
-"""The pydantic versions with which generated classes are made the fast way: `nox -s pydantic`."""
+"""The pydantic versions with which `nox -s pydantic` tests the method of this module."""
 
 
-IS_TESTED = LEFT_OUT or (
-    ".".join(import_module("pydantic").VERSION.split(".")[:2]) in TESTED  # as it is imported
-)
+IS_TESTED = LEFT_OUT or ".".join(import_module("pydantic").VERSION.split(".")[:2]) in TESTED
 
 OF_AN_EMPTY_MODEL: dict[str, Any] = {
     "__class_vars__": {"wire_tags"},
@@ -304,14 +302,14 @@ OF_AN_EMPTY_MODEL: dict[str, Any] = {
     "__pydantic_generic_metadata__": {"origin": None, "args": (), "parameters": ()},
     "__pydantic_post_init__": None,
 }
-"""Members that pydantic gives the base class: to let pydantic make it costs a sixth of a start."""
+"""Members of a base class that pydantic has made: pydantic would take a sixth of a start."""
 
 
 _make: Any = type.__new__ if LEFT_OUT else ABCMeta.__new__
 
 
 class LazyModelMeta(ModelMetaclass):
-    """Makes the classes of generated modules; others it leaves to pydantic."""
+    """Makes the classes of generated modules, and leaves other classes to pydantic."""
 
     if not TYPE_CHECKING:
 
@@ -321,41 +319,41 @@ class LazyModelMeta(ModelMetaclass):
             if BaseModel in bases:
                 return _make(mcs, name, bases, OF_AN_EMPTY_MODEL | namespace)
             annotations = namespace.get("__annotations__", {})
-            annotations.pop("wire_tags", None)  # of the class; for type checkers alone
-            # As pydantic does: the class has no attribute for a field.
+            annotations.pop("wire_tags", None)  # a class attribute, annotated for type checkers
+            # As in pydantic, the class has no attribute for a field.
             defaults = {field: namespace.pop(field) for field in annotations if field in namespace}
             namespace["__pydantic_fields__"] = _FIELDS if annotations else {}
             if not any(base.__base__ is BaseModel for base in bases):
                 namespace["__wire_defaults__"] = defaults
             cls = _make(mcs, name, bases, namespace)
             if annotations:
-                # Subclasses are then pydantic's affair alone, as are those of any other model.
+                # So that pydantic alone makes the subclasses that a program derives.
                 cls.__class__ = ModelMetaclass
             return cls
 
 
 def defaults_of(cls: type[BaseModel]) -> dict[str, Any] | None:
-    """The defaults of a class's fields; None for a class that pydantic made."""
+    """Return the defaults of a class's fields; None for a class that pydantic made."""
     return cls.__dict__.get("__wire_defaults__")
 
 
 def make_lazy(base: type[BaseModel], first: type[BaseModel]) -> None:
-    """Have the classes below ``base`` get each attribute when it is needed.
+    """Give the classes below ``base`` attributes that are made when they are first read.
 
-    ``first`` is the one class right below it, the base of all others.
+    ``first`` is the one class right below ``base``, from which all others derive.
     """
     config = base.model_config
     adapter = cache(lambda: _adapter(first))
     for late in (
         _Late("__pydantic_validator__", None, lambda: adapter().validator),
         _Late("__pydantic_serializer__", None, lambda: adapter().serializer),
-        # With the metadata that a JSON schema is made from.
+        # Pydantic's own, because it has the metadata for a JSON schema.
         _Late(
             "__pydantic_core_schema__",
             lambda cls: _adapter(cls).core_schema,
             lambda: adapter().core_schema,
         ),
-        # Those that pydantic would find at each field's first assignment.
+        # The handlers that pydantic would find at each field's first assignment.
         _Late(
             "__pydantic_setattr_handlers__",
             lambda cls: dict.fromkeys(cls.__annotations__, _set_field),
@@ -368,10 +366,10 @@ def make_lazy(base: type[BaseModel], first: type[BaseModel]) -> None:
 
 
 class _Late:
-    """A class attribute that is made, and put in this one's place, when it is first read.
+    """A class attribute that is made when it is first read, and then replaces this descriptor.
 
-    ``make`` makes a generated class's, None: its schema does; ``of_base`` that of the classes that
-    they all inherit from, where nothing may be put.
+    ``make`` returns the attribute of a generated class; None: `schema_of` sets it. ``of_base``
+    returns the attribute of the base classes, on which this descriptor must stay.
     """
 
     def __init__(
@@ -384,14 +382,14 @@ class _Late:
 
     def __get__(self, instance: object, owner: type[BaseModel]) -> Any:
         if instance is not None and self.name == "__signature__":
-            # As in pydantic: an instance that can be called has the signature of its call.
+            # As in pydantic, so that a callable instance has the signature of its ``__call__``.
             raise AttributeError(f"{self.name!r} attribute of {owner.__name__!r} is class-only")
-        # A subclass that pydantic is still making reads what its base has.
+        # A subclass that pydantic is still making reads the attribute of its base.
         cls = next((c for c in owner.__mro__ if "__wire_defaults__" in c.__dict__), None)
         if cls is None:
             return self._of_base()
-        # What another thread was first with stays: it may be in use. No lock: to make something
-        # may import, and a thread that imports may wait for what this one holds.
+        # The first thread's attribute stays, because it may be in use. No lock: making an
+        # attribute may import modules, and another thread's import may wait for the lock.
         if self._make is None:
             schema_of(cls)
         made = cls.__dict__[self.name] if self._make is None else self._make(cls)
@@ -401,7 +399,7 @@ class _Late:
 
 
 def _ordinary(cls: type[BaseModel]) -> type[BaseModel]:
-    """The class as pydantic makes it, from the same annotations and defaults."""
+    """Return the class that pydantic makes from the same annotations and defaults."""
     namespace: dict[str, Any] = {
         name: cls.__dict__[name]
         for name in ("__module__", "__doc__", "wire_tags")
@@ -436,8 +434,8 @@ def _signature(cls: type[BaseModel]) -> Any:
     return ordinary.__signature__
 
 
-def tell_that_untested() -> None:
-    """One line in the log, for pydantic is of a version that was not tested."""
+def warn_untested() -> None:
+    """Log one warning, because this version of pydantic was not tested."""
     import logging
 
     from pydantic import VERSION

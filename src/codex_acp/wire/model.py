@@ -1,8 +1,8 @@
-"""The base of all wire models, and the two shapes that keep what the schema does not know.
+"""The base class of all wire models, and the two classes of values that the schema does not know.
 
 Three states: a field that was not set is absent on the wire, a field set to None is null.
-``model_fields_set`` tells which; only fields that were set are written. Literal tags are always
-written. Unknown fields are kept, in ``model_extra``.
+``model_fields_set`` has the fields that were set; only these, and literal tags, are written.
+Unknown fields are kept in ``model_extra``.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ CONFIG: ConfigDict = {
     "validate_by_alias": True,
     "serialize_by_alias": True,
     "protected_namespaces": (),
-    "allow_inf_nan": False,  # 1e400 reads as an infinity, and would be written as null
+    "allow_inf_nan": False,  # 1e400 is decoded as infinity, which would be written as null
 }
 
 
 class ModelBase(BaseModel, metaclass=ModelMetaclass):
-    """Base class of all wire models; `codex_acp.wire.lazy` makes it."""
+    """Base class of all wire models, made by `codex_acp.wire.lazy`."""
 
     model_config: ClassVar[ConfigDict] = CONFIG
 
     wire_tags: ClassVar[tuple[str, ...]] = ()
-    """Attributes that can hold one value only; written although nobody sets them."""
+    """Fields with a single possible value, which are written although nobody sets them."""
 
     if not TYPE_CHECKING:
 
@@ -48,11 +48,11 @@ class ModelBase(BaseModel, metaclass=ModelMetaclass):
             if self.wire_tags:
                 self.__pydantic_fields_set__.update(self.wire_tags)
 
-        # Nested models are then validated without calling this from Rust, as pydantic's own is.
+        # As for pydantic's own: Rust then validates nested models without this method.
         __init__.__pydantic_base_init__ = True
 
         def __getattr__(self, name: str) -> Any:
-            # A value that a lenient read left out reads as the field's default.
+            # A field that lenient reading has left out has its default.
             defaults = lazy.defaults_of(type(self))
             if defaults is not None:
                 if name in defaults:
@@ -71,11 +71,11 @@ class WireModel(ModelBase):
 if lazy.IS_TESTED:
     lazy.make_lazy(ModelBase, WireModel)
 else:
-    lazy.tell_that_untested()
+    lazy.warn_untested()
 
 
 class UnknownValue(str):
-    """A string where the schema lists values and this is none of them: a newer peer's."""
+    """A string that the schema does not list, where it lists values: from a newer peer."""
 
     __slots__ = ()
 
@@ -92,13 +92,13 @@ class UnknownValue(str):
 
 
 class UnknownVariant(WireModel):
-    """A member of an open union that the schema does not know; all of it is in ``model_extra``."""
+    """A member of an open union that the schema does not know. ``model_extra`` has its fields."""
 
     @property
     def type(self) -> str:
-        """Its ``type``, as the members that are known have one; empty if it has none."""
+        """The object's ``type``, which known members have, too; empty if it has none."""
         return str((self.model_extra or {}).get("type", ""))
 
     def wire(self) -> dict[str, Any]:
-        """The object as it was received."""
+        """Return the object as it was received."""
         return dict(self.model_extra or {})

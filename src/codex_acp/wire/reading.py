@@ -1,7 +1,7 @@
-"""Annotations that generated fields carry: how to read unions and what may be wrong in a value.
+"""Annotations of generated fields: how to read unions and invalid values.
 
-They say to pydantic, in the words of `codex_acp.wire.words`, what the generated schemas say; they
-are read where pydantic makes a class: by introspection, and in the models of others.
+They have the same meaning as the generated schemas, for the classes that pydantic itself makes: for
+introspection, and in the models of other packages.
 Source of the lenient rules: the ACP schema's ``x-deserialize-*`` annotations.
 """
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 else:
 
     def Field(**arguments: Any) -> Any:  # noqa: N802 # as pydantic calls it
-        """Pydantic's, which takes long to import, and which only introspection needs."""
+        """Call pydantic's ``Field``, whose import takes long and only introspection needs."""
         from pydantic import Field as PydanticField
 
         return PydanticField(**arguments)
 
 
 class Bounds:
-    """Bounds of a number, or of a string type with a name of its own."""
+    """Bounds of a number, or of a string in a named alias."""
 
     def __init__(self, **bounds: int) -> None:
         self._bounds = bounds
@@ -41,7 +41,7 @@ class Bounds:
 
 
 class _Mark:
-    """Reads the annotated value in another way: ``word`` makes its schema from the usual one."""
+    """Changes how the annotated value is read: ``word`` makes its schema from the usual one."""
 
     def __init__(self, word: Callable[[Schema], Schema]) -> None:
         self._word = word
@@ -60,20 +60,20 @@ def _not_null(schema: Schema) -> Schema:
 
 
 OMIT_IF_INVALID = _Mark(words.omit_if_invalid)
-"""A value that does not fit reads as absent; in a list, the item is dropped."""
+"""An invalid value reads as absent; in a list, the item is dropped."""
 
 EMPTY_IF_INVALID = _Mark(words.empty_if_invalid)
-"""A required list whose value does not fit reads as empty; a missing one is an error."""
+"""An invalid value of a required list reads as empty; a missing list is an error."""
 
 EMPTY_IF_NULL = _Mark(words.empty_if_null)
-"""Null reads as the empty list or map."""
+"""Null reads as an empty list or map."""
 
 NOT_NULL = _Mark(_not_null)
-"""Typed ``T | None`` where None means absent: null itself is refused, read and written."""
+"""The type is ``T | None``, but None means absent: null is refused in reading and writing."""
 
 
 class OpenEnum:
-    """``Literal[...] | UnknownValue``: the known values, or any other string marked as unknown."""
+    """``Literal[...] | UnknownValue``: a known value, or another string marked as unknown."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> CoreSchema:
         del handler
@@ -82,12 +82,11 @@ class OpenEnum:
 
 
 class TaggedUnion:
-    """Classes told apart by the literal under ``tag``.
+    """A union whose members differ in the literal of the field ``tag``.
 
-    ``choices`` lists (literal, number of classes under it), in the order of the union's members.
-    With ``has_default`` the last class is the one without a tag. If the union includes
-    UnknownVariant, an object under an unknown tag becomes one; malformed data under a known tag
-    stays an error.
+    ``choices`` lists (literal, number of classes with it), in the order of the union's members.
+    With ``has_default`` the last class has no tag. If the union includes UnknownVariant, an object
+    with an unknown tag becomes one; malformed data with a known tag stays an error.
     """
 
     def __init__(
@@ -126,13 +125,13 @@ class TaggedUnion:
         for part in (made, *made.get("anyOf", ())):
             mapping = part.get("discriminator", {}).get("mapping", {})
             if not all(isinstance(name, str) for name in mapping.values()):
-                # Two classes under one tag: OpenAPI cannot say that, and refuses what is said here.
+                # OpenAPI has no form for two classes with one tag, and refuses pydantic's.
                 del part["discriminator"]
         return made
 
 
 class KeyedUnion:
-    """String literals, and objects told apart by their one key; open when UnknownVariant is in."""
+    """String literals, and objects that differ in their one key; open with UnknownVariant."""
 
     def __init__(self, *keys: str) -> None:
         self.keys = keys

@@ -1,8 +1,8 @@
-"""Define what generated tables of methods are made of: method infos, a registry, events.
+"""The classes in generated tables of methods: method infos, registries and events.
 
-A registry resolves the name of a model when it is first used. An event is a notification's method
-and its params as one value; light on purpose: a protocol has a hundred of them, and a program gets
-thousands a second.
+A registry resolves the name of a model when it is first used. An event is the method and params of
+a notification. Event classes are light, because a protocol has a hundred of them, and a program
+gets thousands of events a second.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 
 def require_rows(table: str, rows: Iterable[str], methods: Iterable[str]) -> None:
-    """Compare a table's keys with a registry at import. Raises IncompleteTable naming each row."""
-    have, want = set(rows), set(methods)
-    problems = [f"add a row for {method!r}" for method in sorted(want - have)]
+    """Compare a table's keys with a registry's methods. Raises IncompleteTable with the rows."""
+    present, needed = set(rows), set(methods)
+    problems = [f"add a row for {method!r}" for method in sorted(needed - present)]
     problems += [
         f"remove the row for {method!r}, which the schema does not have"
-        for method in sorted(have - want)
+        for method in sorted(present - needed)
     ]
     if problems:
         raise IncompleteTable(table, tuple(problems))
 
 
 class MethodInfo(NamedTuple):
-    """One JSON-RPC method: names of its params and result models, None where it has none."""
+    """One JSON-RPC method, with the names of its params and result models; None: it has none."""
 
     params: str | None
     result: str | None = None
     experimental: bool = False
-    """Only with the experimental capability (Codex) or in the unstable schema (ACP)."""
+    """Whether it needs the experimental capability (Codex) or the unstable schema (ACP)."""
 
 
 class ModelRegistry:
     """Models of one protocol by name; importing a registry imports no model.
 
-    Not ``unstable``: what only the unstable schema has is read as what no schema knows. With a
-    version of pydantic that was not tested it is read all the same.
+    With ``unstable`` False, parts that only the unstable schema has are read like unknown parts,
+    except with an untested version of pydantic.
     """
 
     def __init__(self, module: str, *, unstable: bool = True) -> None:
@@ -52,11 +52,11 @@ class ModelRegistry:
         self._decoders: dict[str, Callable[[object], Any]] = {}
 
     def resolve(self, name: str) -> Any:
-        """The model class, or the annotation of a union; raises AttributeError if unknown."""
+        """Return a model class, or the annotation of a union. Raises AttributeError if unknown."""
         return getattr(import_module(self._module), name)
 
     def decoder(self, name: str) -> Callable[[object], Any]:
-        """A function that reads a wire value as ``name``; raises pydantic's ValidationError."""
+        """Return a function that decodes a wire value as ``name`` or raises ValidationError."""
         try:
             return self._decoders[name]
         except KeyError:
@@ -76,10 +76,10 @@ class ModelRegistry:
         return validator_of(model)
 
     def decode(self, name: str, value: object, what: str) -> Any:
-        """``value`` as ``name``; raises InvalidPayload that names ``what`` and the fields."""
+        """Decode ``value`` as ``name``. Raises InvalidPayload, which names ``what`` and fields."""
         try:
             return self.decoder(name)(value)
-        except ValueError as error:  # which every ValidationError is
+        except ValueError as error:  # the base class of ValidationError, which loads slowly
             from pydantic_core import ValidationError
 
             from codex_acp.errors import InvalidPayload
@@ -92,7 +92,7 @@ class ModelRegistry:
 
 @dataclass_transform(frozen_default=True)
 class Event:
-    """A frozen value with ``params``; each class has its ``method``. Matches, compares, prints."""
+    """A notification with its ``params``; each class has its ``method``. Frozen and comparable."""
 
     __slots__ = ("params",)
     __match_args__: ClassVar[tuple[str, ...]] = ("params", "method")
@@ -124,7 +124,7 @@ class Event:
 
 
 class UnknownEvent(Event):
-    """An event whose method the schema does not know, or whose params do not fit it."""
+    """An event with a method that the schema does not know, or with invalid params."""
 
     __slots__ = ("method", "problem")
     __match_args__: ClassVar[tuple[str, ...]] = ("params", "method", "problem")
@@ -133,7 +133,7 @@ class UnknownEvent(Event):
         params: Any
         method: str
         problem: str | None = None
-        """Misfit of the payload, for a method that the schema knows; None: it fits."""
+        """Problem of the params of a known method; None for an unknown method."""
     else:
 
         def __init__(self, params: Any, method: str, problem: str | None = None) -> None:

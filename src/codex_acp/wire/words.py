@@ -1,8 +1,8 @@
-"""The words that generated schema modules are written in; each gives plain pydantic-core data.
+"""The building blocks of generated schema modules; each returns plain pydantic-core data.
 
-``_generated/schemas/X.py`` has one function for each definition of ``_generated/models/X.py``.
-A class's function gives its fields (`required`, `optional`, `tag`), every other one a schema.
-What a word means is what pydantic would make of the annotation: a test compares all of them.
+``_generated/schemas/X.py`` has one function for each definition of ``_generated/models/X.py``. The
+function of a class returns its fields (`required`, `optional`, `tag`), every other one a schema.
+Each building block returns the schema that pydantic makes of the annotation: a test compares them.
 """
 
 from __future__ import annotations
@@ -31,41 +31,41 @@ STR: Schema = {"type": "str"}
 
 
 def integer(**bounds: int) -> Schema:
-    """A whole number within ``ge`` and ``le``."""
+    """Return the schema of a whole number within ``ge`` and ``le``."""
     return {"type": "int", **bounds}
 
 
 def number(**bounds: float) -> Schema:
-    """A number within ``ge`` and ``le``."""
+    """Return the schema of a number within ``ge`` and ``le``."""
     return {"type": "float", **bounds}
 
 
 def string(**bounds: int) -> Schema:
-    """A string of ``min_length`` to ``max_length`` characters."""
+    """Return the schema of a string of ``min_length`` to ``max_length`` characters."""
     return {"type": "str", **bounds}
 
 
 def array(items: Schema) -> Schema:
-    """``list[items]``."""
+    """Return the schema of ``list[items]``."""
     return {"type": "list", "items_schema": items}
 
 
 def mapping(values: Schema) -> Schema:
-    """``dict[str, values]``."""
+    """Return the schema of ``dict[str, values]``."""
     return {"type": "dict", "keys_schema": STR, "values_schema": values}
 
 
 def nullable(schema: Schema) -> Schema:
-    """``schema | None``."""
+    """Return the schema of ``schema | None``."""
     return {"type": "nullable", "schema": schema}
 
 
 def literal(*values: str | int) -> Schema:
-    """One of ``values``."""
+    """Return the schema of one of ``values``."""
     return {"type": "literal", "expected": list(values)}
 
 
-# --- values that may be of a newer peer, or wrong ---------------------------------------------
+# --- values of a newer peer, and invalid values -----------------------------------------------
 
 UNKNOWN_VALUE: Schema = {
     "type": "function-after",
@@ -75,27 +75,27 @@ UNKNOWN_VALUE: Schema = {
 """Any string, marked as unknown."""
 
 UNKNOWN_VARIANT: Schema = schema_of(UnknownVariant)
-"""Any object, kept whole."""
+"""Any object, with all its members."""
 
 
 def open_enum(*values: str) -> Schema:
-    """One of ``values``, or another string as an UnknownValue."""
+    """Accept one of ``values``, or another string as an UnknownValue."""
     return _first_of(literal(*values), UNKNOWN_VALUE)
 
 
 def omit_if_invalid(schema: Schema) -> Schema:
-    """A value that does not fit reads as absent; in a list, the item is dropped."""
+    """Read an invalid value as absent; in a list, drop the item."""
     return {"type": "default", "schema": schema, "on_error": "omit"}
 
 
 def empty_if_invalid(schema: Schema) -> Schema:
-    """A list that does not fit reads as empty."""
+    """Read an invalid list as empty."""
     function = {"type": "no-info", "function": empty_list}
     return _first_of(schema, {"type": "function-plain", "function": function})
 
 
 def empty_if_null(schema: Schema) -> Schema:
-    """Null reads as the empty list or map."""
+    """Read null as an empty list or map."""
     inner = schema
     while inner["type"] == "default":
         inner = inner["schema"]
@@ -106,12 +106,10 @@ def empty_if_null(schema: Schema) -> Schema:
 
 
 def empty_list(_: object) -> list[Any]:
-    """Return an empty list, in place of one that cannot be read."""
     return []
 
 
 def empty_dict(_: object) -> dict[str, Any]:
-    """Return an empty map, in place of one that is null."""
     return {}
 
 
@@ -119,7 +117,7 @@ def empty_dict(_: object) -> dict[str, Any]:
 
 
 def untagged(*members: Schema) -> Schema:
-    """A union told apart by trying; the member that fits most fields wins."""
+    """Try each member of a union; the one in which most fields fit wins."""
     flat: list[Schema] = []
     for member in members:
         plain = member["type"] == "union" and "mode" not in member
@@ -135,10 +133,10 @@ def tagged(
     without: Schema | None = None,
     unknown: Schema | None = None,
 ) -> Schema:
-    """Objects told apart by the literal under ``name`` (in Python ``attribute``).
+    """Choose a member by the literal in the field ``name`` (in Python ``attribute``).
 
-    ``without`` is the member that has no such literal. In an open union an object with an
-    unknown one is read as ``unknown``; malformed data under a known one stays an error.
+    ``without`` is the member that has no such field. In an open union, an object with an unknown
+    literal is read as ``unknown``; malformed data with a known literal stays an error.
     """
     discriminator = name if attribute in ("", name) else [[name], [attribute]]
     options: list[Schema] = [
@@ -152,7 +150,10 @@ def tagged(
 
 
 def keyed(*literals: str, members: dict[str, Schema], unknown: Schema | None = None) -> Schema:
-    """String literals, and objects told apart by their one key; open as a tagged union is."""
+    """Accept string literals, and choose a member for an object by its one key.
+
+    In an open union, other strings and objects are read as unknown.
+    """
     options = [literal(*literals)] if literals else []
     options += members.values()
     if unknown is not None:
@@ -165,16 +166,16 @@ def _first_of(*options: Schema) -> Schema:
 
 
 def _unless(check: OthersObject, schema: Schema) -> Schema:
-    """``schema``, but not for an object that belongs to another member."""
+    """Return ``schema`` behind a check that the object belongs to no other member."""
     function = {"type": "no-info", "function": check}
     return {"type": "function-before", "function": function, "schema": schema}
 
 
 class OthersObject:
-    """Refuses an object that belongs to another member of a union, and what is no object."""
+    """Refuses an object that belongs to another member of a union, and values of other types."""
 
     __slots__ = ("known", "refuses", "tag")
-    __name__ = "check"  # how pydantic-core calls it in the place of an error
+    __name__ = "check"  # its name in pydantic-core's errors
 
     def __init__(self, refuses: Refuses, tag: str, known: Iterable[str]) -> None:
         self.refuses: Refuses = refuses
@@ -200,19 +201,19 @@ class OthersObject:
 
 
 def has_known_tag(value: dict[str, Any], tag: str, known: frozenset[str]) -> bool:
-    """The object has one of the literals under the tag."""
+    """Return whether the tag's literal is a known one."""
     literal = value.get(tag)
     return isinstance(literal, str) and literal in known
 
 
 def has_no_unknown_tag(value: dict[str, Any], tag: str, known: frozenset[str]) -> bool:
-    """The object has no literal under the tag, or a known one."""
+    """Return whether the tag's literal is missing or a known one."""
     literal = value.get(tag)
     return not isinstance(literal, str) or literal in known
 
 
 def has_known_key(value: dict[str, Any], _: str, known: frozenset[str]) -> bool:
-    """The object has one of the keys."""
+    """Return whether the object has one of the known keys."""
     return not known.isdisjoint(value)
 
 
@@ -220,7 +221,7 @@ def has_known_key(value: dict[str, Any], _: str, known: frozenset[str]) -> bool:
 
 
 def required(schema: Schema, wire: str = "") -> Schema:
-    """A field that must be there; ``wire`` is its name there, if it is another."""
+    """Return a field that must be present; ``wire`` is its name on the wire, if that differs."""
     if wire:
         return {
             "type": "model-field",
@@ -232,10 +233,10 @@ def required(schema: Schema, wire: str = "") -> Schema:
 
 
 def optional(schema: Schema, wire: str = "", default: Value = None) -> Schema:
-    """A field that may be absent, and what it reads as then."""
+    """Return a field that may be absent, and then has the default."""
     return required({"type": "default", "schema": schema, "default": default}, wire)
 
 
 def tag(value: str, wire: str = "") -> Schema:
-    """A field that can hold one value only."""
+    """Return a field with a single possible value."""
     return optional(literal(value), wire, value)

@@ -1,2 +1,2 @@
-"""The agent for clients on other connections than standard input and output: who may come in, who
-hears of which session, and what becomes of a session whose connection breaks."""
+"""Serve the agent over the network: who may connect, which connection shows which session, and how
+long a session is kept without a connection."""

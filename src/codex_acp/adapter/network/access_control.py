@@ -59,7 +59,6 @@ class Refusal:
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """Return the headers of the response."""
         if self.status is HTTPStatus.UNAUTHORIZED:
             return [("WWW-Authenticate", 'Bearer realm="acp"')]
         if self.status is HTTPStatus.TOO_MANY_REQUESTS:
@@ -92,7 +91,7 @@ class AccessControl:
         self._clock = clock
         self._rates: dict[str, RateLimit] = {}
         self._open: Counter[str] = Counter()
-        """Connections, by owner."""
+        """Number of open connections, by owner."""
         self._log_rate = RateLimit(LOGGED_AT_ONCE, LOGGED_PER_SECOND, clock)
         self._unlogged = 0
 
@@ -249,11 +248,6 @@ class Tokens:
         """Number of owners; 1 without tokens."""
         return len({token.owner for token in self._current() or ()}) or 1
 
-    @property
-    def several_owners(self) -> bool:
-        """Whether more than one owner uses the server."""
-        return self.owners > 1
-
 
 def no_token() -> Tokens:
     """Return the `Tokens` of a server that lets everybody in."""
@@ -401,7 +395,6 @@ class AcceptedConnection(asyncio.Protocol):
             self._try_protocols()
 
     def data_received(self, data: bytes) -> None:
-        """Collect the first bytes of the connection."""
         self._received += data
         self._try_protocols()
 

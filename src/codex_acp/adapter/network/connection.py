@@ -26,6 +26,7 @@ from codex_acp.jsonrpc.message import INVALID_REQUEST, JsonValue
 from codex_acp.mapping.agent import META_KEY, LoginWays
 from codex_acp.mapping.session_setup import canonical_id
 from codex_acp.transport.shielding import finish
+from codex_acp.transport.websocket import POLICY_VIOLATION
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -124,7 +125,7 @@ class NetworkConnection:
         return await self._reopen(
             request.session_id,
             lambda session: session.agent.load_session(request, session),
-            with_history=True,
+            history=True,
         )
 
     async def resume_session(self, request: ResumeSession) -> Json:
@@ -132,7 +133,7 @@ class NetworkConnection:
         return await self._reopen(
             request.session_id,
             lambda session: session.agent.resume_session(request, session),
-            with_history=False,
+            history=False,
         )
 
     async def list_sessions(self, request: ListSessions) -> Json:
@@ -216,12 +217,8 @@ class NetworkConnection:
     # Ownership, and the sessions that this connection shows
 
     def _new_session(self) -> NetworkSession:
-        return NetworkSession(
-            self._token.owner,
-            self.agent,
-            self.client,
-            outlives_client=self._registry.limits.keep_seconds > 0,
-        )
+        outlives = self._registry.limits.keep_seconds > 0
+        return NetworkSession(self._token.owner, self.agent, self.client, outlives_client=outlives)
 
     async def _open_new(self, begin: Callable[[NetworkSession], Awaitable[Json]]) -> Json:
         """Open a new session with ``begin``; delete the session if its owner cannot be recorded."""
@@ -246,11 +243,7 @@ class NetworkConnection:
             self._registry.client_left(self.client)
 
     async def _reopen(
-        self,
-        session_id: str,
-        reopen: Callable[[NetworkSession], Awaitable[Json]],
-        *,
-        with_history: bool,
+        self, session_id: str, reopen: Callable[[NetworkSession], Awaitable[Json]], *, history: bool
     ) -> Json:
         """Open a stored session, or show an open one here, perhaps taken from another connection.
 
@@ -274,8 +267,8 @@ class NetworkConnection:
             earlier_client = session.detach_for(self.client)
             try:
                 if session.busy:
-                    return await self._show(session, with_history=with_history)
-                kept = session.reopen_for(self.client, with_history=with_history)
+                    return await self._show(session, history=history)
+                kept = session.reopen_for(self.client, history=history)
                 answer = await reopen(session)
                 for event in kept:
                     session.send(session_id, event)
@@ -290,19 +283,19 @@ class NetworkConnection:
             self._open(session_id, session)
             return answer
 
-    async def _show(self, session: NetworkSession, *, with_history: bool) -> dict[str, JsonValue]:
+    async def _show(self, session: NetworkSession, *, history: bool) -> dict[str, JsonValue]:
         """Show a busy session, if asked with its history first; its questions come last."""
         session_id = session.session_id
         sessions, config = session.agent.parts
         opened = sessions.open_session(session_id)
         mark: Mark | None = None
-        if with_history and opened is not None:
+        if history and opened is not None:
             mark = session.mark()
-            history = Replay(self.client, session_id, None)
-            await history.run(
+            replay = Replay(self.client, session_id, None)
+            await replay.run(
                 opened.codex, None, has_turn=lambda turn: turn in session.journaled_turns
             )
-            history.end(None)
+            replay.end(None)
         session.attach(self.client, mark)
         self._open(session_id, session)
         loop = asyncio.get_running_loop()
@@ -319,7 +312,8 @@ class NetworkConnection:
             raise unknown_session(session_id)
         agent = self._registry.agent_of(session_id)
         if agent is not None and not or_sub_agent:
-            agent.parts[0].refuse_sub_agent(session_id)
+            sessions, _ = agent.parts
+            sessions.refuse_sub_agent(session_id)
 
     def shown_session(self, session_id: str) -> NetworkSession:
         """Return a session that this connection shows. Raises RpcError for any other."""
@@ -379,7 +373,6 @@ class OwnedArchive:
         )
 
     async def unarchive(self, session_id: str) -> None:
-        """Bring a session back from the archive."""
         self._connection.must_own(session_id)
         await self._connection.agent_for(session_id).archive.unarchive(session_id)
 
@@ -389,11 +382,8 @@ class OwnedArchive:
         return await self._connection.agent_for(session_id).archive.status(session_id)
 
 
-POLICY_VIOLATION: Final = 1008
-"""Close code for a client that the server disconnects (RFC 6455, section 7.4.1)."""
-
 GOING_AWAY: Final = 1001
-"""Close code of a server that ends."""
+"""Close code of a server that ends (RFC 6455, section 7.4.1)."""
 
 
 class NetworkLink(Protocol):

@@ -150,8 +150,9 @@ class HttpApp:
     # POST
 
     async def _post(self, exchange: Exchange, token: Token) -> None:
-        content_type = (exchange.header("content-type") or "").partition(";")[0].strip().lower()
-        if content_type != JSON or exchange.header("content-encoding") is not None:
+        content_type = only_value(exchange, "content-type") or ""
+        is_json = content_type.partition(";")[0].strip().lower() == JSON
+        if not is_json or only_value(exchange, "content-encoding") is not None:
             _refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a message is {JSON}, not encoded")
         message_bytes = self._access.limits.message_bytes
         connection = None
@@ -161,12 +162,12 @@ class HttpApp:
         else:
             body = await self._body(exchange, token, min(message_bytes, INITIALIZE_BYTES))
         message = _message(body)
-        initialize = isinstance(message, Request) and message.method == INITIALIZE
+        is_initialize = isinstance(message, Request) and message.method == INITIALIZE
         if connection is not None:
-            if initialize:
+            if is_initialize:
                 _refuse(HTTPStatus.BAD_REQUEST, f"{INITIALIZE} makes a connection of its own")
             await self._pass_on(exchange, connection, message, body)
-        elif isinstance(message, Request) and initialize:
+        elif isinstance(message, Request) and is_initialize:
             await self._initialize(exchange, token, message, body)
         else:
             _refuse(HTTPStatus.BAD_REQUEST, f"{CONNECTION_ID} is missing")
@@ -288,7 +289,6 @@ class HttpApp:
     async def _send_events(
         self, exchange: Exchange, link: AcceptedHttpLink, stream: OutgoingStream
     ) -> None:
-        """Send the events of a stream until it ends."""
         loop, limits = asyncio.get_running_loop(), self._access.limits
 
         def stalled() -> None:
@@ -309,7 +309,7 @@ class HttpApp:
     # The connection and the session of a request
 
     def _connection(self, exchange: Exchange, token: Token) -> _Connection:
-        connection_id = exchange.header(CONNECTION_ID)
+        connection_id = only_value(exchange, CONNECTION_ID)
         if connection_id is None:
             _refuse(HTTPStatus.BAD_REQUEST, f"{CONNECTION_ID} is missing")
         found = self._connections.get(connection_id)
@@ -404,10 +404,6 @@ class Exchange:
         name = key.lower().encode()
         return [value.decode("latin-1") for found, value in self._headers if found.lower() == name]
 
-    def header(self, name: str) -> str | None:
-        """Return the value of a header, or None if the header is missing or repeated."""
-        return only_value(self, name)
-
     # The request's body
 
     async def body(self, count_bytes: Callable[[int], Refusal | None]) -> bytes:
@@ -452,11 +448,11 @@ class Exchange:
 
     async def _next_part(self) -> bytes:
         """Receive the next part of the body. Raises ConnectionError if the client is gone."""
-        event = await self._receive()
-        if event["type"] == "http.disconnect":
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
             raise ConnectionResetError("the client is gone")
-        self._complete = not event.get("more_body", False)
-        part: bytes = event.get("body", b"")
+        self._complete = not message.get("more_body", False)
+        part: bytes = message.get("body", b"")
         return part
 
     # The response

@@ -229,7 +229,6 @@ class AcceptedHttpLink:
 
     @property
     def ended(self) -> bool:
-        """Whether the connection has ended."""
         return self._ended.is_set()
 
     # Written messages
@@ -337,12 +336,10 @@ class OutgoingStream:
         self._news = asyncio.Event()
         self._ended = False
         self.has_reader: bool = False
-        """Whether a reader is attached."""
         self.abort_reader: Callable[[], None] = lambda: None
         """Set by the reader: ends the reader at once, even while its client takes nothing."""
 
     def put(self, event: bytes) -> None:
-        """Append an event."""
         self._waiting.append(event)
         self._grow(len(event))
         self._news.set()

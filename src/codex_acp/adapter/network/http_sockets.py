@@ -138,6 +138,5 @@ class HttpSockets:
             self._owned[ended.owner] -= 1
 
     def abort_all(self) -> None:
-        """Abort all connections: the server ends."""
         for each in tuple(self._open):
             each.abort()

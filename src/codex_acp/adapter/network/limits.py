@@ -165,7 +165,7 @@ SMALL_FRAMES_PER_SECOND: Final = 400.0
 
 _END_OF_HANDSHAKE: Final = b"\r\n\r\n"
 _LENGTHS: Final = {126: 2, 127: 8}
-"""Bytes of a length that does not fit in the second byte (RFC 6455, section 5.2)."""
+"""Value of a head's second byte → bytes of the real length behind it (RFC 6455, section 5.2)."""
 _MASK: Final = 4
 """Bytes of a frame's mask."""
 

@@ -74,7 +74,6 @@ class Address:
 
     @property
     def has_tls(self) -> bool:
-        """Whether connections are encrypted."""
         return self.scheme in ("wss", "https")
 
     @property

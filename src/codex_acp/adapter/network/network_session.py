@@ -175,9 +175,8 @@ class NetworkSession:
         on_request_id: Callable[[int | None], None] | None,
         feature: str | None = None,
     ) -> T:
-        """Ask one client after the other that shows the session, until one answers.
-
-        ``feature`` names the `ClientFeatures` attribute that the question needs.
+        """Ask each client that shows the session, until one answers. ``feature`` names an attribute
+        of `ClientFeatures` that the question needs.
         """
         self.open_questions += 1
         try:
@@ -221,9 +220,7 @@ class NetworkSession:
     async def prompt(
         self, client: Client, run: Callable[[], Awaitable[PromptResult]]
     ) -> PromptResult:
-        """Run a prompt for ``client``.
-
-        The prompt runs on if the connection ends, and is cancelled if the client cancels its
+        """Run a prompt for ``client``. The prompt outlives the connection, but not a cancelled
         request.
         """
         preconditions, session_id = self.agent.preconditions, self.session_id
@@ -289,10 +286,7 @@ class NetworkSession:
             self.journaled_turns |= session.prompts.turn_ids
 
     def detach_for(self, client: Client) -> Client | None:
-        """Detach the present client and return it, because ``client`` will show the session.
-
-        Sends a notice to the detached client.
-        """
+        """Detach the present client and return it: it gets a notice that ``client`` takes over."""
         earlier, self.client = self.client, None
         if earlier is not None and earlier is not client:
             earlier.outflow.send(self.session_id, TAKEN_OVER)
@@ -328,13 +322,13 @@ class NetworkSession:
         self._questions_held = False
         self._wake()
 
-    def reopen_for(self, client: Client, *, with_history: bool) -> list[events.SessionEvent]:
+    def reopen_for(self, client: Client, *, history: bool) -> list[events.SessionEvent]:
         """Attach ``client``, for which the session is opened anew.
 
-        Return the kept events to send behind the answer: with the history, only those that no
-        history contains.
+        Return the kept events to send behind the answer: for a client that also gets the
+        ``history``, only those that no history contains.
         """
-        kept = self._journal.unsent_notices() if with_history else self._journal.unsent(None)
+        kept = self._journal.unsent_notices() if history else self._journal.unsent(None)
         kept = [*self._dropped_notice(), *kept]
         self.client = self._last_client = client
         self._questions_held = False
@@ -374,7 +368,8 @@ class NetworkSession:
 
     @property
     def _session(self) -> Session | None:
-        opened = self.agent.parts[0].open_session(self.session_id)
+        sessions, _ = self.agent.parts
+        opened = sessions.open_session(self.session_id)
         return None if opened is None else opened.session
 
     @property
@@ -424,7 +419,6 @@ class Journal:
         self._number = 0
         self._size = 0
         self.dropped: int = 0
-        """How many events were dropped."""
 
     def add(self, event: events.SessionEvent, turn: object | None, *, sent: bool) -> None:
         """Keep an event; ``sent``: a client has had the event."""

@@ -99,7 +99,6 @@ class Registry:
         self._cancel_end(session)
 
     def _cancel_end(self, session: NetworkSession) -> None:
-        """Cancel the timer that ends a session."""
         timer = self._end_timers.pop(session, None)
         if timer is not None:
             timer.cancel()
@@ -115,7 +114,8 @@ class Registry:
 
     def remove_if_closed(self, session_id: str, session: NetworkSession) -> None:
         """Remove a session, unless closing it failed and its agent still has it open."""
-        if session_id not in session.agent.parts[0]:
+        sessions, _ = session.agent.parts
+        if session_id not in sessions:
             self.remove(session_id, session)
 
     async def wait_until_unused(self, agent: CodexAgent) -> None:
@@ -196,7 +196,7 @@ class Owners:
         self._tokens = tokens
         self._path = path
         self._owner_of: dict[str, str] = {}
-        self._several = tokens.several_owners
+        self._several = tokens.owners > 1
         if path is not None and os.path.exists(path):  # noqa: PTH110
             self._read(path)
 
@@ -245,7 +245,7 @@ class Owners:
 
     def _has_several(self) -> bool:
         """Return whether there have been several owners since the server started."""
-        self._several = self._several or self._tokens.several_owners
+        self._several = self._several or self._tokens.owners > 1
         return self._several
 
     def _read(self, path: str) -> None:

@@ -379,7 +379,7 @@ class SessionOpener:
             unrestored = "it does not tell what is configured"
         notices = [*setup.notices, *_notices(place, unrestored, linked_instructions(result))]
         if defaults is not None:
-            notices[:0] = [*defaults.said, *self._config.first_mode_notice(session_id)]
+            notices[:0] = [*defaults.notices, *self._config.first_mode_notice(session_id)]
         return OpeningResult(session_id, how, answer, tuple(notices))
 
     async def _git_consent(

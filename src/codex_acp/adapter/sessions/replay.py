@@ -95,7 +95,7 @@ class Replay:
 
     def _send(self, event: SessionEvent) -> None:
         self._outflow.send(self._session_id, event)
-        self._below.told(event)
+        self._below.note_event(event)
 
 
 async def add_background_commands(

@@ -398,7 +398,7 @@ class Session:
 
     def on_arrival(self, method: str, params: JsonValue) -> None:
         """Follow the sub-agents that a notification names."""
-        self.sub_agents.hear(self.id, method, params)
+        self.sub_agents.find_named(self.id, method, params)
 
     def on_turn_event(self, method: str, params: JsonValue) -> None:
         event = turn_event(method, params, self.prompts.running_turn)
@@ -411,7 +411,7 @@ class Session:
         for event in events:
             self._outflow.send(self.id, event)
             if self.sub_agents.outlets:
-                self.sub_agents.told(event)
+                self.sub_agents.note_event(event)
 
     def may_show(self, method: str, params: JsonValue) -> bool:
         """Return False for the notifications of a turn that was answered or given up."""

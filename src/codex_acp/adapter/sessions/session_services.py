@@ -97,7 +97,7 @@ class SessionServices(NotificationSink):
         self._in_answer.add(session_id)
         try:
             update = await commands.load()
-            commands.news(update)
+            commands.note_sent(update)
             return update.commands
         finally:
             self._in_answer.discard(session_id)
@@ -173,7 +173,7 @@ class SessionServices(NotificationSink):
     def _reload_skills(self) -> None:
         self._timer = None
         for commands in self._commands.values():
-            commands.outdated()
+            commands.mark_outdated()
 
         async def announce_all() -> None:
             for session_id in list(self._commands):
@@ -189,7 +189,7 @@ class SessionServices(NotificationSink):
         update = await commands.load()
         if session_id not in self._answered or session_id in self._in_answer:
             return
-        if commands.news(update):
+        if commands.note_sent(update):
             self._sessions.send(session_id, update)
 
     async def _restart_mcp(

@@ -132,7 +132,7 @@ class OpenSession:
         """Return whether a prompt or a sub-agent runs, which may start another sub-agent."""
         if self.session is None:
             return self.early is not None
-        return self.session.prompts.busy or self.session.sub_agents.work
+        return self.session.prompts.busy or self.session.sub_agents.busy
 
     def sinks(self) -> list[NotificationSink]:
         """Return the session's sink for notifications without a thread, in a list."""
