@@ -17,13 +17,13 @@ from codex_acp.codex.types import (
 )
 from codex_acp.mapping.events import SessionEvents, TextChunk
 from codex_acp.mapping.items import item_completed
-from codex_acp.mapping.messages import agent_message_completed, agent_message_delta
+from codex_acp.mapping.messages import agent_message_completed, message_delta
 from codex_acp.mapping.session import turn_completed
 from codex_acp.mapping.state import MAX_PIECES, SessionState
 
 
 def delta(state: SessionState, text: str, item: str = "m1") -> SessionEvents:
-    return agent_message_delta(
+    return message_delta(
         state, AgentMessageDeltaNotification(delta=text, item_id=item, thread_id="t", turn_id="u")
     )
 

@@ -12,7 +12,7 @@ from codex_acp.codex.types import (
     ExitedReviewModeThreadItem,
 )
 from codex_acp.mapping.items import show_end
-from codex_acp.mapping.messages import agent_message_completed, agent_message_delta
+from codex_acp.mapping.messages import agent_message_completed, message_delta
 from codex_acp.mapping.state import SessionState
 from tests.support.updates import Json, chunks, step, wired
 
@@ -227,6 +227,6 @@ def test_a_streamed_message_that_repeats_the_review_is_completed_all_the_same() 
     state = SessionState()
     exited(state, "No findings.")
     params = AgentMessageDeltaNotification(delta="No ", item_id="m1", thread_id="t", turn_id="u")
-    agent_message_delta(state, params)
+    message_delta(state, params)
 
     assert chunks(message(state, "No findings.")) == [("m1", "findings.")]

@@ -195,7 +195,6 @@ _NOTIFICATIONS: Final = methods_of(
 
 _SESSION_METHODS: Final = ("list", "delete", "resume", "close")
 """Methods ``session/…`` that an object of the same name in ``sessionCapabilities`` advertises."""
-
 TERMINAL_HINT: Final = (
     "an ACP agent, which a client starts; try it: codex-acp-sdk run --command '...' Hello"
 )

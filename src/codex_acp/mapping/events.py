@@ -47,19 +47,14 @@ CallKind: TypeAlias = Literal[
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
 ]
 """Kind of a tool call."""
-
 CallStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
 """State of a tool call; ``cancelled``: it ended with its turn, or was stopped, unfinished."""
-
 StepStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 """State of a step of a plan."""
-
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "cancelled"]
 """State of a compaction."""
-
 Activity: TypeAlias = Literal["running", "requires_action", "idle"]
 """Activity of a session; ``requires_action``: the session waits for the person alone."""
-
 Severity: TypeAlias = Literal["info", "warning", "error"]
 """Severity with which a client presents a notice."""
 
@@ -354,7 +349,6 @@ SessionEvent: TypeAlias = (
     | SessionMessage
 )
 """One piece of news of a session for its client."""
-
 SessionEvents: TypeAlias = "Sequence[SessionEvent]"
 """Events of one session, in the order in which the client gets them."""
 

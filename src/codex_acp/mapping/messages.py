@@ -87,10 +87,10 @@ def notice_once(
 # Messages of the agent and of the person.
 
 
-def agent_message_delta(
-    state: SessionState, params: models.AgentMessageDeltaNotification
+def message_delta(
+    state: SessionState, params: models.AgentMessageDeltaNotification | models.PlanDeltaNotification
 ) -> SessionEvents:
-    """Map ``item/agentMessage/delta``."""
+    """Map ``item/agentMessage/delta`` and ``item/plan/delta``: a proposed plan is a message, too."""
     return text_delta(state, params.item_id, params.delta)
 
 
@@ -395,11 +395,6 @@ def plan_updated(state: SessionState, params: models.TurnPlanUpdatedNotification
     steps = [PlanStep(step.step, _status(step)) for step in params.plan]
     shown.append(PlanChanged(params.turn_id, steps))
     return shown
-
-
-def plan_delta(state: SessionState, params: models.PlanDeltaNotification) -> SessionEvents:
-    """Map ``item/plan/delta``: a piece of the proposed plan, which is shown as a message."""
-    return text_delta(state, params.item_id, params.delta)
 
 
 def plan_completed(state: SessionState, item: models.PlanThreadItem) -> SessionEvents:

@@ -68,8 +68,8 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "item/autoApprovalReview/completed": items.approval_review_completed,
     "autoApprovalReview/strictReviewRequired": messages.strict_review_required,
     "item/completed": items.item_completed,
-    "item/agentMessage/delta": messages.agent_message_delta,
-    "item/plan/delta": messages.plan_delta,
+    "item/agentMessage/delta": messages.message_delta,
+    "item/plan/delta": messages.message_delta,
     "command/exec/outputDelta": _UNWANTED,
     "process/outputDelta": _UNWANTED,
     "process/exited": _UNWANTED,
@@ -142,7 +142,6 @@ PIECES: Final[Mapping[str, Callable[[SessionState, str, str], SessionEvents]]] =
 
 The texts ``a`` and ``b`` may be joined: one call with ``ab`` shows what two calls show.
 """
-
 WITHOUT_SECRETS: Final[Mapping[str, Callable[[JsonValue], JsonValue]]] = {
     "mcpServer/startupStatus/updated": scrub_json,
     "warning": without_remembered,

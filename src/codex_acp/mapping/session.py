@@ -413,7 +413,6 @@ MAX_TITLE: Final = 120
 """Characters of a title; the first prompt, of which it may be made, can be a whole file."""
 SOURCES: Final[tuple[JsonValue, ...]] = ("cli", "vscode", "exec", "appServer")
 """Sources of threads that a person began, in any program: not those of sub-agents."""
-
 ARCHIVE: Final = "archived:"
 """Prefix of a cursor in the archive, if the list has the archive after all other sessions."""
 ARCHIVE_FOLDER: Final = "archived_sessions"

@@ -46,16 +46,12 @@ Sha256: TypeAlias = Annotated[str, Pattern("[0-9a-f]{64}")]
 _TIME: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{3}Z"
 Timestamp: TypeAlias = Annotated[str, Pattern(_TIME)]
 """UTC in ISO 8601 with milliseconds: ``2026-01-31T12:00:00.000Z``."""
-
 ToolKind: TypeAlias = Literal["shell", "file_change", "permissions", "mcp_tool"]
 """Kind of the action that an approval is for."""
-
 OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 """Kind of an option, as ``PermissionOptionKind`` of ACP."""
-
 ApprovalOutcome: TypeAlias = Literal["accepted", "rejected", "cancelled"]
 """Outcome of the action; only ``accepted`` lets it run."""
-
 ApprovalSettler: TypeAlias = Literal[
     "client",
     "policy",
@@ -74,16 +70,12 @@ whose name is recorded. ``person``: a person whom this program itself asked; lin
 ``person`` in place of ``client``. ``invalid_answer``: the answer failed a check, which an
 ``approval.refused`` names.
 """
-
 AgreementKind: TypeAlias = Literal["git_programs", "plan"]
 """Subject of a question that the adapter asks, and not Codex."""
-
 ElicitationMode: TypeAlias = Literal["form", "url"]
 """``mode`` of ``elicitation/create`` in ACP."""
-
 ElicitationAction: TypeAlias = Literal["accept", "decline", "cancel"]
 """Answer that Codex got. Source: MCP and ACP elicitation, ``action``."""
-
 ElicitationSettler: TypeAlias = Literal[
     "client",
     "program",
@@ -97,16 +89,12 @@ ElicitationSettler: TypeAlias = Literal[
 ]
 """Party or event that settled an elicitation; see `ApprovalSettler`. ``program``: a handler of the
 embedding program."""
-
 RouteName: TypeAlias = Literal["approval", "elicitation", "decline"]
 """The route of a server request (contract 1.1)."""
-
 WirePeer: TypeAlias = Literal["client", "codex"]
 """Peer of the message: the ACP client, or the Codex app-server."""
-
 WireDirection: TypeAlias = Literal["received", "sent"]
 """Direction of a message from the view of the adapter."""
-
 WireKind: TypeAlias = Literal["request", "notification", "response", "error", "unread"]
 """Kind of a JSON-RPC message; ``unread``: no valid message, or one that is too large to read."""
 

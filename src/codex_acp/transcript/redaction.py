@@ -184,7 +184,6 @@ _IDS: Final = (
     ("turn", ("turn", "id")),
 )
 """Id → path in the params or the result of a message; the first existing path counts."""
-
 _Key: TypeAlias = "tuple[WireDirection, RequestId]"
 
 

@@ -69,7 +69,6 @@ def _change(diff: FileDiff) -> models.DiffChange:
 
 _PLAIN_NAME: Final = re.compile(r'[^\x00-\x1f\x7f"\\]+')
 """Names that git writes without quotation marks."""
-
 _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 
