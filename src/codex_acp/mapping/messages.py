@@ -90,7 +90,7 @@ def notice_once(
 def message_delta(
     state: SessionState, params: models.AgentMessageDeltaNotification | models.PlanDeltaNotification
 ) -> SessionEvents:
-    """Map ``item/agentMessage/delta`` and ``item/plan/delta``: a proposed plan is a message, too."""
+    """Map ``item/agentMessage/delta`` and ``item/plan/delta``: both are shown as messages."""
     return text_delta(state, params.item_id, params.delta)
 
 
