@@ -233,7 +233,7 @@ class ElicitationRequested:
 class ElicitationAnswered:
     """An elicitation was settled. ``fields`` are the names of the answered fields.
 
-    ``content`` is the answer itself, recorded only with ``--transcript-content``. ``problem`` names
+    ``content`` is the answer itself, recorded only with ``record_content``. ``problem`` names
     the fields and rules that an invalid answer broke, never its values.
     """
 
