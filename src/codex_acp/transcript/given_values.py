@@ -22,7 +22,7 @@ _SURE_NAME: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|credential|cookie|authori[sz]ation|webhook|signature"
     r"|(?:api|access|private|signing|auth|account|encryption|master)key|connection.?string"
 )
-"""Part of a name, without ``_`` and the like, with which any value is a secret."""
+"""Part of a name (without ``_`` and ``-``) under which any value is a secret."""
 _NAME_WORD: Final = re.compile(
     r"(?i)auth|bearer|cert|creds|dsn|jwt|keys?|mnemonic|otp|pass|pat|pin|private|pw|pwd|salt|seed"
     r"|sig"

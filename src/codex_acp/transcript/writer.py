@@ -61,7 +61,9 @@ class LineWriter:
         self._changed = threading.Condition()  # reentrant: the garbage collector may log
         self._waiting: deque[_Waiting] = deque()
         self._size = 0
+        """Characters of the waiting lines."""
         self._busy = False
+        """Whether the thread writes a line now."""
         self._closed = False
         self._thread: threading.Thread | None = None
         self._overflowed = 0
