@@ -8,8 +8,8 @@ import pytest
 
 from codex_acp.codex.threads.opening import (
     Opening,
-    brought,
     configured_choice,
+    contents_of,
     needs_no_configuration,
     opening,
     trusting,
@@ -161,4 +161,4 @@ def test_an_answer_tells_what_is_in_force() -> None:
 def test_what_a_folder_brings(
     config: dict[str, JsonValue], files: list[str], words: list[str]
 ) -> None:
-    assert brought(config, files) == words
+    assert contents_of(config, files) == words

@@ -20,7 +20,14 @@ from codex_acp.codex._generated.server_requests import (
 )
 from codex_acp.codex.approvals import policies
 from codex_acp.codex.approvals.classify import ApprovalRequest, CommandApproval, McpToolApproval
-from codex_acp.codex.approvals.grants import Always, Once, Session, arguments_of, digest_of, offered
+from codex_acp.codex.approvals.grants import (
+    Always,
+    Once,
+    Session,
+    arguments_of,
+    digest_of,
+    offered_grants,
+)
 from codex_acp.codex.approvals.policies import (
     Allow,
     ApprovalQuestion,
@@ -77,7 +84,7 @@ def question(approval: ApprovalRequest) -> ApprovalQuestion:
     return ApprovalQuestion(
         approval=approval,
         arguments=arguments_of(approval),
-        offered=offered(approval).grants,
+        offered=offered_grants(approval).grants,
         thread_id="t",
         root_thread_id="t",
         turn_id="u",

@@ -92,7 +92,7 @@ def test_a_huge_message_is_not_looked_at_to_its_end() -> None:
     turns = [{"id": "t", "items": [], "status": "completed", "new": 1}] * (MAX_PARTS + 10)
     params = MODELS.decode("ThreadTurnsListResponse", {"data": turns}, "thread/turns/list")
     unknown = UnknownParts()
-    unknown.look(params)
+    unknown.examine(params)
     assert 0 < unknown.counts["field Turn.new"] <= MAX_PARTS
 
 

@@ -17,7 +17,7 @@ from codex_acp.codex.approvals.grants import (
     Session,
     allows,
     granted,
-    offered,
+    offered_grants,
 )
 from tests.support.routing_samples import (
     approval_of,
@@ -90,7 +90,7 @@ def test_3_6_what_is_offered_is_what_codex_lists_and_proposed(
     listed = [decision for decision, _ in chosen]
     approval = approval_of(command(availableDecisions=listed, **PROPOSED))
     expected = list(dict.fromkeys(grant for _, grant in chosen if grant is not None))
-    got = offered(approval)
+    got = offered_grants(approval)
     assert list(got.grants) == expected
     left_out = [d for d, g in chosen if g is None and d not in ("decline", "cancel")]
     assert len(got.unknown) == len(left_out)
@@ -102,7 +102,7 @@ def test_3_6_what_is_offered_is_what_codex_lists_and_proposed(
 def test_3_6_an_amendment_that_was_not_proposed_is_never_offered(
     decision: Any, grant: Grant | None
 ) -> None:
-    got = offered(approval_of(command(availableDecisions=[decision])))
+    got = offered_grants(approval_of(command(availableDecisions=[decision])))
     assert got.grants == ((grant,) if isinstance(grant, Once | Session) else ())
 
 
@@ -110,7 +110,7 @@ def test_3_6_a_rule_for_another_host_than_the_asked_one_is_never_offered() -> No
     other = {**PROPOSED, "networkApprovalContext": {"host": "other.com", "protocol": "https"}}
     for changes in (other, {**PROPOSED, "networkApprovalContext": None}):
         listed = [decision for decision, _ in DECISIONS]
-        got = offered(approval_of(command(availableDecisions=listed, **changes)))
+        got = offered_grants(approval_of(command(availableDecisions=listed, **changes)))
         assert not [g for g in got.grants if isinstance(g, RememberHost)]
 
 
@@ -140,13 +140,13 @@ def test_2_6_a_server_that_lists_nothing_leaves_what_its_response_has(
     changes: dict[str, Any], expected: list[Grant]
 ) -> None:
     approval = approval_of(command(**changes))
-    assert list(offered(approval).grants) == expected
+    assert list(offered_grants(approval).grants) == expected
     for grant in expected:
         reply_of(approval, grant)
 
 
 def test_2_6_an_empty_list_offers_nothing() -> None:
-    assert offered(approval_of(command(availableDecisions=[]))).grants == ()
+    assert offered_grants(approval_of(command(availableDecisions=[]))).grants == ()
 
 
 # --- MCP tools -----------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_2_6_persistence_of_a_tool_call_is_offered_only_where_the_request_says_s
     persist: Any, expected: list[Grant], unknown: int
 ) -> None:
     approval = approval_of(tool_approval(meta={"persist": persist}), mcp_item())
-    got = offered(approval)
+    got = offered_grants(approval)
     assert list(got.grants) == [Once(), *expected]
     assert len(got.unknown) == unknown
     metas = {Once(): None, Session(): {"persist": "session"}, Always(): {"persist": "always"}}
@@ -190,11 +190,13 @@ def test_2_7_nothing_that_lasts_is_offered_for_a_tool_that_codex_would_not_ask_a
 ) -> None:
     item = {**mcp_item(), "readOnlyHint": read_only}
     approval = approval_of(tool_approval(meta={"persist": ["session", "always"]}), item)
-    assert offered(approval).grants == ((Once(), Session(), Always()) if lasts else (Once(),))
+    assert offered_grants(approval).grants == (
+        (Once(), Session(), Always()) if lasts else (Once(),)
+    )
 
 
 def test_2_6_without_persist_only_this_call_is_offered() -> None:
-    assert offered(approval_of(tool_approval(), mcp_item())).grants == (Once(),)
+    assert offered_grants(approval_of(tool_approval(), mcp_item())).grants == (Once(),)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_2_6_a_tool_question_offers_the_labels_that_are_known(
 ) -> None:
     asked = questions({"id": "mcp_tool_call_approval_7", "options": options(*labels)})
     approval = approval_of(asked, mcp_item())
-    assert list(offered(approval).grants) == expected
+    assert list(offered_grants(approval).grants) == expected
     for label, grant in zip(labels, expected, strict=False):
         answers = {"mcp_tool_call_approval_7": {"answers": [label]}}
         assert reply_of(approval, grant) == {"answers": answers}
@@ -244,7 +246,7 @@ OTHERS: list[tuple[ApprovalRequest, Any, Any]] = [
 def test_2_6_a_kind_that_cannot_list_decisions_offers_those_of_its_response(
     approval: ApprovalRequest, once: Any, session: Any
 ) -> None:
-    assert offered(approval).grants == (Once(), Session())
+    assert offered_grants(approval).grants == (Once(), Session())
     assert reply_of(approval, Once()) == once
     assert reply_of(approval, Session()) == session
 
@@ -282,7 +284,7 @@ EVERY_KIND: list[ApprovalRequest] = [
 @pytest.mark.parametrize("approval", EVERY_KIND, ids=lambda a: type(a).__name__)
 def test_2_6_a_grant_that_was_not_offered_is_refused(approval: ApprovalRequest) -> None:
     for grant in EVERY_GRANT:
-        if grant in offered(approval).grants:
+        if grant in offered_grants(approval).grants:
             reply_of(approval, grant)
         else:
             with pytest.raises(ValueError, match="was not offered"):

@@ -24,7 +24,7 @@ from codex_acp.codex.approvals.grants import (
     arguments_of,
     digest_of,
     granted,
-    offered,
+    offered_grants,
 )
 from codex_acp.wire.codec import digest, encode, same_json
 from tests.support.routing_samples import (
@@ -48,7 +48,7 @@ from tests.support.routing_samples import (
 
 def test_3_2_a_grant_becomes_the_reply_only_if_every_check_holds() -> None:
     shown, other = approval_of(command()), approval_of(command(command="rm -rf"))
-    grants, digest_shown = offered(shown).grants, digest_of(shown)
+    grants, digest_shown = offered_grants(shown).grants, digest_of(shown)
     reply = accepting_reply(Once(), grants, digest_shown, shown, running=True)
     assert not isinstance(reply, NotGranted)
     assert json.loads(encode(reply)) == {"decision": "accept"}
@@ -67,7 +67,7 @@ def test_3_2_a_grant_becomes_the_reply_only_if_every_check_holds() -> None:
 
 def test_3_2_what_a_callback_changed_in_its_question_is_not_granted() -> None:
     approval = approval_of(command())
-    grants, shown = offered(approval).grants, digest_of(approval)
+    grants, shown = offered_grants(approval).grants, digest_of(approval)
     approval.request.params.command = "rm -rf"  # type: ignore[union-attr]
     assert isinstance(accepting_reply(Once(), grants, shown, approval, running=True), NotGranted)
 
@@ -112,7 +112,7 @@ _profile = st.fixed_dictionaries(
 @given(_profile)
 def test_permissions_are_given_as_asked_and_never_widened(profile: dict[str, Any]) -> None:
     approval = approval_of(permissions(permissions=profile))
-    assert offered(approval).grants == (Once(), Session())
+    assert offered_grants(approval).grants == (Once(), Session())
     for grant, scope in ((Once(), "turn"), (Session(), "session")):
         said = json.loads(encode(granted(approval, grant)))
         asked = {name: value for name, value in profile.items() if value is not None}

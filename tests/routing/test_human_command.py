@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.approvals.grants import Once, Session, granted, offered
-from codex_acp.routing.approvals import choices, shown
+from codex_acp.codex.approvals.grants import Once, Session, granted, offered_grants
+from codex_acp.routing.approvals import choices, permission_call
 from tests.support.routing_samples import approval_of, command, reply_of
 
 LASTING: list[Any] = [
@@ -23,14 +23,14 @@ def human(**changes: Any) -> Any:
 @pytest.mark.parametrize("listed", [None, ["accept", "decline", "cancel"]])
 def test_it_can_be_allowed_once_and_rejected_and_nothing_else(listed: list[str] | None) -> None:
     approval = human(availableDecisions=listed)
-    grants = offered(approval)
+    grants = offered_grants(approval)
     assert grants.grants == (Once(),)
     assert [c.option.kind for c in choices(grants, approval, "t")] == ["allow_once", "reject_once"]
 
 
 def test_a_lasting_decision_that_is_listed_all_the_same_is_not_offered() -> None:
     approval = human(availableDecisions=["accept", *LASTING], proposedExecpolicyAmendment=["touch"])
-    found = offered(approval)
+    found = offered_grants(approval)
     assert found.grants == (Once(),)
     assert len(found.unknown) == len(LASTING)
     with pytest.raises(ValueError, match="was not offered"):
@@ -41,7 +41,7 @@ def test_a_network_rule_is_not_offered_either() -> None:
     rules = [{"host": "example.com", "action": "deny"}]
     context = {"host": "example.com", "protocol": "https"}
     approval = human(networkApprovalContext=context, proposedNetworkPolicyAmendments=rules)
-    assert offered(approval).grants == (Once(),)
+    assert offered_grants(approval).grants == (Once(),)
 
 
 def test_allowing_it_is_the_one_time_decision() -> None:
@@ -49,9 +49,9 @@ def test_allowing_it_is_the_one_time_decision() -> None:
 
 
 def test_without_accept_among_the_decisions_there_is_nothing_to_allow() -> None:
-    assert offered(human(availableDecisions=["decline", "cancel"])).grants == ()
+    assert offered_grants(human(availableDecisions=["decline", "cancel"])).grants == ()
 
 
 def test_its_title_says_that_a_person_is_wanted() -> None:
-    title = shown(human(command="touch made"), "item-1", None, {}).title
+    title = permission_call(human(command="touch made"), "item-1", None, {}).title
     assert title == "Run (your organisation wants a person to decide): touch made"

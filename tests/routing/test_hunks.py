@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.routing.changes import applied, first_changed_line, parse_hunks, reversed_hunks
+from codex_acp.routing.changes import apply_hunks, first_changed_line, parse_hunks, reversed_hunks
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "", " ", "-x", "+y", "@@ -1 +1 @@", "\r", "\\ z"])).map(
     "\n".join
@@ -37,8 +37,8 @@ def test_what_a_diff_was_made_from_and_leads_to_is_found_both_ways(
         assert hunks is None
         return
     assert hunks is not None
-    assert applied(hunks, before) == after
-    assert applied(reversed_hunks(hunks), after) == before
+    assert apply_hunks(hunks, before) == after
+    assert apply_hunks(reversed_hunks(hunks), after) == before
 
 
 @given(before=TEXTS, after=TEXTS, other=TEXTS)
@@ -48,16 +48,16 @@ def test_a_diff_that_applies_to_another_text_changes_only_its_own_lines(
     hunks = parse_hunks(unified(before, after))
     if hunks is None:
         return
-    result = applied(hunks, other)
+    result = apply_hunks(hunks, other)
     if result is not None:
-        assert applied(reversed_hunks(hunks), result) == other
+        assert apply_hunks(reversed_hunks(hunks), result) == other
 
 
 @given(st.text(alphabet="@-+ ,1\\\nab", max_size=40))
 def test_no_text_is_too_strange_to_be_looked_at(text: str) -> None:
     hunks = parse_hunks(text)
     if hunks is not None:
-        applied(hunks, "a\nb\n")
+        apply_hunks(hunks, "a\nb\n")
         assert first_changed_line(hunks) >= 1
 
 
@@ -85,21 +85,21 @@ def test_what_is_not_whole_hunks_is_no_diff(diff: str) -> None:
 def test_a_hunk_fits_where_it_says_or_nowhere(text: str) -> None:
     hunks = parse_hunks("@@ -1 +1 @@\n-a\n+b\n")
     assert hunks is not None
-    assert applied(hunks, text) is None
+    assert apply_hunks(hunks, text) is None
 
 
 def test_hunks_that_overlap_do_not_apply() -> None:
     hunks = parse_hunks("@@ -1,2 +1,2 @@\n a\n-b\n+B\n@@ -2,1 +2,1 @@\n-b\n+c\n")
     assert hunks is not None
-    assert applied(hunks, "a\nb\n") is None
+    assert apply_hunks(hunks, "a\nb\n") is None
 
 
 def test_the_codex_form_of_a_missing_newline_is_read() -> None:
     diff = "@@ -1,2 +1,2 @@\n-hello\n-world\n\\ No newline at end of file\n+hello there\n+world\n"
     hunks = parse_hunks(diff)
     assert hunks is not None
-    assert applied(hunks, "hello\nworld") == "hello there\nworld\n"
-    assert applied(reversed_hunks(hunks), "hello there\nworld\n") == "hello\nworld"
+    assert apply_hunks(hunks, "hello\nworld") == "hello there\nworld\n"
+    assert apply_hunks(reversed_hunks(hunks), "hello there\nworld\n") == "hello\nworld"
 
 
 @pytest.mark.parametrize(

@@ -221,8 +221,8 @@ def test_3_9_a_thread_that_this_side_has_opened_is_below_none(tool: str) -> None
     items.apply(thread_started("victim", parent="stranger"))
     assert (items.root_of("victim"), items.root_of("other")) == ("victim", "stranger")
     items.apply(turn_started("victim", "v"))
-    assert items.running_below("stranger") == []
-    assert items.below("stranger") == ["other"]
+    assert items.running_sub_agents_of("stranger") == []
+    assert items.sub_agents_of("stranger") == ["other"]
 
 
 def test_3_9_a_line_of_parents_ends() -> None:

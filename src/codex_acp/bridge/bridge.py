@@ -349,7 +349,7 @@ class Bridge:
     def cancelled(self) -> Told:
         """Settle all that is open: the client cancelled the prompt. Interrupt the turn besides."""
         out = _Results()
-        threads = [self.thread_id, *self._items.below(self.thread_id)]
+        threads = [self.thread_id, *self._items.sub_agents_of(self.thread_id)]
         turns = [(thread, self._items.running_turn(thread)) for thread in threads]
         self._cancelled |= {(thread, turn) for thread, turn in turns if turn is not None}
         for settlement in self._ledger.turn_cancelled(frozenset(threads)):

@@ -59,7 +59,7 @@ class LoopThread:
 
         self._answers.add(answer)
         try:
-            self._do(begin)
+            self._schedule(begin)
             return answer.result()
         except CancelledError:
             if not answer.cancelled():
@@ -67,7 +67,7 @@ class LoopThread:
             raise ConnectionClosed("it was closed while this call waited") from None
         except BaseException:
             if not answer.done():
-                self._do(lambda: [task.cancel() for task in tasks])
+                self._schedule(lambda: [task.cancel() for task in tasks])
                 with suppress(CancelledError, TimeoutError):
                     answer.exception(GIVE_UP_SECONDS)
             raise
@@ -77,15 +77,15 @@ class LoopThread:
     def stop(self) -> None:
         """Cancel the running calls and end the thread. Idempotent."""
         if self._stopped is not None:
-            self._do(self._stopped.set)
+            self._schedule(self._stopped.set)
         self._thread.join()
 
-    def _do(self, function: Callable[[], object]) -> None:
-        # When the loop has ended, `_fail` ends a call that came too late.
+    def _schedule(self, function: Callable[[], object]) -> None:
+        # When the loop has ended, `_cancel_calls` ends a call that came too late.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
         if self._ended:
-            self._fail()
+            self._cancel_calls()
 
     def _run(self) -> None:
         try:
@@ -96,14 +96,14 @@ class LoopThread:
             self._ready.set_exception(error)
         finally:
             self._ended = True
-            self._fail()
+            self._cancel_calls()
 
     async def _serve(self) -> None:
         self._stopped = asyncio.Event()
         self._ready.set_result(asyncio.get_running_loop())
         await self._stopped.wait()
 
-    def _fail(self) -> None:
+    def _cancel_calls(self) -> None:
         for answer in list(self._answers):
             answer.cancel()
 

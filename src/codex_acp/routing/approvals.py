@@ -177,7 +177,7 @@ def identity_of(approval: kinds.ApprovalRequest) -> ToolIdentity:
             assert_never(approval)
 
 
-def shown(
+def permission_call(
     approval: kinds.ApprovalRequest, tool_call_id: str, sub_agent: str | None, looks: Looks
 ) -> ToolCallChanged:
     """Return the permission request's tool call.
@@ -233,9 +233,9 @@ def _title(approval: kinds.ApprovalRequest, looks: Looks) -> tuple[str, CallKind
             command = _command(approval, shlex.join(legacy.params.command) or _NO_COMMAND, looks)
             return f"Run: {command}", "execute"
         case kinds.FileChangeApproval(request=asked):
-            return _files(approval, looks, asked.params.grant_root), "edit"
+            return _files_title(approval, looks, asked.params.grant_root), "edit"
         case kinds.LegacyPatchApproval(request=patch):
-            return _files(approval, looks, patch.params.grant_root), "edit"
+            return _files_title(approval, looks, patch.params.grant_root), "edit"
         case kinds.PermissionsApproval():
             return f"Give the turn permissions: {_permissions(approval, looks)}", "other"
         case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
@@ -244,7 +244,7 @@ def _title(approval: kinds.ApprovalRequest, looks: Looks) -> tuple[str, CallKind
             assert_never(approval)
 
 
-def _files(approval: kinds.ApprovalRequest, looks: Looks, root: str | None) -> str:
+def _files_title(approval: kinds.ApprovalRequest, looks: Looks, root: str | None) -> str:
     title = changes_title(_changes(approval, looks), shown_path, listed)
     if root is None:
         return title
@@ -336,8 +336,8 @@ class _Part(NamedTuple):
 
 
 def _content(approval: kinds.ApprovalRequest, looks: Looks) -> list[CallContent]:
-    """Return the action and the reason; nothing for a file change, whose diffs were announced:
-    the content of a permission request replaces that of the tool call."""
+    """Return the action and the reason; nothing for a file change, whose announced diffs it would
+    replace."""
     if isinstance(approval, kinds.FileChangeApproval):
         return []
     content: list[CallContent] = [

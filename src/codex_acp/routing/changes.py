@@ -62,8 +62,7 @@ class Change:
 
     @property
     def replaced(self) -> PathLook | None:
-        """Return the look at the file that an addition or a move replaces; None if it replaces
-        none."""
+        """Return the look at the file that an addition or a move replaces, if it replaces one."""
         look = self._looks.get(self.target or self._change.path)
         if look is None or not look.exists:
             return None
@@ -213,7 +212,7 @@ class Change:
         return [moved, code_content(lost, heading=heading)]
 
     def _texts(self) -> tuple[str, str] | None:
-        """Return the text of the edited file before and after; None if that is not certain."""
+        """Return the file's text before and after the edit; None if either is not certain."""
         old = self._looks.get(self._change.path, PathLook()).text
         new = old if self.target is None else self._looks.get(self.target, PathLook()).text
         patch = patch_of(self._change)
@@ -223,8 +222,8 @@ class Change:
         hunks = parse_hunks(patch)
         if hunks is None:
             return None
-        after = None if old is None else applied(hunks, old)
-        before = None if new is None else applied(reversed_hunks(hunks), new)
+        after = None if old is None else apply_hunks(hunks, old)
+        before = None if new is None else apply_hunks(reversed_hunks(hunks), new)
         candidates = []
         if old is not None and after is not None:
             candidates.append((old, after))
@@ -281,14 +280,13 @@ def changes_title(
 
 
 def shown_path(path: str, limit: int | None = TITLE_LIMIT) -> str:
-    """Return a path for a line of ours; as code if it has a space, because it could imitate a
-    note."""
+    """Return a path for a line of ours, as code if it could imitate a note by a space."""
     shown = visible(path) if limit is None else shortened(visible(path), limit)
     return code_span(shown) if " " in shown else as_code(shown)
 
 
 def leads_to(looks: Looks, path: str, *, removed: bool = False) -> str | None:
-    """Return where a path leads if its name does not say so, else None."""
+    """Return where links in a path lead; None if the path is as named."""
     look = looks.get(path)
     if look is None or look.problem:
         return None
@@ -297,12 +295,12 @@ def leads_to(looks: Looks, path: str, *, removed: bool = False) -> str | None:
 
 
 def place_notes(looks: Looks, path: str) -> str:
-    """Return in brackets where a path leads; the empty string if it leads where its name says."""
+    """Return in brackets where links in a path lead; empty if the path is as named."""
     return _in_brackets(_notes(looks, path))
 
 
 def place_lines(looks: Looks, paths: Iterable[str], removed: Sequence[str] = ()) -> list[str]:
-    """Return a line for each path that leads where its name does not say."""
+    """Return a line for each path in which links lead elsewhere."""
     return [
         f"{shown_path(path, None)}: {', '.join(notes)}"
         for path in dict.fromkeys(paths)
@@ -311,8 +309,7 @@ def place_lines(looks: Looks, paths: Iterable[str], removed: Sequence[str] = ())
 
 
 def real_paths(looks: Looks, removed: Sequence[str] = ()) -> dict[str, str]:
-    """Return, for each path that leads where its name does not say, the real path, or why it is
-    not known."""
+    """Return each path in which links lead elsewhere → its real path, or why that is unknown."""
     found = {}
     for path, look in looks.items():
         real = leads_to(looks, path, removed=path in removed)
@@ -364,10 +361,8 @@ CONTENT_LIMIT: Final = 1_000_000
 def code_content(
     text: str, language: str = "", heading: str = "", limit: int = CONTENT_LIMIT
 ) -> TextBlock:
-    """Return a foreign text as one code block, made visible, below ``heading``, which is ours.
-
-    A text longer than ``limit`` characters is cut, with a note in the block.
-    """
+    """Return a foreign text as one code block, made visible, below ``heading``, which is ours. A
+    text longer than ``limit`` characters is cut, with a note in the block."""
     head = f"{heading}\n" if heading else ""
     return TextBlock(head + fenced(shortened(visible(text, multiline=True), limit), language))
 
@@ -403,7 +398,7 @@ def parse_hunks(diff: str) -> list[Hunk] | None:
     return hunks or None
 
 
-def applied(hunks: Sequence[Hunk], text: str) -> str | None:
+def apply_hunks(hunks: Sequence[Hunk], text: str) -> str | None:
     """Return ``text`` with the hunks applied; None if they do not fit."""
     lines = _lines(text)
     after: list[str] = []

@@ -32,8 +32,7 @@ _NEWLINE_SIGN: Final = "\u23ce"
 _TAB_SIGN: Final = "\u21e5"
 
 _MAX_REMEMBERED: Final = 4096
-"""Characters that a translation table caches: enough for the writing systems that a person uses;
-the limit keeps hostile text from filling the memory."""
+"""Characters that a translation table caches; a bound against hostile text."""
 
 _JOINERS: Final = frozenset("\u00ad\u200b\u200c\u200d\u2060")
 """Soft hyphen, zero-width space, non-joiner and joiner, word joiner: they change no direction."""
@@ -55,10 +54,8 @@ def visible(text: str, *, multiline: bool = False) -> str:
 
 
 def still_visible(text: str) -> str:
-    """Make a text of several lines visible in which some parts already are.
-
-    A ⟦ of the text is kept and looks like notation: never use this for what a person decides by.
-    """
+    """Make a text of several lines visible in which some parts already are. A ⟦ of the text is kept
+    and looks like notation: never use this for what a person decides by."""
     return visible(text, multiline=True).replace(_notation(ord(_OPEN)), _OPEN)
 
 
@@ -92,10 +89,8 @@ def shortened(text: str, limit: int) -> str:
 
 
 def inline(text: str, limit: int | None = TITLE_LIMIT) -> str:
-    """Make a foreign text visible for a line of Markdown, as code unless it has no Markdown sign.
-
-    ``limit`` None cuts nothing.
-    """
+    """Make a foreign text visible for a line of Markdown, as code if Markdown could change it.
+    ``limit`` None cuts nothing."""
     shown = visible(text) if limit is None else shortened(visible(text), limit)
     return as_code(shown)
 
@@ -141,9 +136,7 @@ def block(text: str, language: str = "") -> str:
 
 def quoted_words(server: str, text: str) -> str:
     """Quote the whole text of an MCP server, each line marked so that none can pass as ours.
-
-    ``server`` is the server's name in Codex.
-    """
+    ``server`` is the server's name in Codex."""
     return f"{server_name(server)} says:\n{quotation(text)}"
 
 

@@ -395,7 +395,7 @@ class Unaskable(NamedTuple):
     reason: str
 
 
-def asked_of(
+def elicitation_for(
     wanted: kinds.ElicitationRequest, client: ClientFeatures
 ) -> AskedElicitation | Unaskable:
     """Return the elicitation in the mode that was wanted, or why ``client`` cannot be asked."""
@@ -433,9 +433,7 @@ def _cut(text: str) -> str:
 @dataclass(frozen=True, slots=True)
 class AsyncQuestions:
     """Questions that a message of the model asks without waiting: an item of Codex, no request.
-
-    ``id`` is the id of the item; ``params`` ask the same questions as a request would.
-    """
+    ``id`` is the id of the item; ``params`` ask the same questions as a request would."""
 
     method: ClassVar[Literal["item/completed"]] = "item/completed"
     id: str

@@ -195,10 +195,8 @@ class Ledger:
         return self._settle(Settlement(entry, outcome, "client", why, reply, choice=choice))
 
     def reported(self, event: ServerNotification) -> FailedClosed | None:
-        """Apply a notification; return the entries that fail closed, None if none does.
-
-        An entry fails closed if the action that runs is not the one that the person was shown.
-        """
+        """Apply a notification; return the entries that fail closed, None if none does. An entry
+        fails closed if the action that runs is not the one that the person was shown."""
         collision = self._ids.apply(event)
         failed = None if collision is None else self._fail_closed(collision)
         self._forget_ended()
@@ -224,10 +222,8 @@ class Ledger:
         ]
 
     def resolved(self, key: Key) -> Settlement | None:
-        """Settle an approval that Codex settled itself; the reply is the refusal.
-
-        Returns None if the approval was answered before: then Codex has taken the answer.
-        """
+        """Settle an approval that Codex settled itself; the reply is the refusal. Returns None if
+        the approval was answered before: then Codex has taken the answer."""
         entry = self._pending.get(key)
         if entry is None:
             self._ids.note_resolved(key)
@@ -240,7 +236,9 @@ class Ledger:
         """Settle all approvals of a lost connection to Codex, without replies."""
         return [
             self._settle(
-                Settlement(entry, "cancelled", "disconnected", "Codex is gone", None, True)
+                Settlement(
+                    entry, "cancelled", "disconnected", "Codex is gone", reply=None, withdraw=True
+                )
             )
             for entry in self.pending
             if entry.key.generation == generation

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.routing.approvals import PermissionChoice
-    from codex_acp.routing.elicitations import (
-        AsyncQuestions,
-        ElicitationReply,  # made elsewhere: contract 2.3
-    )
+    from codex_acp.routing.elicitations import AsyncQuestions, ElicitationReply
     from codex_acp.routing.ledger import LedgerEntry, Settlement
 
 _MAX_KIND: Final = 60
@@ -89,8 +86,7 @@ def _action(entry: LedgerEntry) -> dict[str, Any]:
 
 
 def _subject(approval: kinds.ApprovalRequest) -> tuple[str, ...]:
-    """Return the command, paths or tool in question, unchanged: the transcript cuts texts and
-    removes secrets."""
+    """Return the command, paths or tool in question; the transcript cuts and redacts them."""
     match approval:
         case kinds.CommandApproval(request=request):
             params, context = request.params, request.params.network_approval_context

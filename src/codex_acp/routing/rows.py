@@ -27,10 +27,8 @@ DeclineT_co = TypeVar("DeclineT_co", covariant=True)
 
 
 class Row(NamedTuple, Generic[ApprovalT_co, ElicitationT_co, DeclineT_co]):
-    """Classes of `classify` that requests of one method, mode or kind can become.
-
-    Any request can be declined; a row has ``decline`` only if its requests always are.
-    """
+    """Classes of `classify` that requests of one method, mode or kind can become. Any request can
+    be declined; a row has ``decline`` only if its requests always are."""
 
     why: str
     """One sentence for people."""

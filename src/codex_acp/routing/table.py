@@ -21,16 +21,16 @@ from codex_acp.codex.approvals.grants import (
     Session,
     allows,
     digest_of,
-    offered,
+    offered_grants,
 )
 from codex_acp.mapping.events import announcement, tool_call_id
 from codex_acp.routing._generated.rows import TAKES
-from codex_acp.routing.approvals import announced_content, identity_of, shown
+from codex_acp.routing.approvals import announced_content, identity_of, permission_call
 from codex_acp.routing.display import visible
 from codex_acp.routing.elicitations import (
     AsyncQuestions,
     Unaskable,
-    asked_of,
+    elicitation_for,
     user_input_elicitation,
 )
 from codex_acp.routing.forms import Unrepresentable
@@ -276,7 +276,7 @@ def _approval(approval: kinds.ApprovalRequest, context: RoutingContext) -> Route
     session_id = _session_of(thread_id, context)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
-    grants = offered(approval)
+    grants = offered_grants(approval)
     if not any(allows(grant) for grant in grants.grants):
         return _decline(request, "Codex offers no way to allow it", context)
     turn_id = getattr(request.params, "turn_id", None) or context.items.running_turn(thread_id)
@@ -285,7 +285,7 @@ def _approval(approval: kinds.ApprovalRequest, context: RoutingContext) -> Route
     place = place_of(approval)
     sub_agent = thread_id if thread_id != session_id else None
     call_id, looks = tool_call_id(place.item_id, place.part, sub_agent), context.looks
-    update = shown(approval, call_id, sub_agent, looks)
+    update = permission_call(approval, call_id, sub_agent, looks)
     return Approval(
         approval=approval,
         session_id=session_id,
@@ -307,7 +307,7 @@ def _elicitation(wanted: kinds.ElicitationRequest, context: RoutingContext) -> R
     session_id = _session_of(thread_id, context)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
-    asked = asked_of(wanted, context.client)
+    asked = elicitation_for(wanted, context.client)
     if isinstance(asked, Unaskable):
         return _decline(request, asked.reason, context)
     return Elicitation(

@@ -255,7 +255,7 @@ class SessionMethods:
                 await session.stop()
         await self._opener.store_unprompted(session_id)
         shown = session.sub_agents.threads
-        known = opened.connection.intake.items.below(session_id)
+        known = opened.connection.intake.items.sub_agents_of(session_id)
         # Bounded, because a model can name any number of threads that do not exist.
         below = list(dict.fromkeys((*shown, *known)))[:MAX_BELOW]
         self._sessions.close(session_id)

@@ -398,7 +398,7 @@ class Sessions:
                 intake.settle_turn(session_id, turn_id)
                 return
             # Codex leaves a sub-agent running when the turn above it is interrupted.
-            for thread_id, turn_id in intake.items.running_below(session_id):
+            for thread_id, turn_id in intake.items.running_sub_agents_of(session_id):
                 self._interrupt(connection.codex, thread_id, turn_id)
             intake.prompt_cancelled(session_id)
 
@@ -436,7 +436,7 @@ class Sessions:
             return False
         connection = self._open[root.id].connection
         items = connection.intake.items
-        below, turn_id = items.running_below(thread_id), items.running_turn(thread_id)
+        below, turn_id = items.running_sub_agents_of(thread_id), items.running_turn(thread_id)
         own = [] if turn_id is None else [(thread_id, turn_id)]
         for thread, turn in (*own, *below):
             self._interrupt(connection.codex, thread, turn)

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 
 REDACTED: Final = "[REDACTED_SECRET]"
-"""Text that an item has in place of each secret that Codex recognizes in a command; the request of
-an approval has the secret."""
+"""Text of an item in place of each secret that Codex recognizes; an approval has the secret."""
 
 _GLOB_SIGN: Final = re.compile(r"[*?\[{]")
 
@@ -125,8 +124,7 @@ def answer_id_of(request: server_requests.ServerRequest) -> tuple[str, str] | No
 
 
 def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
-    """Return the file changes in question, converted from the protocol's first version if need
-    be."""
+    """Return the file changes in question, in the form of the protocol's present version."""
     match approval:
         case FileChangeApproval(item=item):
             return item.changes
@@ -234,8 +232,7 @@ def path_of_entry(path: models.FileSystemPath, cwd: str | None) -> str | None:
 def comparable_looks(
     shown: Mapping[str, PathLook], now: Mapping[str, PathLook]
 ) -> dict[str, PathLook]:
-    """Return the looks ``now`` of the paths ``shown``, except that a path whose shown look has a
-    problem keeps that look."""
+    """Return the looks ``now`` of the paths ``shown``; a shown look with a problem stays."""
     return {
         path: look if look.problem else now.get(path, PathLook(problem="was not looked at"))
         for path, look in shown.items()
@@ -251,10 +248,8 @@ def is_network(approval: ApprovalRequest) -> bool:
 
 
 def has_item(approval: ApprovalRequest) -> bool:
-    """Return whether the action itself is an item, whose end shows what has run.
-
-    The item of a sub-command is the command around it; a connection and permissions have no item.
-    """
+    """Return whether the action itself is an item, whose end shows what has run. The item of a
+    sub-command is the command around it; a connection and permissions have no item."""
     match approval:
         case CommandApproval(request=command):
             is_part = place_of(approval).part is not None
@@ -402,10 +397,8 @@ class ActionIds(Generic[K]):
         self._entries = [entry for entry in self._entries if entry.key != key]
 
     def note_resolved(self, key: K) -> None:
-        """Note that Codex has taken the answer (``serverRequest/resolved``).
-
-        This ends an allowed action without an item: no later notification shows what ran.
-        """
+        """Note that Codex has taken the answer (``serverRequest/resolved``). This ends an allowed
+        action without an item: no later notification shows what ran."""
         for entry in self._of(key):
             entry.resolved = True
         self._entries = [
@@ -442,10 +435,8 @@ class ActionIds(Generic[K]):
     def _compare(
         self, thread_id: str, turn_id: str, item: models.ThreadItem, *, ended: bool = False
     ) -> Collision[K] | None:
-        """Fail the entries of ``item`` closed that were shown as another action.
-
-        Pending entries of an ended item stay: no answer to them is accepted any more.
-        """
+        """Fail the entries of ``item`` closed that were shown as another action. Pending entries of
+        an ended item stay: no answer to them is accepted any more."""
         others = [
             entry
             for entry in self._entries
@@ -469,10 +460,8 @@ class ActionIds(Generic[K]):
         )
 
     def _end_turns(self, thread_id: str, turn_id: str | None, except_id: str | None = None) -> None:
-        """Forget allowed actions and barred ids of a turn, or of all turns of the thread (None).
-
-        Pending entries stay until their owner settles them.
-        """
+        """Forget allowed actions and barred ids of a turn, or of all turns if ``turn_id`` is None.
+        Pending entries stay until their owner settles them."""
 
         def is_over(thread: str, turn: str) -> bool:
             return thread == thread_id and turn != except_id and turn_id in (None, turn)

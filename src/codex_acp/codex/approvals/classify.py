@@ -245,8 +245,8 @@ def _quoted(value: object) -> str:
 def _claimed_approval(
     request: McpServerElicitationRequest, meta: dict[str, Any], items: Items
 ) -> Classified:
-    """Classify a request that claims to be an approval: an approval only if one of Codex's items
-    proves it, because an MCP server can make the claim, too (contract 2.7)."""
+    """Classify a request that claims to be an approval, and is one only if Codex's own items prove
+    it: an MCP server can make the claim, too (contract 2.7)."""
     params, kind = request.params, meta[APPROVAL_KIND]
     server = getattr(params, "server_name", "an MCP server")
     if kind != TOOL_CALL:

@@ -99,11 +99,11 @@ _QUESTION_LABELS: Final[dict[str, Grant]] = {
 """Label in Codex's older question about a tool call → grant; other labels grant nothing."""
 
 
-def offered(approval: ApprovalRequest) -> OfferedGrants:
+def offered_grants(approval: ApprovalRequest) -> OfferedGrants:
     """Return the grants that this request offers, each once, in Codex's order."""
     match approval:
         case CommandApproval(request=request):
-            listed = _of_command(request.params)
+            listed = _command_grants(request.params)
         case (
             FileChangeApproval()
             | PermissionsApproval()
@@ -112,7 +112,7 @@ def offered(approval: ApprovalRequest) -> OfferedGrants:
         ):
             listed = OfferedGrants((Once(), Session()))
         case McpToolApproval(params=params, item=call):
-            listed = _of_tool(params.meta, call)
+            listed = _tool_grants(params.meta, call)
         case McpToolQuestion(request=question, item=call):
             labels = [o.label for o in question.params.questions[0].options or ()]
             known = [_QUESTION_LABELS[label] for label in labels if label in _QUESTION_LABELS]
@@ -122,8 +122,8 @@ def offered(approval: ApprovalRequest) -> OfferedGrants:
     return OfferedGrants(tuple(dict.fromkeys(listed.grants)), listed.unknown)
 
 
-def _of_command(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
-    listed = _of_decisions(params)
+def _command_grants(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
+    listed = _listed_grants(params)
     if params.kind != "humanCommand":
         return listed
     # A checkpoint at which a person must decide each time: no grant may last.
@@ -131,7 +131,7 @@ def _of_command(params: models.CommandExecutionRequestApprovalParams) -> Offered
     return OfferedGrants(tuple(g for g in listed.grants if g == Once()), listed.unknown + lasting)
 
 
-def _of_decisions(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
+def _listed_grants(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
     if params.available_decisions is None:
         if params.additional_permissions is not None or params.kind == "humanCommand":
             return OfferedGrants((Once(),))
@@ -195,7 +195,7 @@ def _may_persist(call: models.McpToolCallThreadItem) -> bool:
     return call.read_only_hint is not True
 
 
-def _of_tool(meta: Any, call: models.McpToolCallThreadItem) -> OfferedGrants:
+def _tool_grants(meta: Any, call: models.McpToolCallThreadItem) -> OfferedGrants:
     persist = meta.get("persist") if isinstance(meta, dict) and _may_persist(call) else None
     values = [persist] if isinstance(persist, str) else persist
     grants: list[Grant] = [Once()]
@@ -277,11 +277,9 @@ def accepting_reply(
 
 
 def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
-    """Return the reply for a grant; only `accepting_reply` may call this.
-
-    Raises ValueError for a grant that was not offered.
-    """
-    if grant not in offered(approval).grants:
+    """Return the reply for a grant; only `accepting_reply` may call this. Raises ValueError for a
+    grant that was not offered."""
+    if grant not in offered_grants(approval).grants:
         raise ValueError(f"{grant!r} was not offered for {approval.request.method}")
     reviewed: models.ReviewDecision = (
         "approved" if isinstance(grant, Once) else "approved_for_session"

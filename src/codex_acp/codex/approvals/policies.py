@@ -513,8 +513,7 @@ def _split(script: str) -> list[Words] | None:
 def _has_all_actions(
     params: models.CommandExecutionRequestApprovalParams, found: list[Words]
 ) -> bool:
-    """Return whether ``found`` includes every command that Codex, which may parse differently,
-    lists."""
+    """Return whether ``found`` has every command that Codex's own parser lists."""
     for action in params.command_actions or ():
         if isinstance(action, UnknownVariant):
             return False

@@ -274,7 +274,7 @@ class PolicyRunner(NotificationSink):
         return opened
 
     def _question(self, approval: ApprovalRequest) -> ApprovalQuestion | Deny:
-        grantable = grants.offered(approval).grants
+        grantable = grants.offered_grants(approval).grants
         if not grantable:
             return Deny("Codex offers no way to allow it")
         place = actions.place_of(approval)

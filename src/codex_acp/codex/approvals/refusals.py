@@ -100,7 +100,7 @@ def cancelled(method: str, params: object, reason: str) -> WireModel | RpcError:
 
 
 def is_negative(reply: WireModel) -> bool:
-    """Return whether a reply to an approval certainly declines it."""
+    """Return whether a reply certainly declines the action of an approval."""
     match reply:
         case (
             models.CommandExecutionRequestApprovalResponse(decision=decision)

@@ -152,8 +152,8 @@ class Items:
             self._set_parent(thread_id, item.agent_thread_id)
 
     def _set_parent(self, parent: str, child: str) -> None:
-        """Set a thread's parent, unless it has one or this made a circle: a sub-agent also writes
-        to the thread above it."""
+        """Set a thread's parent, unless it has one or this would make a circle: a sub-agent also
+        writes to the thread above it."""
         if child in self._parents or child in (parent, *self.ancestors_of(parent)):
             return
         self._parents[child] = parent
@@ -176,12 +176,12 @@ class Items:
         """Return the thread's turn that has started and not ended."""
         return self._turns.get(thread_id)
 
-    def running_below(self, thread_id: str) -> list[tuple[str, str]]:
+    def running_sub_agents_of(self, thread_id: str) -> list[tuple[str, str]]:
         """Return thread and turn of each running turn of the thread's sub-agents, at any depth."""
         running = self._turns.items()
         return [(t, turn) for t, turn in running if thread_id in self.ancestors_of(t)]
 
-    def below(self, thread_id: str) -> list[str]:
+    def sub_agents_of(self, thread_id: str) -> list[str]:
         """Return the threads of the thread's sub-agents, at any depth, running or not."""
         return [each for each in self._parents if thread_id in self.ancestors_of(each)]
 
@@ -191,9 +191,7 @@ class Items:
 
     def mcp_calls(self, thread_id: str, turn_id: str, server: str) -> list[RunningItem]:
         """Return the server's running calls in a turn that no approval is about, oldest first.
-
-        Leaves out parallel calls that share an id.
-        """
+        Leaves out parallel calls that share an id."""
         return [
             running
             for (thread, _), running in self._items.items()
@@ -265,7 +263,7 @@ class ForeignReach:
                 self._fed.update((each, thread, getattr(item, "id", "")) for each in idle)
             # A second interrupt would end the next turn.
             if others and turn not in self.reached:
-                return self._reach(thread, turn, others)
+                return self._note_reach(thread, turn, others)
         elif isinstance(event, notifications.ItemCompletedEvent):
             item = event.params.item
             if getattr(item, "status", None) == "failed":  # a failed call begins no turn
@@ -276,9 +274,9 @@ class ForeignReach:
             fed = {each for each in self._fed if each[0] == thread}
             if fed:
                 self._fed -= fed
-                return self._reach(thread, turn, ())
+                return self._note_reach(thread, turn, ())
         return None
 
-    def _reach(self, thread: str, turn: str, others: tuple[str, ...]) -> Reach:
+    def _note_reach(self, thread: str, turn: str, others: tuple[str, ...]) -> Reach:
         self.reached[turn] = others
         return Reach(thread, turn, others)

@@ -65,10 +65,8 @@ def hook_arguments(python: str, script: str) -> tuple[str, ...]:
 
 
 def refusal(call: dict[str, object], home: str) -> str | None:
-    """Return why a tool call may not be made, None if it may; ``home`` is the ``CODEX_HOME``.
-
-    A thread may reach the agents of its session, but not the session's root thread.
-    """
+    """Return why a tool call may not be made, None if it may; ``home`` is the ``CODEX_HOME``. A
+    thread may reach the agents of its session, but not the session's root thread."""
     tool = str(call["tool_name"])
     if tool.startswith(OF_MCP_SERVERS):
         return None

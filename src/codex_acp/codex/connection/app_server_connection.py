@@ -116,7 +116,7 @@ class AppServerConnection(CodexCalls):
         self.unloads_at_once: bool = False
         """Whether this Codex unloads an unused thread at once (`handshake.unloads_at_once`)."""
         self._started = False
-        self._shaken = False
+        self._is_initialized = False
         self._answer: JsonValue = None
         self._server: InitializeResponse | None = None
 
@@ -157,7 +157,7 @@ class AppServerConnection(CodexCalls):
             self.believes_worktrees = handshake.believes_worktrees(user_agent)
             self.unloads_at_once = handshake.unloads_at_once(user_agent)
             self._requests.peer_version = user_agent
-            self._shaken = True
+            self._is_initialized = True
             self.initialized()
         except BaseException as error:
             await self.aclose()
@@ -186,7 +186,7 @@ class AppServerConnection(CodexCalls):
     @property
     def server(self) -> InitializeResponse:
         """Return the server's answer to ``initialize``. Raises MisuseError before the handshake."""
-        if not self._shaken:
+        if not self._is_initialized:
             raise MisuseError(NOT_CONNECTED)
         if self._server is None:
             self._server = self.decode_result("initialize", self._answer)
@@ -249,7 +249,7 @@ class AppServerConnection(CodexCalls):
         name = CLIENT_REQUESTS[method].result
         assert name is not None
         result = MODELS.decode(name, value, f"the result of {method}")
-        self._unknown.look(result)
+        self._unknown.examine(result)
         return result
 
     def _notify(self, method: str, params: WireModel | Any | None) -> None:
@@ -262,6 +262,7 @@ class AppServerConnection(CodexCalls):
     ) -> JsonValue:
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
+        # Called with a result that arrives after the caller gave the call up.
         late = self._unsubscribe_from if method in NEW_THREAD else None
         with self._gate:
             call = self._connection.call(method, params, written=written, late=late)

@@ -86,9 +86,7 @@ LONGEST_PAUSE_SECONDS: Final = 2.0
 
 def pause_before(attempt: int, chance: float) -> float:
     """Return the seconds before attempt 2, 3, ...: between half of an exponential pause and all.
-
-    ``chance`` is between 0 and 1, so that clients refused together do not return together.
-    """
+    ``chance`` is between 0 and 1, so that clients refused together do not return together."""
     longest = min(FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 2), LONGEST_PAUSE_SECONDS)
     return longest * (1.0 + chance) / 2
 

@@ -31,8 +31,7 @@ CLIENT_NAME: Final = "codex_acp_sdk"
 """Default of ``clientInfo.name``; Codex puts the name into its user agent."""
 
 _VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+)")
-"""A version in a user agent. The server's own is the last one before the first bracket, because the
-client's name may have one, too."""
+"""A version in a user agent; the server's own is the last one before the first bracket."""
 
 
 class Hello:
@@ -52,9 +51,7 @@ class Hello:
 
     def send_early(self, link: Link) -> None:
         """Write the request to a process that was just spawned, so that Codex need not wait for us.
-
-        The request must be the first call of the connection, whose ids begin at 0.
-        """
+        The request must be the first call of the connection, whose ids begin at 0."""
         if isinstance(link, ChildProcess):
             self.is_sent = link.write_early(
                 encode_request(0, "initialize", self.params, version=False)
@@ -100,10 +97,8 @@ def believes_worktrees(user_agent: str) -> bool:
 
 
 def unloads_at_once(user_agent: str) -> bool:
-    """Return whether this Codex unloads a thread at once when nobody is subscribed to it.
-
-    Measured: 0.163 does, 0.147 not.
-    """
+    """Return whether this Codex unloads a thread at once when nobody is subscribed to it. Measured:
+    0.163 does, 0.147 not."""
     version = _version_in(user_agent)
     return version is not None and not _is_older(version, (0, 163, 0))
 
@@ -115,7 +110,7 @@ def check_version(version: str) -> None:
 
 
 def _is_older(version: str, other: tuple[int, ...]) -> bool:
-    """Return whether a version is older than ``other``; 0.0.0, which is none, never is."""
+    """Return whether a version is older than ``other``; the placeholder 0.0.0 never is."""
     return (0, 0, 0) != _parts(version) < other
 
 

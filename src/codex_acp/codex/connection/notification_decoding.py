@@ -83,7 +83,7 @@ class NotificationDecoder:
         if type(event) is UnknownNotification:
             self._count(event)
         elif self._unknown is not None:
-            self._unknown.look(event.params)
+            self._unknown.examine(event.params)
         return event
 
     def forget(self) -> None:

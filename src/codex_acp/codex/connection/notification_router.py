@@ -68,9 +68,7 @@ class _Subscription(NamedTuple):
 
 class _Sinks:
     """Sinks of one thread by method, each with its `has_batch_end`, in the order of subscription.
-
-    Made anew when a sink subscribes or unsubscribes.
-    """
+    Made anew when a sink subscribes or unsubscribes."""
 
     __slots__ = ("by_method", "of_other_methods")
 
@@ -100,6 +98,7 @@ class NotificationRouter:
         self._touched: dict[int, NotificationSink] = {}
         """Sinks that got a notification of this batch."""
         self._closed: tuple[TransportError | None] | None = None
+        """The error with which the connection ended, in a tuple; None while it is open."""
 
     def subscribe(
         self,

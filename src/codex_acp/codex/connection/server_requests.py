@@ -129,7 +129,7 @@ class ServerRequests:
                 request, responder, f"codex-acp-sdk cannot read it: {error}", INVALID_PARAMS
             )
             return
-        self._unknown.look(params)
+        self._unknown.examine(params)
         from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
 
         typed = REQUEST_CLASSES[request.method](request.id, params)
@@ -307,10 +307,10 @@ class UnknownParts:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Kind → how often it came."""
+        """Kind → count."""
         return dict(self._counts)
 
-    def look(self, model: Any) -> None:
+    def examine(self, model: Any) -> None:
         """Count the unknown parts of a decoded message; cheap for a flat model."""
         cls = type(model)
         flat = _flat.get(cls)
@@ -331,18 +331,18 @@ class UnknownParts:
 
     def _fields(self, model: Any) -> None:
         for name in model.__pydantic_extra__:
-            self._found(f"field {type(model).__name__}.{name[:MAX_NAME]}")
+            self._note(f"field {type(model).__name__}.{name[:MAX_NAME]}")
 
     def _walk(self, root: Any) -> None:
         from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 
         todo: list[tuple[Any, str]] = [(root, type(root).__name__)]
-        looked = 0
-        while todo and looked < MAX_PARTS:
+        examined = 0
+        while todo and examined < MAX_PARTS:
             value, where = todo.pop()
-            looked += 1
+            examined += 1
             if isinstance(value, UnknownVariant):
-                self._found(f"member {where} {_tag_of(value.wire())!r}", logging.WARNING)
+                self._note(f"member {where} {_tag_of(value.wire())!r}", logging.WARNING)
             elif isinstance(value, WireModel):
                 if value.__pydantic_extra__:
                     self._fields(value)
@@ -353,13 +353,13 @@ class UnknownParts:
                     if type(inner) not in _PLAIN
                 ]
             elif isinstance(value, UnknownValue):
-                self._found(f"value {where} {value[:MAX_NAME]!r}")
+                self._note(f"value {where} {value[:MAX_NAME]!r}")
             elif isinstance(value, list):
                 todo += [(inner, where) for inner in value if type(inner) not in _PLAIN]
             elif isinstance(value, dict):
                 todo += [(inner, where) for inner in value.values() if type(inner) not in _PLAIN]
 
-    def _found(self, kind: str, level: int = logging.INFO) -> None:
+    def _note(self, kind: str, level: int = logging.INFO) -> None:
         if self.add(kind):
             logger.log(
                 level,

@@ -58,9 +58,7 @@ def is_open_elsewhere(error: CodexAcpError) -> bool:
 
 async def let_go(codex: AppServerConnection, thread_id: str) -> None:
     """Unsubscribe from a thread, and wait until Codex has unloaded it, `UNLOAD_SECONDS` at most.
-
-    Then another process may write the thread. Raises as every call.
-    """
+    Then another process may write the thread. Raises as every call."""
     unloaded = AwaitedNotification(CLOSED, thread_id)
     codex.subscribe_all(unloaded, frozenset({CLOSED}))
     try:

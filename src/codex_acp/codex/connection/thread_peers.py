@@ -78,8 +78,7 @@ class ThreadPeers:
         self._left = False
 
     async def listen(self, codex: AppServerConnection) -> None:
-        """Open the socket on which other processes ask; without it they can only learn from
-        `writer_of` which process has a thread."""
+        """Open the socket on which other processes ask for threads."""
         if self._left or not isinstance(codex.link, ChildProcess):
             return
         if self._socket is not None:

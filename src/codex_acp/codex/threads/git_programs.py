@@ -82,10 +82,8 @@ def look(directory: str) -> Look:
 async def look_within(
     directory: str, in_thread: Callable[[Callable[[], Look]], Awaitable[Look]]
 ) -> Look:
-    """Call `look` by ``in_thread``, `LOOK_SECONDS` at most.
-
-    If that fails, the result has the whole ``.git`` as unreadable, and is never current.
-    """
+    """Call `look` by ``in_thread``, `LOOK_SECONDS` at most. If that fails, the result has the whole
+    ``.git`` as unreadable, and is never current."""
     import asyncio  # `look` alone does not need it
 
     try:
@@ -281,10 +279,8 @@ class _Reader:
         return os.fsdecode(data.rstrip(b"\r\n").partition(b"\0")[0])  # git reads up to a NUL
 
     def _read(self, path: str, limit: int, *, cut: bool = False) -> bytes | None:
-        """Return the bytes of a file; None if it is missing, or, noted, unreadable.
-
-        A file with more than ``limit`` bytes is unreadable, unless ``cut`` allows a part of it.
-        """
+        """Return the bytes of a file; None if it is missing, or, noted, unreadable. A file with
+        more than ``limit`` bytes is unreadable, unless ``cut`` allows a part of it."""
         place = self._place(path)
         if place is None:
             return None
@@ -379,10 +375,8 @@ MAX_ENTRIES: Final = 100_000
 
 
 def parse(data: bytes, limit: int = MAX_ENTRIES) -> Entries:
-    """Read the entries of one file, without its includes.
-
-    Raises ValueError where git stops, and for more than ``limit`` entries.
-    """
+    """Read the entries of one file, without its includes. Raises ValueError where git stops, and
+    for more than ``limit`` entries."""
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     text = text.replace("\r\n", "\n")
     entries: Entries = []
@@ -555,10 +549,8 @@ def _entries(index: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _blocks(index: bytes, count: int) -> list[tuple[int, int]]:
-    """Return offset and number of entries of each block that git may read (`index.threads`).
-
-    Every ``IEOT`` in the data could be git's table of blocks: they must be equal.
-    """
+    """Return offset and number of entries of each block that git may read (`index.threads`). Every
+    ``IEOT`` in the data could be git's table of blocks: they must be equal."""
     tables, offset = [[(12, count)]], -1
     while (offset := index.find(b"IEOT", offset + 1)) >= 0:
         size, version = (int.from_bytes(index[offset + n : offset + n + 4], "big") for n in (4, 8))

@@ -88,9 +88,7 @@ def configured_choice(read: JsonValue) -> tuple[str | None, str | None]:
 
 def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> JsonObject:
     """Return the ``SandboxPolicy`` of a ``sandbox_mode``; ``table`` is ``sandbox_workspace_write``.
-
-    An unknown mode gets Codex's spelling, for Codex to take or to refuse.
-    """
+    An unknown mode gets Codex's spelling, for Codex to take or to refuse."""
     if mode == "danger-full-access":
         return dict(FULL_ACCESS)
     if mode != "workspace-write":
@@ -121,10 +119,8 @@ def _config_with(
 
 
 def distrusting(params: Mapping[str, JsonValue], read: JsonValue, *directories: str) -> JsonObject:
-    """Return params for a thread that does not trust these directories.
-
-    They set read-only if no sandbox is configured, because Codex would let the thread write there.
-    """
+    """Return params for a thread that does not trust these directories. They set read-only if no
+    sandbox is configured, because Codex would let the thread write there."""
     config = _config_with(params, "untrusted", directories)
     given = _choice(config) or _text(params, "sandbox") or _text(params, "permissions")
     if not given and configured_choice(read) == (None, None):
@@ -151,8 +147,8 @@ def left_out(read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
             yield folder, object_at(entry, "config")
 
 
-def brought(config: JsonObject, files: Collection[str]) -> list[str]:
-    """List what a ``.codex`` folder has, for the person; ``files`` are the names in it."""
+def contents_of(config: JsonObject, files: Collection[str]) -> list[str]:
+    """List the contents of a ``.codex`` folder for the person; ``files`` are its file names."""
     servers = len(object_at(config, "mcp_servers"))
     found = [f"{servers} MCP server{'s' * (servers > 1)}"] if servers else []
     if "hooks" in config or "hooks.json" in files:

@@ -118,13 +118,12 @@ class TurnOptions(TypedDict, total=False):
     turn_trigger: str
 
 
-def params_of(options: Mapping[str, Any], of: type) -> dict[str, JsonValue]:
+def params_of(options: Mapping[str, Any], options_class: type) -> dict[str, JsonValue]:
     """Return the options as JSON, under their names on the wire.
 
-    ``of`` is the class of the options. Raises UnknownOption for a name that it does not have, which
-    Codex would ignore.
+    Raises UnknownOption for a name that ``options_class`` does not have: Codex would ignore it.
     """
-    refuse_unknown(options, of.__annotations__)
+    refuse_unknown(options, options_class.__annotations__)
     if options.get("sandbox") not in (None, *SANDBOXES):
         message = f"sandbox={options['sandbox']!r} is none; use one of {', '.join(SANDBOXES)}"
         raise UnknownOption(message)

@@ -49,7 +49,7 @@ class TurnRecord:
         self._thread_id = thread_id
         self._items: dict[str, ThreadItem] = {}
         self._usage: ThreadTokenUsage | None = None
-        self.ended: TurnInfo | None = None
+        self.final_turn: TurnInfo | None = None
         """The turn in Codex's report of its end; None while it runs."""
 
     def add(self, event: ServerNotification) -> None:
@@ -62,21 +62,21 @@ class TurnRecord:
             case notifications.ThreadTokenUsageUpdatedEvent(params=usage):
                 self._usage = usage.token_usage
             case notifications.TurnCompletedEvent(params=end):
-                self.ended = end.turn
+                self.final_turn = end.turn
 
     def result(self, turn_id: str) -> RunResult[None]:
         """Return the result so far."""
-        ended = self.ended
+        final = self.final_turn
         return RunResult(
             thread_id=self._thread_id,
             turn_id=turn_id,
-            status="inProgress" if ended is None else ended.status,
+            status="inProgress" if final is None else final.status,
             text=self.text,
             output=None,
             items=tuple(self._items.values()),
             usage=self._usage,
-            error=None if ended is None else ended.error,
-            turn=ended,
+            error=None if final is None else final.error,
+            turn=final,
         )
 
     @property

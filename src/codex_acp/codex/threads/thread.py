@@ -52,6 +52,7 @@ class Thread:
         self._client = services.client
         self._info = info
         self._opened_by = opened_by
+        """The method that opened the thread, and Codex's answer."""
         self._settings: Settings | None = None
         self.id = thread_id
         """The thread's id, for `Threads.resume`."""

@@ -226,9 +226,7 @@ class ThreadServices(NotificationSink):
 
     async def _check_git_programs(self, cwd: str, given: JsonValue) -> None:
         """Raise UntrustedGitPrograms for programs that git would run in an untrusted directory.
-
-        ``given`` are the settings of the thread alone, which may trust the directory.
-        """
+        ``given`` are the settings of the thread alone, which may trust the directory."""
         from codex_acp.codex.threads.git_programs import look_within
 
         look = self._looks.get(cwd)
@@ -253,10 +251,8 @@ class ThreadServices(NotificationSink):
     async def _restore(
         self, thread_id: str, answer: JsonValue, restore: dict[str, JsonValue]
     ) -> JsonValue:
-        """Give a new thread its settings, and return ``answer`` with these settings.
-
-        Unsubscribes from a thread that Codex refuses the settings. Raises ErrorReply.
-        """
+        """Give a new thread its settings, and return ``answer`` with these settings. Unsubscribes
+        from a thread that Codex refuses the settings. Raises ErrorReply."""
         report = AwaitedNotification("thread/settings/updated", thread_id)
         self.client.subscribe(thread_id, report)
         try:
@@ -276,10 +272,8 @@ class ThreadServices(NotificationSink):
 
 
 def trusted(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue]:
-    """Return ``params``, with ``trust`` in the directory of ``cwd`` if it is True.
-
-    Raises MisuseError if ``cwd`` is missing.
-    """
+    """Return ``params``, with ``trust`` in the directory of ``cwd`` if it is True. Raises
+    MisuseError if ``cwd`` is missing."""
     if not trust:
         return params
     cwd = params.get("cwd")
@@ -393,8 +387,7 @@ class HandOver:
     async def take_over(
         self, thread_id: str, again: Callable[[], Awaitable[JsonValue]], refused: ErrorReply
     ) -> JsonValue:
-        """Take a thread over (`ThreadPeers.take`). Raises ThreadOpenElsewhere, which names the
-        process that has the thread."""
+        """Take a thread over (`ThreadPeers.take`). Raises ThreadOpenElsewhere with its process."""
         try:
             return await self._thread_peers().take(self._client, thread_id, again, refused)
         except ErrorReply as error:

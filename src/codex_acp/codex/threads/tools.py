@@ -262,10 +262,8 @@ class ToolCalls(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """Cancel calls for which Codex does not wait any more.
-
-        When a turn ends, Codex does not always send ``serverRequest/resolved`` for its calls.
-        """
+        """Cancel calls for which Codex does not wait any more. When a turn ends, Codex does not
+        always send ``serverRequest/resolved`` for its calls."""
         if method == "serverRequest/resolved":
             request_id = value_at(params, "requestId")
             self._end([k for k in self._running if k == (type(request_id), request_id)])
@@ -303,10 +301,8 @@ _DROPPED: Final = ("default", "title", "discriminator", "examples")
 
 
 class OutputType(Generic[T]):
-    """The type of an answer; Codex gets its ``schema``.
-
-    Raises MisuseError if the type has no JSON Schema, or none that can be made strict.
-    """
+    """The type of an answer; Codex gets its ``schema``. Raises MisuseError if the type has no JSON
+    Schema, or none that can be made strict."""
 
     def __init__(self, wanted: type[T]) -> None:
         self.name: str = getattr(wanted, "__name__", str(wanted))

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import list_at, object_at, text_at, value_at
-from codex_acp.codex.threads.opening import brought, distrusting, left_out
+from codex_acp.codex.threads.opening import contents_of, distrusting, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +40,7 @@ def trust_root(directory: str) -> str:
 
 
 def undecided_root(directory: str, read: JsonValue) -> str | None:
-    """Return the `trust_root` if the user has not decided on it; ``read`` is the answer to
-    ``config/read``."""
+    """Return the `trust_root` if the user, by the answer to ``config/read``, has not decided."""
     if not isinstance(value_at(read, "config"), dict):
         return None
     root = trust_root(directory)
@@ -87,9 +86,7 @@ def without_false_worktree(
     params: dict[str, JsonValue], directory: str, read: JsonValue
 ) -> dict[str, JsonValue]:
     """Return params of a thread with which a Codex that `believes_worktrees` trusts no false one.
-
-    ``read`` is the answer to ``config/read`` in the thread's ``directory``.
-    """
+    ``read`` is the answer to ``config/read`` in the thread's ``directory``."""
     cwd = os.path.realpath(directory)
     is_known = isinstance(value_at(read, "config"), dict)
     root = undecided_root(cwd, read) if is_known else trust_root(cwd)
@@ -101,9 +98,7 @@ def without_false_worktree(
 
 def is_false_worktree(root: str) -> bool:
     """Return whether the ``.git`` file of ``root`` names a repository without this worktree.
-
-    Source: gitrepository-layout(5), ``worktrees/<id>/gitdir``.
-    """
+    Source: gitrepository-layout(5), ``worktrees/<id>/gitdir``."""
     git = os.path.join(root, ".git")  # noqa: PTH118 - a string of the wire, as all below
     git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())  # noqa: PTH118
     if not os.path.isfile(git) or "worktrees" not in git_dir:  # noqa: PTH113
@@ -147,7 +142,7 @@ def trust_arguments(roots: Sequence[str]) -> list[str]:
 
 def left_out_here(read: JsonValue) -> list[tuple[str, list[str]]]:
     """Return each ``.codex`` folder that is left out as untrusted, with a list of its contents."""
-    found = ((folder, brought(config, _names(folder))) for folder, config in left_out(read))
+    found = ((folder, contents_of(config, _names(folder))) for folder, config in left_out(read))
     return [(folder, contents) for folder, contents in found if contents]
 
 

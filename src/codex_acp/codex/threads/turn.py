@@ -72,6 +72,8 @@ class Turn(Generic[T]):
         self._services = services
         self._client = services.client
         self._begin = begin
+        """Sends the call that starts the turn; returns the turn's id, None if the thread's next
+        ``turn/started`` has it."""
         self._output = output
         self._silent_after = silent_after
         self._record = TurnRecord(thread_id)
@@ -128,7 +130,7 @@ class Turn(Generic[T]):
     async def __anext__(self) -> ServerNotification:
         """Wait for the next notification, and return it."""
         turn_id = self.id
-        while self._record.ended is None and not self._left:
+        while self._record.final_turn is None and not self._left:
             if self._closed:
                 raise ThreadClosed(self.so_far)
             event = await self._next()
@@ -160,7 +162,7 @@ class Turn(Generic[T]):
                     "Codex tries again in turn %s: %r", self.id, event.params.error.message
                 )
         result = self.so_far
-        if self._record.ended is None:
+        if self._record.final_turn is None:
             raise MisuseError("the turn was left before its end, so that it has no result")
         others = self._client.reached_elsewhere(self.id)
         if others:
@@ -204,7 +206,7 @@ class Turn(Generic[T]):
         if self._stream is not None:
             await self._stream.aclose()
         try:
-            if self._id is not None and self._record.ended is None and not self._client.closed:
+            if self._id is not None and self._record.final_turn is None and not self._client.closed:
                 await self._interrupt_and_wait()
         finally:
             await self._release()
@@ -280,7 +282,7 @@ class Turn(Generic[T]):
         if stream is None or watch is None:
             return None
         while True:
-            with anyio.move_on_after(watch.look_every):
+            with anyio.move_on_after(watch.check_every):
                 try:
                     return await anext(stream)
                 except StopAsyncIteration:

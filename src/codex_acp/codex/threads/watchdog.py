@@ -180,7 +180,7 @@ class SilenceWatch:
         self._watchdogs, self._after = watchdogs, after
         self._watchdog = watchdogs[after]
         self._turn = (thread_id, turn_id)
-        self.look_every: float = after / ROUNDS
+        self.check_every: float = after / ROUNDS
         """Seconds between two calls of `check` by the task that waits for the turn."""
         self._watchdog.users += 1
         self._watchdog.expect(thread_id, turn_id)
