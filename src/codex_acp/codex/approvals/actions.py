@@ -298,7 +298,8 @@ def _is_command(reported: str, shown: str | None) -> bool:
         is_last = number == len(pieces)
         found = len(shown) - len(piece) if is_last else shown.find(piece, at + 1)
         secret = shown[at : max(at, found)]
-        if not secret or any(map(str.isspace, secret)) or not shown.startswith(piece, found):
+        is_secret = bool(secret) and not any(map(str.isspace, secret))
+        if not is_secret or not shown.startswith(piece, found):
             return False
         at = found + len(piece)
     return True

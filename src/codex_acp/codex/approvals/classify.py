@@ -289,11 +289,11 @@ def _user_input(request: ItemToolRequestUserInput, items: Items) -> Classified:
         return Refused(request, "a question claims to be a tool approval among others")
     running = items.get(params.thread_id, params.item_id)
     if (
-        running is None
-        or running.asked
-        or not isinstance(running.item, models.McpToolCallThreadItem)
-        or running.turn_id != params.turn_id
-        or not items.is_running(params.thread_id, params.turn_id)
+        running is not None
+        and running.turn_id == params.turn_id
+        and items.is_running(params.thread_id, params.turn_id)
+        and isinstance(running.item, models.McpToolCallThreadItem)
+        and not running.asked
     ):
-        return Refused(request, "a question claims to be a tool approval, but no call would fit it")
-    return McpToolQuestion(request, running.item)
+        return McpToolQuestion(request, running.item)
+    return Refused(request, "a question claims to be a tool approval, but no call would fit it")

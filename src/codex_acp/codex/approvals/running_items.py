@@ -248,7 +248,7 @@ class ForeignReach:
 
     def __init__(self, items: Items) -> None:
         self._items = items
-        self._fed: set[tuple[str, str, str]] = set()
+        self._sent_inputs: set[tuple[str, str, str]] = set()
         """Idle thread that a model of another session wrote to, thread of the call, its item."""
         self.reached: LastOnes[str, tuple[str, ...]] = LastOnes(MAX_ENDED)
         """Interrupted turn → `Reach.others`."""
@@ -260,7 +260,7 @@ class ForeignReach:
             others = tuple(self._items.reached_elsewhere(thread, item))
             if getattr(item, "tool", None) == "sendInput":
                 idle = (each for each in others if self._items.running_turn(each) is None)
-                self._fed.update((each, thread, getattr(item, "id", "")) for each in idle)
+                self._sent_inputs.update((each, thread, getattr(item, "id", "")) for each in idle)
             # A second interrupt would end the next turn.
             if others and turn not in self.reached:
                 return self._note_reach(thread, turn, others)
@@ -268,12 +268,12 @@ class ForeignReach:
             item = event.params.item
             if getattr(item, "status", None) == "failed":  # a failed call begins no turn
                 call = (event.params.thread_id, getattr(item, "id", None))
-                self._fed -= {each for each in self._fed if each[1:] == call}
+                self._sent_inputs -= {each for each in self._sent_inputs if each[1:] == call}
         elif isinstance(event, notifications.TurnStartedEvent):
             thread, turn = event.params.thread_id, event.params.turn.id
-            fed = {each for each in self._fed if each[0] == thread}
-            if fed:
-                self._fed -= fed
+            begun_by = {each for each in self._sent_inputs if each[0] == thread}
+            if begun_by:
+                self._sent_inputs -= begun_by
                 return self._note_reach(thread, turn, ())
         return None
 

@@ -288,8 +288,9 @@ class AppServerConnection(CodexCalls):
         import asyncio
 
         params: JsonValue = {"threadId": text_at(result, "thread", "id")}
-        leaving = asyncio.ensure_future(self._request("thread/unsubscribe", _params_of(params, "")))
-        leaving.add_done_callback(lambda done: done.cancelled() or done.exception())
+        call = self._request("thread/unsubscribe", _params_of(params, None))
+        # Asking a failed task for its exception keeps asyncio from logging it.
+        asyncio.ensure_future(call).add_done_callback(lambda t: t.cancelled() or t.exception())
 
     # Notifications.
 

@@ -65,7 +65,8 @@ def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
         mode, profile = _choice(given) or configured_choice(read)
     if read is None and mode is None and profile is None:
         return Opening(params | {"sandbox": READ_ONLY}, None)
-    if (profile or f":{mode or READ_ONLY}") == f":{READ_ONLY}":
+    is_read_only = mode in (None, READ_ONLY) if profile is None else profile == f":{READ_ONLY}"
+    if is_read_only:
         return Opening(params, None)
     params.pop("permissions", None)
     params["sandbox"] = READ_ONLY
@@ -133,8 +134,8 @@ def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
     new = object_at(settings)
     if not isinstance(answer, dict) or not new:
         return answer
-    same = ("activePermissionProfile", "approvalPolicy", "approvalsReviewer")
-    changed = {name: new[name] for name in same if name in new}
+    names = ("activePermissionProfile", "approvalPolicy", "approvalsReviewer")
+    changed = {name: new[name] for name in names if name in new}
     return {**answer, **changed, "sandbox": new.get("sandboxPolicy", answer.get("sandbox"))}
 
 
