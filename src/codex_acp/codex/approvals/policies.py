@@ -273,8 +273,8 @@ def _is_below(real: str | None, directory: str) -> bool:
 def allow_edits(*, within: str | os.PathLike[str]) -> Policy:
     """Let Codex change, add, move and delete files in this directory or below it, each once.
 
-    Where the paths really lead decides, links followed, and must not change before the reply is
-    sent. If one file is elsewhere, no change of the action is allowed. The policy never allows an
+    The real paths decide, links followed, and must not change before the reply is sent. If one
+    file is elsewhere, no change of the action is allowed. The policy never allows an
     addition or a move onto an existing file, a right for the whole session, or a change in a
     directory ``.git``, ``.codex`` or ``.agents``, whose files decide what runs.
     """

@@ -110,7 +110,7 @@ class _UnreadableError(Exception):
 
 
 class _Reader:
-    """Reads for one look."""
+    """Reads the files of one look, within its bounds."""
 
     def __init__(self) -> None:
         self._found: list[GitProgram] = []
@@ -165,14 +165,14 @@ class _Reader:
         return os.path.join(tree, line.removeprefix("gitdir: "))  # noqa: PTH118
 
     def _is_repository(self, git_dir: str) -> bool:
-        """Return whether git certainly takes the directory for a repository, and stops there."""
+        """Return whether git certainly takes this directory, and looks at none above it."""
         head = self._read(os.path.join(git_dir, "HEAD"), 256, cut=True)  # noqa: PTH118
         common = self._common_dir(git_dir)
         inside = (os.path.join(common, name) for name in ("objects", "refs"))  # noqa: PTH118
         return head is not None and bool(_HEAD.match(head)) and all(map(os.path.isdir, inside))
 
     def _common_dir(self, git_dir: str) -> str:
-        """Return the git directory with the configuration: of a linked work tree the main one."""
+        """Return the git directory with the configuration; for a linked work tree, the main one."""
         line = self._line(os.path.join(git_dir, "commondir"))  # noqa: PTH118
         return git_dir if line is None else os.path.join(git_dir, line)  # noqa: PTH118
 
@@ -257,7 +257,7 @@ class _Reader:
     # Files.
 
     def _place(self, path: str) -> str | None:
-        """Return where a path leads; None if nothing is there, or, noted, if that is unreadable."""
+        """Return where a path leads; None if nothing is there or, which is noted, unreadable."""
         if len(self._stamps) > MAX_FILES:
             return None
         self._stamps[path] = stamp = _stamp(path)
@@ -279,8 +279,8 @@ class _Reader:
         return os.fsdecode(data.rstrip(b"\r\n").partition(b"\0")[0])  # git reads up to a NUL
 
     def _read(self, path: str, limit: int, *, cut: bool = False) -> bytes | None:
-        """Return the bytes of a file; None if it is missing, or, noted, unreadable. A file with
-        more than ``limit`` bytes is unreadable, unless ``cut`` allows a part of it."""
+        """Return the bytes of a file; None if it is missing or, which is noted, unreadable. A file
+        with more than ``limit`` bytes is unreadable, unless ``cut`` allows a part of it."""
         place = self._place(path)
         if place is None:
             return None

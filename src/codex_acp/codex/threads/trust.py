@@ -85,7 +85,7 @@ def _is_in(path: str, root: str) -> bool:
 def without_false_worktree(
     params: dict[str, JsonValue], directory: str, read: JsonValue
 ) -> dict[str, JsonValue]:
-    """Return params of a thread with which a Codex that `believes_worktrees` trusts no false one.
+    """Return params with which even a Codex that `believes_worktrees` trusts no false worktree.
     ``read`` is the answer to ``config/read`` in the thread's ``directory``."""
     cwd = os.path.realpath(directory)
     is_known = isinstance(value_at(read, "config"), dict)
