@@ -28,7 +28,7 @@ def test_whatever_a_client_and_codex_do_each_request_is_answered_and_nothing_is_
 def test_what_is_left_is_found_with_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     async def keeps(*_: object) -> None: ...
 
-    monkeypatch.setattr(SessionOpener, "let_go", keeps)
+    monkeypatch.setattr(SessionOpener, "unload", keeps)
     seed = next(s for s in range(1, 9) if Chaos(s).world.chances == Chances())
     world = smallest(seed)
     assert any("still loaded" in what for what in world.wrong)
