@@ -220,3 +220,16 @@ def test_a_given_up_message_that_was_not_added_to_the_turn_of_another_begins_the
     )  # fmt: skip
 
     assert not machine.may_ask("t2")
+
+
+@pytest.mark.parametrize("ended", [(ev.TurnEnded("t1", CANCELLED),), ()], ids=["ended", "runs"])
+def test_a_cancel_withdraws_what_is_asked_before_a_turn_beside_a_cancelled_turn(
+    ended: tuple[ev.Event, ...],
+) -> None:
+    effects = handled(
+        SessionMachine(), ev.TurnBegan("t1"), ev.CommandBegan("c1"), ev.Cancelled(), *ended,
+        ev.Prompted("p1"), ev.Asked(1), ev.Cancelled(),
+    )  # fmt: skip
+
+    assert ev.SettleQuestions() in effects
+    assert answers(effects) == [ev.Answer("p1", CANCELLED)]

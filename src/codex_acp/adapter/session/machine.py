@@ -321,8 +321,8 @@ class SessionMachine:
         run = self.run
         if run is not None:
             self._cancel_run(run)
-        else:
-            self._settle_all()  # a sub-agent may have outlived the prompt
+        if run is None or self.questions:  # a sub-agent may have outlived the prompt
+            self._settle_all()
 
     def _cancel_run(self, run: Run) -> None:
         """Interrupt the turn, then withdraw its questions: without the interrupt, Codex would
