@@ -41,8 +41,9 @@ FINAL_READ_LIMIT = 1024 * 1024
 grandchild that keeps writing cannot hold this side up."""
 
 AGAIN_SECONDS = 0.3
-"""Seconds before a child that ended without output is started again. If two Codex make the
-databases of a new CODEX_HOME at once, one of them ends; the other has made them by then."""
+"""Seconds before a child that ended without output is started again, in addition to the seconds that
+it lived, 5 at most, which grow with the machine's load. If two Codex make the databases of a new
+CODEX_HOME at once, one of them ends; the other has made them by then."""
 
 COLLECT_SECONDS = 0.02
 """Seconds for the kernel to give the exit status of a killed process."""
@@ -168,7 +169,7 @@ class ChildProcess:
         self._closing: Task[None] | None = None
 
     def _set_process(self, process: Process) -> None:
-        self._process = process
+        self._process, self._began = process, time.monotonic()
         self._tail = StderrTail(self._on_stderr_line)
         self._tree = ProcessTree(process.pid, process.mark)
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
@@ -397,7 +398,8 @@ class ChildProcess:
             self._stop_timer()
             self._restarting = True
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(AGAIN_SECONDS, self._begin_again, self._start_again)
+            pause = AGAIN_SECONDS + min(time.monotonic() - self._began, 5.0)
+            self._timer = loop.call_later(pause, self._begin_again, self._start_again)
             return
         if self._writer is not None:
             unread = unread_bytes(self._stdin.fileno())
