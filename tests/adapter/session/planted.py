@@ -279,8 +279,8 @@ PLANTED: Final = (
     ),
     Planted(
         "a cancel leaves a question open",
-        '        self._set_timer("cancel")\n        self._settle_all()\n',
-        '        self._set_timer("cancel")\n',
+        "        self.questions = ()\n        self._effects.append(ev.SettleQuestions())\n",
+        "        return\n",
         _ASKS,
     ),
     Planted(

@@ -233,3 +233,12 @@ def test_a_cancel_withdraws_what_is_asked_before_a_turn_beside_a_cancelled_turn(
 
     assert ev.SettleQuestions() in effects
     assert answers(effects) == [ev.Answer("p1", CANCELLED)]
+
+
+def test_a_turn_that_began_behind_a_lost_end_runs_on_when_that_end_is_looked_up() -> None:
+    machine = SessionMachine()
+    handled(machine, *sent("p1"), ev.Prompted("p2"), ev.Due("silence"))
+    handled(machine, ev.TurnBegan("t1"), ev.TurnBegan("t2"), ev.LookedUp(2, "t1", DONE, ours=True))
+
+    assert machine.active == "t2"
+    assert machine.activity == "running"

@@ -289,7 +289,11 @@ def _questions(w: World, machine: SessionMachine) -> Iterator[Move]:
 
 
 def _calls(w: World) -> Iterator[Move]:
+    messages = [call for call in w.wire if isinstance(call, ev.Start | ev.Steer)]
     for index, call in enumerate(w.wire):
+        # Of a Codex that reports no reads, only the order of its turns shows whose they are.
+        if w.left.mute and call in messages[1:]:
+            continue
         after = w._replace(wire=w.wire[:index] + w.wire[index + 1 :])
         match call:
             case ev.Start(number, prompt):

@@ -720,7 +720,8 @@ class SessionMachine:
         run = replace(self.turn.run, turn=turn, added=added)
         if turn == self.active and turn not in dict(run.begun):  # it was taken for a stale turn
             run = replace(run, begun=(*run.begun, (turn, None)))
-        if self.active not in run.names and not self._has_ended(turn):
+        began_last = not run.begun or turn in run.begun[-1]
+        if self.active not in run.names and not self._has_ended(turn) and began_last:
             self.active = None  # a thread runs one turn at a time
         self.stale.discard(turn)
         self.late_starts = tuple(replace(late, begins=False) for late in self.late_starts)
