@@ -41,9 +41,9 @@ FINAL_READ_LIMIT = 1024 * 1024
 grandchild that keeps writing cannot hold this side up."""
 
 AGAIN_SECONDS = 0.3
-"""Seconds before a child that ended without output is started again, in addition to the seconds that
-it lived, 5 at most, which grow with the machine's load. If two Codex make the databases of a new
-CODEX_HOME at once, one of them ends; the other has made them by then."""
+"""Seconds before a child that ended without output is started again, in addition to the seconds
+that it lived, 5 at most, which grow with the machine's load. If two Codex make the databases of a
+new CODEX_HOME at once, one of them ends; the other has made them by then."""
 
 COLLECT_SECONDS = 0.02
 """Seconds for the kernel to give the exit status of a killed process."""
