@@ -28,7 +28,7 @@ def settings(arguments: tuple[str, ...]) -> dict[str, Any]:
 
 def test_nothing_set_is_nothing_given() -> None:
     read = read_variables(dict.fromkeys(ADAPTER_VARIABLES, ""))
-    assert read.arguments == read.said == read.defaults.notices == ()
+    assert read.arguments == read.notes == read.defaults.notices == ()
     assert (read.defaults.mode, read.defaults.login, read.log_file) == (None, None, None)
 
 
@@ -61,7 +61,7 @@ def test_the_configuration_is_given_setting_by_setting() -> None:
         "mcp_servers.n.command": "c",
         "mcp_servers.n.env.TOKEN": "s3cret",
     }
-    shown = [*read.arguments, *read.said, *read.defaults.notices, repr(read.arguments)]
+    shown = [*read.arguments, *read.notes, *read.defaults.notices, repr(read.arguments)]
     assert not any("s3cret" in text for text in shown), "other users can read a command line"
     (told,) = read.defaults.notices
     for key in ("notify", "projects", "mcp_servers", "shell_environment_policy"):
@@ -116,7 +116,7 @@ def test_no_key_of_a_thread_names_a_part_of_another_ones_table(
 )
 def test_what_may_be_secret_stands_on_no_command_line(config: dict[str, Any]) -> None:
     read = read_variables({"CODEX_CONFIG": json.dumps(config)})
-    assert "s3cret" not in str((read.arguments, read.said, read.defaults.notices))
+    assert "s3cret" not in str((read.arguments, read.notes, read.defaults.notices))
     assert "s3cret" in str(read.defaults.config)
 
 
@@ -131,7 +131,7 @@ def test_what_may_be_secret_stands_in_no_log() -> None:
 def test_what_says_nothing_of_access_is_not_told_in_each_session() -> None:
     read = read_variables({"CODEX_CONFIG": '{"model": "gpt-5.5"}'})
     assert read.defaults.notices == ()
-    assert read.said == ("CODEX_CONFIG sets model",)
+    assert read.notes == ("CODEX_CONFIG sets model",)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_says_nothing_of_access_is_not_told_in_each_session() -> None:
 def test_a_mode_of_the_official_adapter_is_the_same_here(text: str, mode: str) -> None:
     read = read_variables({"INITIAL_AGENT_MODE": text})
     assert read.defaults.mode == mode
-    assert mode in read.said[0]
+    assert mode in read.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_no_secret_of_a_login_is_said() -> None:
     login = {"methodId": "api-key", "_meta": {"api-key": {"apiKey": "sk-s3cret-of-a-test"}}}
     read = read_variables({"DEFAULT_AUTH_REQUEST": json.dumps(login)})
     assert read.defaults.login == login
-    assert "s3cret" not in str((read.arguments, read.said, read.defaults.notices))
+    assert "s3cret" not in str((read.arguments, read.notes, read.defaults.notices))
 
 
 MINE = {

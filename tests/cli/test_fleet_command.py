@@ -233,8 +233,8 @@ def test_no_row_of_the_live_table_is_wider_than_the_terminal() -> None:
     """What goes on in the next row is never wiped out, and begins where a question would."""
     screen = io.StringIO()
     progress = Progress(1, lambda *_: None)
-    progress.take("a", {"type": "worker", "worker": "w"})
-    progress.take("a", {"type": "tool", "title": "\u6f22" * 60})
+    progress.apply("a", {"type": "worker", "worker": "w"})
+    progress.apply("a", {"type": "tool", "title": "\u6f22" * 60})
     LiveTable(screen).draw(progress)
     rows = screen.getvalue().splitlines()
     assert max(sum(map(columns_of, row)) for row in rows) < 80

@@ -1,8 +1,9 @@
-"""The environment variables that `@agentclientprotocol/codex-acp` reads, so that one can be put in
-the other's place. Loaded if one of them is set, and then before Codex is spawned.
+"""Read the environment variables of `@agentclientprotocol/codex-acp`, which this adapter can
+replace.
 
-A value that cannot be read ends the command: half of what somebody wanted may be less safe than
-nothing. What weakens a session is said, at start and when it opens.
+Loaded if one of the variables is set, and then before Codex is spawned. An invalid value ends the
+command: a part of the settings may be less safe than none. The log and each new session name the
+settings that change what Codex may do.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PROVIDER: Final = "MODEL_PROVIDER"
 LOGIN: Final = "DEFAULT_AUTH_REQUEST"
 LOGS: Final = "APP_SERVER_LOGS"
 LOG_NAME: Final = "app-server.log"
-"""In the directory that `LOGS` names."""
+"""Name of the log file in the directory that `LOGS` names."""
 LOGINS: Final = ("api-key", "chat-gpt", "chat-gpt-device-code", "gateway")
 ACCESS: Final = frozenset(
     {
@@ -51,51 +52,56 @@ ACCESS: Final = frozenset(
         "shell_environment_policy",
     }
 )
-"""Settings that say what Codex may do, who is asked, or what it starts by itself."""
+"""Settings that decide what Codex may do, who answers its questions, and which programs it
+starts."""
 _PRIVATE: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|pwd|credentials?$|cookie|(?:api|access|private)_?key"
     r"|headers|query_params|^env$"
 )
-"""A key whose value no command line may show: other users of the machine can read that."""
+"""Keys whose values may not be on a command line, which other users of the machine can read."""
 _ARGUMENTS: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
-"""Arguments of a server, or a table of servers: a secret in them may look like anything."""
+"""Arguments of a server, or a table of servers: a secret in them may have any form."""
 _SERVER: Final = re.compile(r"mcp_servers\.[^.]+\.")
-"""All of a server goes one way: Codex does not start where it is told of one without its command or
-address, and a thread's whole table of servers hides what the command line says of them."""
-_WHERE: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
-"""Settings that count as well when a thread is opened with them, so that a text which looks like a
-secret can go that way."""
+"""Prefix of a server's settings. They all go to the command line or all with each thread: Codex
+does not start with a server that has no command or URL, and a thread's table of servers replaces
+the settings of the command line."""
+_PER_THREAD: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
+"""Settings that Codex also takes with each thread, so that their secrets can stay off the command
+line."""
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+"""A TOML key that needs no quotes."""
 
 
 class AdapterVariables(NamedTuple):
-    """Settings that the variables come to."""
+    """Settings from the variables."""
 
     arguments: tuple[str, ...]
-    """For ``codex app-server``, with those of the command line."""
+    """Arguments of ``codex app-server``, with those of this command line."""
     defaults: SessionDefaults
     log_file: str | None
-    said: tuple[str, ...]
-    """Lines for whoever reads the log."""
+    notes: tuple[str, ...]
+    """Lines for the log."""
 
 
 def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) -> AdapterVariables:
-    """Read the variables; ``given`` are the ``-c`` that go before them. Raises MisuseError that
-    names one."""
+    """Read the variables; ``given`` are the ``-c`` arguments, which override them.
+
+    Raises MisuseError that names an invalid variable.
+    """
     config = _object(CONFIG, environment.get(CONFIG))
-    arguments, private, given = _parted(dict(_leaves("", config)), given)
+    arguments, private, given = _split_private(dict(_leaves("", config)), given)
     provider = environment.get(PROVIDER)
     if provider:
         arguments += ["-c", f"model_provider={_toml(PROVIDER, provider)}"]
     mode = _mode(environment.get(MODE_VARIABLE))
-    said = [f"{MODE_VARIABLE}: new sessions begin in the mode {mode}"] if mode else []
+    notes = [f"{MODE_VARIABLE}: new sessions begin in the mode {mode}"] if mode else []
     keys = sorted({key.partition(".")[0] for key in config})
     if keys:
-        said.append(f"{CONFIG} sets {', '.join(keys)}")
+        notes.append(f"{CONFIG} sets {', '.join(keys)}")
     if provider:
-        said.append(f"{PROVIDER}: the model provider is {provider!r}")
-    weighty = [key for key in keys if key in ACCESS]
-    told = (f"{CONFIG} of this agent's environment sets {', '.join(weighty)}",) if weighty else ()
+        notes.append(f"{PROVIDER}: the model provider is {provider!r}")
+    access = ", ".join(key for key in keys if key in ACCESS)
+    warnings = (f"{CONFIG} of this agent's environment sets {access}",) if access else ()
     login = _login(environment.get(LOGIN))
     directory = environment.get(LOGS)
     if not directory:
@@ -108,37 +114,37 @@ def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) ->
         log_file = os.path.join(directory, LOG_NAME)  # noqa: PTH118
     return AdapterVariables(
         (*arguments, *given),
-        SessionDefaults(mode, login, private, told),
+        SessionDefaults(mode, login, private, warnings),
         log_file,
-        tuple(said),
+        tuple(notes),
     )
 
 
-def _parted(
+def _split_private(
     settings: Mapping[str, Any], given: Sequence[str]
 ) -> tuple[list[str], dict[str, JsonValue], Sequence[str]]:
-    """Return settings as arguments, those that no command line may show, and the rest of
-    ``given``."""
+    """Return the settings for the command line as arguments; the private settings, which go with
+    each thread; and the ``given`` arguments that do not change a private setting."""
     private: dict[str, JsonValue] = {}
     secrets: list[str] = []
     for key, value in settings.items():
-        named = any(_PRIVATE.search(part) for part in key.split(".")) or _names_private(value)
-        looks = list(_look_private(value)) if _WHERE.match(key) else []
-        secrets += _secrets_under(key, value) if named else looks
-        if named or looks or _ARGUMENTS.fullmatch(key):
+        named = any(_PRIVATE.search(part) for part in key.split(".")) or _has_private_key(value)
+        found = list(_private_texts(value)) if _PER_THREAD.match(key) else []
+        secrets += _secrets_under(key, value) if named else found
+        if named or found or _ARGUMENTS.fullmatch(key):
             private[key] = value
-    if secrets:  # each thread is opened with it, which a transcript may record
+    if secrets:  # a transcript may record the request that opens a thread
         from codex_acp.transcript.secrets import remember_secrets
 
         remember_secrets(secrets)
-    whole = tuple(server[0] for key in private if (server := _SERVER.match(key)))
-    private |= {key: value for key, value in settings.items() if key.startswith(whole)}
+    servers = tuple(server[0] for key in private if (server := _SERVER.match(key)))
+    private |= {key: value for key, value in settings.items() if key.startswith(servers)}
     arguments: list[str] = []
     for key, value in settings.items():
         if key not in private:
             arguments += ["-c", f"{key}={_toml(key, value)}"]
     if private and given:
-        private, given = overridden(private, whole, given)
+        private, given = _override(private, servers, given)
     return arguments, private, given
 
 
@@ -148,7 +154,7 @@ def _object(variable: str, text: str | None) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        msg = f"{variable} is no JSON: {error}"  # without the text, which may hold secrets
+        msg = f"{variable} is no JSON: {error}"  # without the text, which may contain secrets
         raise MisuseError(msg) from error
     if not isinstance(value, dict):
         raise MisuseError(f"{variable} is {type(value).__name__} and not a JSON object")
@@ -156,9 +162,9 @@ def _object(variable: str, text: str | None) -> dict[str, Any]:
 
 
 def _leaves(path: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each setting by its dotted key; what no dotted key can name stays one table."""
+    """Yield each setting with its dotted key; a table with keys that need quotes stays whole."""
     for key, inner in value.items():
-        parts = key.split(".") if not path else [key]  # its own keys may be dotted
+        parts = key.split(".") if not path else [key]  # only keys of the top may be dotted
         if not all(map(_BARE.fullmatch, parts)):
             raise MisuseError(f"{CONFIG}: {key!r} is no key of Codex's configuration")
         dotted = f"{path}{key}"
@@ -168,24 +174,24 @@ def _leaves(path: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield dotted, inner
 
 
-def _names_private(value: Any) -> bool:
-    """Return whether a table that stays one has such a key, at any depth."""
+def _has_private_key(value: Any) -> bool:
+    """Return whether a table has a private key, at any depth."""
     if isinstance(value, list):
-        return any(map(_names_private, value))
+        return any(map(_has_private_key, value))
     if not isinstance(value, dict):
         return False
-    return any(_PRIVATE.search(key) or _names_private(inner) for key, inner in value.items())
+    return any(_PRIVATE.search(key) or _has_private_key(inner) for key, inner in value.items())
 
 
 def _secrets_under(key: str, value: Any) -> Iterator[str]:
-    """Yield the secrets of a setting whose name says that it has one."""
+    """Yield the secrets of a setting with a private key."""
     from codex_acp.transcript.given_values import secrets_in
 
     return secrets_in(value, key.rpartition(".")[2], given=True)
 
 
-def _look_private(value: Any) -> Iterator[str]:
-    """Yield the texts that look like secrets, or stand behind an option that names one."""
+def _private_texts(value: Any) -> Iterator[str]:
+    """Yield the texts that look like secrets, or follow an option with a private name."""
     from codex_acp.transcript.secrets import scrub
 
     before = ""
@@ -242,21 +248,21 @@ def _login(text: str | None) -> dict[str, Any] | None:
     return request
 
 
-# ``-c KEY=VALUE`` over the settings of ``CODEX_CONFIG`` that go with each thread.
+# ``-c KEY=VALUE`` overrides the settings of ``CODEX_CONFIG`` that go with each thread.
 
 
-def overridden(
-    settings: dict[str, JsonValue], whole: tuple[str, ...], arguments: Sequence[str]
+def _override(
+    settings: dict[str, JsonValue], prefixes: tuple[str, ...], arguments: Sequence[str]
 ) -> tuple[dict[str, JsonValue], list[str]]:
-    """Return ``settings`` of a thread, by dotted keys, and the ``arguments`` that are left. All
-    settings whose key begins with one of ``whole`` go with the thread."""
+    """Apply ``-c`` arguments to the settings of a thread; return the settings by dotted keys, and
+    the arguments for the command line. Keys with one of the ``prefixes`` go with the thread."""
     left: list[str] = []
     for option, text in zip(arguments[::2], arguments[1::2], strict=True):
         key, _, value = text.partition("=")
         key = key.strip()
         settings = {name: old for name, old in settings.items() if not _is_below(name, key)}
         table = next((name for name in settings if _is_below(key, name)), None)
-        servers = tuple(w for w in whole if any(name.startswith(w) for name in settings))
+        servers = tuple(p for p in prefixes if any(name.startswith(p) for name in settings))
         with_thread = key.startswith(servers)
         if key in settings and not with_thread:
             del settings[key]
@@ -275,10 +281,10 @@ def _is_below(key: str, table: str) -> bool:
 
 
 def _value(text: str) -> JsonValue:
-    """Read a value as Codex does: TOML, else the text itself; a date is its text, too."""
+    """Read a value as Codex does: TOML, else the text itself; a date becomes a text."""
     try:
-        read = tomllib.loads(f"x = {text}")["x"]
-        value: JsonValue = json.loads(json.dumps(read, default=str, allow_nan=False))
+        parsed = tomllib.loads(f"x = {text}")["x"]
+        value: JsonValue = json.loads(json.dumps(parsed, default=str, allow_nan=False))
     except ValueError:
         return text.strip().strip("\"'")
     return value

@@ -1,7 +1,7 @@
-"""The arguments of ``codex-acp-sdk``: what may be written behind each command's word.
+"""The parsers of the arguments of ``codex-acp-sdk``: a function for each command.
 
-`serve_parser` makes the parser of the agent, and so on. Commands whose options are a dataclass have
-theirs in `codex_acp.cli.command_arguments`. Not loaded when the agent starts without options.
+Commands whose options are a dataclass have their parsers in `codex_acp.cli.command_arguments`. Not
+loaded when the agent starts without options.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ fish, once:
 
 
 class _Help(argparse.HelpFormatter):
-    """Breaks no name at its hyphens, and leaves a text of several lines as it was written."""
+    """Breaks no word at a hyphen, and does not wrap a text of several lines."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrap(" ".join(text.split()), width, break_on_hyphens=False)
@@ -46,13 +46,13 @@ class _Help(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Says where help is to be had after each error."""
+    """Adds to each error how to get help."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=_Help, **settings)
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        """Write a message; argparse's own method hides that it cannot be written."""
+        """Write a message. Raises OSError, which argparse's own method hides."""
         if message:
             (file or sys.stderr).write(message)
 
@@ -66,18 +66,22 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser_of(word: str, **settings: Any) -> Parser:
-    """Return a parser of what follows the word of a command, with these settings of argparse."""
+    """Return a parser for the arguments of the command ``word``."""
     return Parser(prog=f"{PROGRAM} {word}", allow_abbrev=False, **settings)
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Map the words of commands below this one to their parsers."""
-    below = (a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    return {word: each for choices in below for word, each in choices.items()}
+    """Map the words of a command's subcommands to their parsers."""
+    return {
+        word: subparser
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for word, subparser in action.choices.items()
+    }
 
 
 def serve_parser() -> argparse.ArgumentParser:
-    """Return the parser of the agent, whose word may be left out."""
+    """Return the parser of the agent; its word ``serve`` may be left out."""
     parser = Parser(
         prog=PROGRAM,
         description="An Agent Client Protocol (ACP) agent that uses the Codex app-server.\n"
@@ -204,7 +208,7 @@ def demo_parser() -> argparse.ArgumentParser:
 
 
 def login_parser() -> argparse.ArgumentParser:
-    """Return the parser that describes ``login``; Codex itself reads what follows it."""
+    """Return the parser for the help of ``login``; Codex itself parses the arguments."""
     parser = parser_of(
         "login",
         usage="%(prog)s [arguments of `codex login`]",
@@ -271,7 +275,7 @@ def _level(text: str) -> str:
 
 
 def parsed_as(kind: type[Options], parsed: argparse.Namespace) -> Options:
-    """Return the options of a command; those that were not given are as ``kind`` has them."""
+    """Return the options of a command, with the defaults of ``kind`` for options not given."""
     given: dict[str, Any] = {name: getattr(parsed, name) for name in kind.__dataclass_fields__}
     return kind(
         **{
@@ -283,7 +287,7 @@ def parsed_as(kind: type[Options], parsed: argparse.Namespace) -> Options:
 
 
 def positive(text: str, of: str = "") -> int:
-    """Read a positive whole number; ``of`` says of what, in the message for one that is none."""
+    """Read a positive whole number; ``of`` is added to the error message."""
     try:
         number = int(text)
     except ValueError:
@@ -294,7 +298,7 @@ def positive(text: str, of: str = "") -> int:
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Add ``--trust DIR``, as often as needed; each is kept as Codex compares it."""
+    """Add ``--trust DIR``; its value is the real path, because Codex compares real paths."""
     parser.add_argument(
         "--trust",
         metavar="DIR",
@@ -319,7 +323,7 @@ _NEEDS_LISTEN: Final = (
 )  # fmt: skip
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 MAX_KEEP: Final = 30 * 86400
-"""Seconds: nobody remembers a question for longer."""
+"""Longest value of ``--keep``, in seconds."""
 
 
 def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
@@ -389,8 +393,8 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
         ("owner-connections", "connections of one owner at once (default: an equal share)"),
         ("owner-sessions", "open sessions of one owner at once (default: an equal share)"),
     )
-    for name, said in limits:
-        group.add_argument(f"--max-{name}", metavar="N", type=positive, help=said)
+    for name, help_text in limits:
+        group.add_argument(f"--max-{name}", metavar="N", type=positive, help=help_text)
 
 
 def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
@@ -403,14 +407,14 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
     from codex_acp.adapter.network.limits import Limits
     from codex_acp.adapter.network.listen import Address, NetworkOptions
 
-    usual = Limits()
+    defaults = Limits()
     limits = Limits(
-        connections=parsed.max_connections or usual.connections,
-        sessions=parsed.max_sessions or usual.sessions,
+        connections=parsed.max_connections or defaults.connections,
+        sessions=parsed.max_sessions or defaults.sessions,
         owner_connections=parsed.max_owner_connections,
         owner_sessions=parsed.max_owner_sessions,
-        message_bytes=parsed.line_limit or usual.message_bytes,
-        keep_seconds=parsed.keep or usual.keep_seconds,
+        message_bytes=parsed.line_limit or defaults.message_bytes,
+        keep_seconds=parsed.keep or defaults.keep_seconds,
     )
     options = NetworkOptions(
         Address.parse(parsed.listen),
@@ -429,19 +433,18 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
 
 
 def _tokens(file: str | None, *, no_token: bool) -> Tokens:
-    from codex_acp.adapter.network.access_control import TokenFile, Tokens, fixed_token
-    from codex_acp.adapter.network.access_control import no_token as nobody_needs_one
+    from codex_acp.adapter.network import access_control
     from codex_acp.cli.process import TOKEN_VARIABLE, take_token
 
     token = take_token()
     if no_token:
         if file is not None:
             raise MisuseError("--no-token and --token-file exclude each other")
-        return nobody_needs_one()
+        return access_control.no_token()
     if file is not None:
-        return Tokens(TokenFile(file).current)
+        return access_control.Tokens(access_control.TokenFile(file).current)
     if token:
-        return fixed_token(token, TOKEN_VARIABLE)
+        return access_control.fixed_token(token, TOKEN_VARIABLE)
     raise MisuseError(
         "clients of the network need a token: --token-file FILE, or the environment variable "
         f"{TOKEN_VARIABLE}; on this machine alone --no-token does without"

@@ -1,7 +1,7 @@
 """``codex-acp-sdk chat``: a conversation with any ACP agent, in the terminal.
 
-Owns the loop from prompt to prompt, the session that it is about, the commands of a line that
-begins with a slash, and what is typed. The agent is run by `codex_acp.cli.host`.
+Owns the loop over prompts, the session, chat's own slash commands, and reading what the person
+types. `codex_acp.cli.host` runs the agent.
 """
 
 from __future__ import annotations
@@ -59,18 +59,19 @@ if TYPE_CHECKING:
 
 NO_SESSION: Final = "there is no earlier session in this directory"
 LISTED: Final = 20
-"""Sessions of which a person can choose."""
+"""Sessions that the person can choose from."""
 TITLE_LIMIT: Final = 60
+"""Characters of a session's title, if the output is no terminal."""
 LEAST_TITLE: Final = 12
-"""Columns of a title that are shown however narrow the terminal is."""
-BETWEEN: Final = 256
-"""Updates that come while nothing was asked for, and are kept until the next line is typed."""
+"""Columns of a title, however narrow the terminal is."""
+MAX_KEPT_UPDATES: Final = 256
+"""Updates that arrive while no prompt runs, and are shown after the next line is typed."""
 REPLAYED: Final = 2_000
-"""Characters of an earlier message that are shown when its session is gone on with."""
+"""Characters of an earlier message that are shown when its session is resumed."""
 
 
 def chat(options: ChatOptions) -> int:
-    """Talk until the person leaves; the exit code."""
+    """Talk until the person leaves; return the exit code."""
     try:
         spec, level = replace(options.spec(), shared=True), log_level()
         if not options.list and not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):
@@ -89,6 +90,8 @@ def chat(options: ChatOptions) -> int:
 
 
 class _Chat:
+    """One run of the command: the loop over prompts."""
+
     def __init__(
         self, options: ChatOptions, spec: AgentSpec, screen: TextOutput, host: Host
     ) -> None:
@@ -96,24 +99,25 @@ class _Chat:
         self._spec = spec
         self._screen = screen
         self._host = host
-        self._kept_updates: deque[Update] = deque(maxlen=BETWEEN)
-        self._notices: set[str] = set()
-        self._asked = False
-        """Whether a prompt runs, whose updates come by themselves."""
+        self._kept_updates: deque[Update] = deque(maxlen=MAX_KEPT_UPDATES)
+        self._shown_notices: set[str] = set()
+        """Titles of the notices that were shown."""
+        self._prompt_runs = False
+        """Whether a prompt runs; then `Host.send` shows the updates."""
 
     async def converse(self) -> int:
         if self._options.list:
-            found = await self._sessions()
-            if not found:
+            sessions = await self._sessions()
+            if not sessions:
                 self._screen.note(NO_SESSION)
-            for info in found:
+            for info in sessions:
                 print(_described(info, sys.stdout, f"{visible(info.session_id)}  "))
             return 0
-        wanted = self._options.resume
+        session_id = self._options.resume
         self._input = ChatInput(self._screen)
-        if self._options.last or wanted == CHOOSE:
-            wanted = await self._chosen()
-        session = await self._open(wanted)
+        if self._options.last or session_id == CHOOSE:
+            session_id = await self._choose()
+        session = await self._open(session_id)
         text = self._options.prompt
         try:
             while True:
@@ -124,13 +128,14 @@ class _Chat:
                     session = await self._handle_line(text, session)
                 text = None
         except Leave:
-            self._screen.say(f"Go on with it: codex-acp-sdk chat {self._way_back(session)}")
+            self._screen.say(f"Go on with it: codex-acp-sdk chat {self._resume_arguments(session)}")
             return 0
         finally:
             await session.aclose()
 
     async def _handle_line(self, text: str, session: Session) -> Session:
-        """Do what a line says; return the session, which may have had to be opened again."""
+        """Run a line's command, or send it as a prompt. Return the session, opened again if it was
+        closed."""
         try:
             if session.closed:
                 session = await self._open(session.session_id, or_new=True)
@@ -138,7 +143,7 @@ class _Chat:
                 self._show_kept_updates()
                 return session
             self._show_kept_updates()
-            self._asked = True
+            self._prompt_runs = True
             await self._host.send(session, text)
         except TransportError as error:
             self._host.tell(error)
@@ -146,7 +151,7 @@ class _Chat:
         except CodexAcpError as error:
             self._host.tell(error)
         finally:
-            self._asked = False
+            self._prompt_runs = False
         return session
 
     async def _open(self, session_id: str | None, *, or_new: bool = False) -> Session:
@@ -155,11 +160,11 @@ class _Chat:
         info = session.agent_info
         who = self._spec.name if info is None else f"{info.name} {info.version}"
         if info is not None and info.title and info.title != info.name:
-            who = f"{info.title} ({who})"  # the version is that of the agent, not of what it runs
+            who = f"{info.title} ({who})"  # not "TITLE VERSION": the title may name another program
         self._screen.note(
             f"{visible(who)} in {visible(session.cwd)}; /help lists commands, Ctrl-D leaves"
         )
-        said: list[tuple[str, str]] = []
+        messages: list[tuple[str, str]] = []  # prefix and text
         for update in session.history:
             if not isinstance(
                 update, UserMessageChunkSessionUpdate | AgentMessageChunkSessionUpdate
@@ -167,16 +172,16 @@ class _Chat:
                 continue
             prefix = "> " if isinstance(update, UserMessageChunkSessionUpdate) else ""
             text = text_of(update.content)
-            if said and said[-1][0] == prefix:
-                text = said.pop()[1] + text
-            said.append((prefix, text))
-        for prefix, text in said[-2:]:
+            if messages and messages[-1][0] == prefix:
+                text = messages.pop()[1] + text
+            messages.append((prefix, text))
+        for prefix, text in messages[-2:]:
             self._screen.line(Line(shortened(text.strip(), REPLAYED), prefix, "dim"))
-        session.listen(self._heard)
+        session.listen(self._on_update)
         return session
 
-    def _heard(self, update: Update) -> None:
-        if not self._asked and isinstance(
+    def _on_update(self, update: Update) -> None:
+        if not self._prompt_runs and isinstance(
             update, AgentMessageChunkSessionUpdate | NoticeSessionUpdate
         ):
             self._kept_updates.append(update)
@@ -185,31 +190,33 @@ class _Chat:
         while self._kept_updates:
             update = self._kept_updates.popleft()
             if isinstance(update, NoticeSessionUpdate):
-                if update.title in self._notices:
-                    continue  # each session of one Codex is told what is wrong with the machine
-                self._notices.add(update.title)
+                if update.title in self._shown_notices:
+                    continue  # Codex sends some notices to each session
+                self._shown_notices.add(update.title)
             self._screen.update(update, {})
 
     async def _sessions(self) -> list[SessionInfo]:
         with self._screen.working(f"starting {visible(self._spec.name)}"):
-            found = await self._host.runtime.sessions(self._spec, cwd=self._options.cwd or ".")
-        return sorted(found, key=lambda info: info.updated_at or "", reverse=True)
+            sessions = await self._host.runtime.sessions(self._spec, cwd=self._options.cwd or ".")
+        return sorted(sessions, key=lambda info: info.updated_at or "", reverse=True)
 
-    async def _chosen(self) -> str | None:
-        """Return the id of the session that is meant; None where there is none yet."""
-        found = await self._sessions()
-        if not found:
+    async def _choose(self) -> str | None:
+        """Return the id of the latest session, or of the one that the person chooses; None if the
+        directory has no session."""
+        sessions = (await self._sessions())[:LISTED]
+        if not sessions:
             self._screen.note(f"{NO_SESSION}; this is a new one")
             return None
-        if self._options.last or len(found) == 1:
-            return found[0].session_id
-        for number, info in enumerate(found[:LISTED], 1):
+        if self._options.last or len(sessions) == 1:
+            return sessions[0].session_id
+        for number, info in enumerate(sessions, 1):
             self._screen.say(_described(info, sys.stderr, f"{number:3}) "))
-        number = await self._input.number("Which one? [1] ", len(found[:LISTED]))
+        number = await self._input.number("Which one? [1] ", len(sessions))
         self._host.take_signals()
-        return found[number - 1].session_id
+        return sessions[number - 1].session_id
 
-    def _way_back(self, session: Session) -> str:
+    def _resume_arguments(self, session: Session) -> str:
+        """Return the arguments with which ``chat`` resumes the session."""
         options = self._options
         which = [] if options.is_ours else ["--agent", options.agent]
         if options.command is not None:
@@ -221,19 +228,19 @@ class _Chat:
         return " ".join([*which, "--resume", visible(session.session_id)])
 
 
-def _described(info: SessionInfo, stream: TextIO, before: str) -> str:
-    """Describe a session in one line, with as much of its title as a terminal has room for."""
+def _described(info: SessionInfo, stream: TextIO, prefix: str) -> str:
+    """Describe a session in one line; a terminal's width limits the title."""
     when = visible((info.updated_at or "")[:16].replace("T", " "))
-    before += f"{when:16}  "
+    prefix += f"{when:16}  "
     title = visible(info.title or "(without a title)")
     if not is_terminal(stream):
-        return before + shortened(title, TITLE_LIMIT)
-    room = max(LEAST_TITLE, size_of(stream).columns - 2 - len(before))
+        return prefix + shortened(title, TITLE_LIMIT)
+    room = max(LEAST_TITLE, size_of(stream).columns - 2 - len(prefix))
     fits = clipped(title, room)
-    return before + fits + "…" * (fits != title)
+    return prefix + fits + "…" * (fits != title)
 
 
-# The commands of ``codex-acp-sdk chat`` itself: a line that begins with a slash and is no prompt.
+# The slash commands of chat itself; others are the agent's, and sent as prompts.
 
 OURS: Final = {
     "help": "list the commands",
@@ -245,7 +252,7 @@ OURS: Final = {
     "options": "show every option, or set one: /options NAME VALUE",
 }
 ALWAYS_OURS: Final = ("help", "exit", "quit")
-"""Commands that no agent can take away."""
+"""Commands that stay chat's own even if the agent has commands with these names."""
 ON_OFF: Final = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _NAME: Final = re.compile(r"[\w:-]+")
 
@@ -255,12 +262,15 @@ class Leave(Exception):
 
 
 class ChatCommands:
+    """Runs chat's own slash commands."""
+
     def __init__(self, screen: TextOutput, session: Session) -> None:
         self._screen = screen
         self._session = session
 
     async def run_if_ours(self, text: str) -> bool:
-        """Run a command of ours; return whether it was one. Raises Leave, and as options do."""
+        """Run a line that is a command of ours, and return whether it is. Raises Leave,
+        MisuseError, and the errors of setting an option."""
         words = text.split()
         if not words[0].startswith("/"):
             return False
@@ -269,12 +279,13 @@ class ChatCommands:
         if name in theirs and name not in ALWAYS_OURS:
             return False
         if name not in OURS:
-            if text.startswith("/") and theirs and _NAME.fullmatch(name):
-                near = difflib.get_close_matches(name, [*OURS, *theirs], 1)
-                hint = f"did you mean /{near[0]}?" if near else "/help lists them."
-                msg = f"there is no command /{name}; {hint} A space before it sends it as it is"
-                raise MisuseError(msg)
-            return False
+            # With a space before the slash, or for an agent without commands, it is a prompt.
+            if not (text.startswith("/") and theirs and _NAME.fullmatch(name)):
+                return False
+            near = difflib.get_close_matches(name, [*OURS, *theirs], 1)
+            hint = f"did you mean /{near[0]}?" if near else "/help lists them."
+            msg = f"there is no command /{name}; {hint} A space before it sends it as it is"
+            raise MisuseError(msg)
         if name in ("exit", "quit"):
             raise Leave
         if name == "help":
@@ -325,29 +336,33 @@ def _settings(session: Session) -> dict[str, Setting]:
 
 
 def _value(setting: Setting, word: str) -> str:
-    """Return the value with this id or name. Raises MisuseError that names a near one, or all."""
+    """Return the value whose id or name is ``word``. Raises MisuseError that names a similar value,
+    or all."""
     for choice in setting.choices:
         if word.casefold() in (choice.value.casefold(), choice.name.casefold()):
             return choice.value
     values = [choice.value for choice in setting.choices]
     near = difflib.get_close_matches(word, values, 1)
-    hint = f"; use one of {', '.join(values)}" if values else ""
-    hint = f"; did you mean {near[0]!r}?" if near else hint
+    if near:
+        hint = f"; did you mean {near[0]!r}?"
+    else:
+        hint = f"; use one of {', '.join(values)}" if values else ""
     raise MisuseError(f"there is no {word!r} to choose{hint}")
 
 
-# Reads what a person types into ``codex-acp-sdk chat``: with line editing, history and
-# completion.
+# Reading what the person types: with line editing, history and completion.
 
 PROMPT: Final = "> "
 MENU_ROWS: Final = 8
+"""Rows of the menu of completions."""
 DESCRIPTION_LIMIT: Final = 60
+"""Characters of a command's description in the menu."""
 HISTORY_LIMIT: Final = 1024 * 1024
-"""Bytes of history; a file that has more is begun anew, and the old one kept beside it."""
+"""Bytes of the history file; a larger one is renamed to ``history.old``, and a new one begun."""
 
 
 class ChatInput:
-    """Reads lines. While it does, nothing else is written."""
+    """Reads lines. The screen holds its output back meanwhile."""
 
     def __init__(self, screen: TextOutput) -> None:
         self._screen = screen
@@ -361,12 +376,13 @@ class ChatInput:
         self._session.app.before_render += self._fit_rows
 
     def _fit_rows(self, app: Application[str]) -> None:
-        """Keep no more rows for the menu than the window has: it would say that it is too small."""
+        """Reserve no more rows for the menu than the window has; else prompt_toolkit shows an
+        error."""
         rows = app.output.get_size().rows
         self._session.reserve_space_for_menu = min(MENU_ROWS, rows)
 
     async def line(self, session: Session) -> str:
-        """Read a line, when no question is open. Raises Leave for Ctrl-D, and for Ctrl-C twice."""
+        """Read a line as soon as no question is open. Raises Leave after Ctrl-D or two Ctrl-C."""
         warned = False
         await self._screen.free.wait()
         with self._screen.held():
@@ -382,7 +398,7 @@ class ChatInput:
                     self._screen.ask("[Ctrl-C again leaves]\n")
 
     async def number(self, question: str, most: int) -> int:
-        """Ask for a number from 1 on; Enter is 1. Raises Leave."""
+        """Ask for a number from 1 to ``most``; Enter is 1. Raises Leave."""
         asking: PromptSession[str] = PromptSession(output=_output(), enable_suspend=True)
         with self._screen.held():
             while True:
@@ -412,13 +428,13 @@ class ChatInput:
 
 @asynccontextmanager
 async def alone() -> AsyncIterator[None]:
-    """Put a line that is being typed aside until a question is answered."""
+    """Hide the line that the person is typing while a question is asked."""
     async with in_terminal():
         yield
 
 
 class _Commands(Completer):
-    """Completes a command at the beginning, and what may follow one of ours."""
+    """Completes slash commands, and the values of chat's own commands."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -451,8 +467,8 @@ class _Commands(Completer):
 
 
 def _output() -> Output:
-    """Return an output that never asks a terminal for its cursor: a late answer would be typed into
-    a question."""
+    """Return an output that never asks the terminal for the cursor's position: a late reply of the
+    terminal would be read as typed text."""
     output = create_output(sys.stderr)
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False

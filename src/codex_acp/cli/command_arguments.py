@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
 
 EXIT_NOBODY_ASKED: Final = 6
-"""Exit code: the prompt ended as it should, but a permission was rejected because nobody could be
-asked."""
+"""Exit code: the stop reason is ``end_turn``, but a permission was rejected because there was no
+terminal to ask on."""
 EXIT_CODES: Final = {
     "end_turn": 0,
     "refusal": 3,
@@ -61,7 +61,7 @@ class AgentOptions:
     agent: str = "codex"
     command: str | None = None
     connect: str | None = None
-    """The URL of an agent that listens."""
+    """URL of an agent that accepts network clients."""
     token_file: str | None = None
     cwd: str | None = None
     allow: tuple[str, ...] = ()
@@ -76,6 +76,7 @@ class AgentOptions:
 
     @property
     def is_ours(self) -> bool:
+        """Return whether the agent is this package's own, run as a child process."""
         return self.command is None and self.connect is None and self.agent == "codex"
 
     def spec(self) -> AgentSpec:
@@ -209,9 +210,9 @@ def remote_token(file: str | None) -> str | None:
     variable in either case. Raises MisuseError."""
     from codex_acp.cli.process import take_token
 
-    found = take_token()
+    token = take_token()
     if file is None:
-        return _remembered(found) if found else None
+        return _remember(token) if token else None
     try:
         lines = Path(file).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -221,10 +222,10 @@ def remote_token(file: str | None) -> str | None:
     if not words:
         raise MisuseError(f"the token file {file!r} has no token")
     # A line is TOKEN, NAME TOKEN or NAME TOKEN TIME, as the server reads its tokens.
-    return _remembered(words[0] if len(words) == 1 else words[1])
+    return _remember(words[0] if len(words) == 1 else words[1])
 
 
-def _remembered(token: str) -> str:
+def _remember(token: str) -> str:
     """Mask ``token`` in everything that is logged or shown from now on; return the token."""
     from codex_acp.transcript.secrets import remember_secrets
 
@@ -254,11 +255,11 @@ class ChatOptions(AgentOptions):
     prompt: str | None = None
     """The first prompt."""
     resume: str | None = None
-    """The session to go on with; empty: the person chooses one."""
+    """Id of the session to resume; `CHOOSE`: the person chooses one."""
     last: bool = False
-    """Whether to go on with the latest session of the directory."""
+    """Whether to resume the latest session of the directory."""
     list: bool = False
-    """Whether to list the sessions, and nothing else."""
+    """Whether only to list the sessions."""
 
 
 def chat_parser() -> argparse.ArgumentParser:

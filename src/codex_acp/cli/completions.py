@@ -1,7 +1,7 @@
-"""Makes the completions of the command for a shell, from its parsers.
+"""Make the completion script of each shell from the parsers of the commands.
 
-Each script is static text: completing starts no program, so it is as fast as the shell. Must not
-know which commands and options there are.
+Each script is static text, so that completing starts no program. Must not know which commands and
+options there are.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     Parsers: TypeAlias = "Mapping[str, tuple[str, argparse.ArgumentParser]]"
-    """Command → what it does, and its parser; the first is the one whose word may be left out."""
+    """Command → its summary and its parser; the first command's word may be left out."""
 
 Value: TypeAlias = "Literal['files', 'directories', 'free'] | tuple[str, ...]"
-"""Kind of an argument: a path, something that nobody can list, or one of some words."""
+"""How to complete an argument: with paths, with nothing (``free``), or with these words."""
 _VALUES: Final[Mapping[str, Value]] = {
     "FILE": "files", "PATH": "files", "OUT": "files", "DIR": "directories", "LEVEL": LEVELS,
 }  # fmt: skip
-"""Kinds of arguments by their placeholders; all others are free."""
+"""How to complete the arguments with these placeholders; all others are ``free``."""
 _HELP_LENGTH: Final = 70
+"""Characters of an option's help in a script."""
 
 
 class _Option(NamedTuple):
     names: tuple[str, ...]
     help: str
     value: Value | None
-    """None: it takes none."""
+    """How to complete its value; None if it takes none."""
     repeats: bool
 
 
@@ -42,36 +43,34 @@ class _Command(NamedTuple):
     summary: str
     options: tuple[_Option, ...]
     value: Value
-    """Of its positional argument."""
+    """How to complete its first positional argument."""
 
 
 def _commands(parsers: Parsers) -> list[_Command]:
-    found = []
+    commands = []
     for name, (summary, parser) in parsers.items():
-        values = [
-            _value(action) or "free" for action in _shown(parser) if not action.option_strings
-        ]
+        positional = [action for action in _documented(parser) if not action.option_strings]
+        value = _value(positional[0]) if positional else None
         options = {option.names: option for option in _options(parser)}
-        value = values[0] if values else "free"
-        found.append(_Command(name, summary, tuple(options.values()), value))
-    return found
+        commands.append(_Command(name, summary, tuple(options.values()), value or "free"))
+    return commands
 
 
-def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+def _documented(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     actions = parser._actions
     return [action for action in actions if action.help != argparse.SUPPRESS]
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[_Option]:
-    """Yield the options of a parser, and those of the commands below it."""
-    for action in _shown(parser):
+    """Yield the options of a parser and of its subcommands."""
+    for action in _documented(parser):
         if action.option_strings:
             names = tuple(action.option_strings)
             yield _Option(
                 names, _short(action.help or ""), _value(action), isinstance(action.default, list)
             )
-    for below in subcommands(parser).values():
-        yield from _options(below)
+    for subparser in subcommands(parser).values():
+        yield from _options(subparser)
 
 
 def _value(action: argparse.Action) -> Value | None:
@@ -84,7 +83,7 @@ def _value(action: argparse.Action) -> Value | None:
 
 
 def _short(text: str) -> str:
-    """Return the first clause of a help text, without what would have to be quoted."""
+    """Return the first clause of a help text, without characters that need quotes."""
     clause = re.split(r"[;(\n]|:\s", text.replace("%%", "%"), maxsplit=1)[0].strip()
     if len(clause) <= _HELP_LENGTH:
         return clause
@@ -96,7 +95,7 @@ def _function(program: str) -> str:
 
 
 def bash(program: str, parsers: Parsers) -> str:
-    """Return the script for bash from 3.2 on."""
+    """Return the script for bash, 3.2 or later."""
     commands = _commands(parsers)
     others = [command.name for command in commands[1:]]
     answers = []
@@ -148,7 +147,7 @@ def _bash_answer(value: Value | None) -> str:
 
 
 def zsh(program: str, parsers: Parsers) -> str:
-    """Return the script for zsh, to be evaluated or to be a file on ``fpath``."""
+    """Return the script for zsh, for ``eval`` or a file on ``fpath``."""
     commands = _commands(parsers)
     others = "|".join(command.name for command in commands[1:])
     described = " ".join(shlex.quote(f"{c.name}:{c.summary}") for c in commands)
@@ -209,7 +208,7 @@ def _zsh_value(value: Value) -> str:
 
 
 def fish(program: str, parsers: Parsers) -> str:
-    """Return the script for fish from 3.0 on."""
+    """Return the script for fish, 3.0 or later."""
     commands = _commands(parsers)
     others = " ".join(command.name for command in commands[1:])
     lines = [f"# Completes {program} in fish.", f"complete -c {program} -f"]
@@ -255,4 +254,4 @@ def _fish_value(value: Value) -> str:
 SCRIPTS: Final[Mapping[str, Callable[[str, Parsers], str]]] = {
     "bash": bash, "zsh": zsh, "fish": fish,
 }  # fmt: skip
-"""Shell → what makes its script."""
+"""Shell → the function that makes its script."""

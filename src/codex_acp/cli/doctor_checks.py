@@ -1,6 +1,6 @@
-"""The checks of ``codex-acp-sdk doctor``: of the machine, and of what Codex answers.
+"""The checks of ``codex-acp-sdk doctor``: of the machine, and of Codex's answers.
 
-A finding holds no secret and nothing that could steer a terminal.
+The report shows a finding through `said`, without secrets and control characters.
 """
 
 from __future__ import annotations
@@ -66,32 +66,36 @@ if TYPE_CHECKING:
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 
 REPORT_VERSION: Final = 1
-"""Of the JSON; raised when a member gets another meaning or goes. New checks do not raise it."""
+"""Version of the JSON: higher when a member changes its meaning or is removed, not for a new
+check."""
 MAX_TEXT: Final = 500
-"""Characters of what others say."""
+"""Characters of a finding's text that the report shows."""
 
 
 class Finding(NamedTuple):
-    """``check`` names what was looked at, ``text`` says how it is, ``advice`` what to do."""
+    """One line of the report."""
 
     check: str
+    """Name of the check."""
     level: Level
     text: str
+    """What the check found."""
     advice: str | None = None
+    """What the person can do."""
 
 
 def problem(check: str, text: str, advice: str) -> Finding:
-    """Report that something does not work."""
+    """Make the finding that something does not work."""
     return Finding(check, "problem", text, advice)
 
 
 def warning(check: str, text: str, advice: str) -> Finding:
-    """Report what works and somebody should know about, or what could not be looked at."""
+    """Make the finding that something works with a flaw, or could not be checked."""
     return Finding(check, "warning", text, advice)
 
 
 def said(text: str) -> str:
-    """Return a foreign text as a line: without secrets, all of it visible, not too long."""
+    """Return a text as one line, without secrets and control characters, of limited length."""
     line = visible(" ".join(scrub(text).split()))
     return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}\u2026"
 
@@ -120,11 +124,11 @@ def as_json(findings: Iterable[Finding], editor: dict[str, JsonValue] | None) ->
 NO_LOOPBACK: Final = "this machine has no loopback network, and the scripted model is at 127.0.0.1"
 BRING_IT_UP: Final = "bring it up with `ip link set lo up`"
 _LOOPBACK_SECONDS: Final = 5.0
-"""It takes a millisecond, where a firewall drops nothing."""
+"""Time limit of a connection to itself, which takes a millisecond if no firewall drops it."""
 
 
 def has_loopback() -> bool:
-    """Return whether this machine can talk to itself, having tried."""
+    """Connect to a port of this machine; return whether that works."""
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as server,
@@ -138,21 +142,21 @@ def has_loopback() -> bool:
 MAX_CONFIG: Final = 1024 * 1024
 """Bytes of a file that is read or copied; a configuration has a few thousand."""
 VERSION_SECONDS: Final = 20.0
-"""For ``codex --version``: a first start reads a binary of 300 MB from the disk."""
+"""Time limit of ``codex --version``: a first start reads a binary of 300 MB from the disk."""
 _FOR_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _WRITE_FOR_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Home(NamedTuple):
-    """Codex's home, and how it is named in advice."""
+    """Codex's home."""
 
     path: Path | None
     config: bytes | None
-    """Content of ``config.toml``; None if there is none, or it cannot be read."""
+    """Content of ``config.toml``; None if the file does not exist or cannot be read."""
     usable: bool
-    """Whether what is in it can be read."""
+    """Whether its files can be read."""
     broken: bool
-    """Whether something is wrong with it; one that is not there yet is not."""
+    """Whether there is a problem with it; a home that does not exist yet is none."""
 
 
 def look_at_python() -> Iterator[Finding]:
@@ -182,16 +186,17 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
     other = "name another Codex with --codex or CODEX_PATH"
     seconds = deadline.left(VERSION_SECONDS)
     try:
-        done = run_program([binary.path, "--version"], os.environ, "/", seconds)
+        ended = run_program([binary.path, "--version"], os.environ, "/", seconds)
     except TooSlow:
         text = f"{where} told no version within {seconds:.3g} seconds"
         return problem("codex", text, other), None
     except OSError as error:
         text = f"{where} cannot be run: {error.strerror or error}"
         return problem("codex", text, f"it must be a Codex for this system; {other}"), None
-    words = done.output.split()
-    if done.status != 0 or not words or not words[-1][:1].isdigit():
-        text = f"{where} is not a Codex: --version {how_ended(done.status)}, {said(done.output)!r}"
+    words = ended.output.split()
+    if ended.status != 0 or not words or not words[-1][:1].isdigit():
+        how = how_ended(ended.status)
+        text = f"{where} is not a Codex: --version {how}, {said(ended.output)!r}"
         return problem("codex", text, other), None
     version = words[-1]
     try:
@@ -206,21 +211,20 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
 
 def look_at_home() -> tuple[list[Finding], Home]:
     """Check ``CODEX_HOME``, its configuration and the file of its login."""
-    given = os.environ.get("CODEX_HOME")
+    variable = os.environ.get("CODEX_HOME")
     try:
-        path = Path(given) if given else Path.home() / ".codex"
+        path = Path(variable) if variable else Path.home() / ".codex"
     except (RuntimeError, KeyError):
         advice = "set HOME, or CODEX_HOME to a directory"
-        return [problem("codex_home", "this user has no home directory", advice)], Home(
-            None, None, usable=False, broken=True
-        )
-    folder, usable = _look_at_folder(path, given is not None)
+        finding = problem("codex_home", "this user has no home directory", advice)
+        return [finding], Home(None, None, usable=False, broken=True)
+    folder, usable = _look_at_folder(path, variable is not None)
     findings, content = [folder], None
     if usable:
         config, content = _look_at_config(path / "config.toml")
         findings.append(config)
         login = path / "auth.json"
-        with suppress(OSError):  # there is none, or Codex will say
+        with suppress(OSError):  # it does not exist, or the check of the login reports it
             mode = login.stat().st_mode
             if mode & _FOR_OTHERS and stat.S_ISREG(mode):
                 text = f"others may read {login}, which holds your login"
@@ -229,7 +233,8 @@ def look_at_home() -> tuple[list[Finding], Home]:
 
 
 def _look_at_folder(path: Path, named: bool) -> tuple[Finding, bool]:
-    """Return the finding, and whether what is in the folder can be read."""
+    """Return the finding, and whether the files in the folder can be read; ``named`` is whether
+    ``CODEX_HOME`` names it."""
     check, name = "codex_home", "CODEX_HOME"
     try:
         found = path.stat()
@@ -246,13 +251,12 @@ def _look_at_folder(path: Path, named: bool) -> tuple[Finding, bool]:
         return problem(check, text, f"name another directory with {name}"), False
     if not stat.S_ISDIR(found.st_mode):
         return problem(check, f"{path} is no directory", f"name one with {name}"), False
-    missing = [word for word, mode in (("read", os.R_OK | os.X_OK), ("written", os.W_OK))
-               if not os.access(path, mode)]  # fmt: skip
+    readable, writable = os.access(path, os.R_OK | os.X_OK), os.access(path, os.W_OK)
     owner = _owner(found.st_uid)
-    if missing:
-        text = f"{path} cannot be {' or '.join(missing)}; it belongs to {owner}"
-        wrong = problem(check, text, f"chown it, or name another one with {name}")
-        return wrong, os.access(path, os.R_OK | os.X_OK)
+    if not (readable and writable):
+        denied = [word for word, ok in (("read", readable), ("written", writable)) if not ok]
+        text = f"{path} cannot be {' or '.join(denied)}; it belongs to {owner}"
+        return problem(check, text, f"chown it, or name another one with {name}"), readable
     disk = os.statvfs(path)
     if disk.f_blocks and not disk.f_bavail:
         text = f"there is no room left on the disk of {path}: Codex cannot keep sessions there"
@@ -279,13 +283,13 @@ def _look_at_config(path: Path) -> tuple[Finding, bytes | None]:
 
 
 def look_at_syntax(content: bytes | None) -> Iterator[Finding]:
-    """Check that the configuration is TOML, where there is no Codex to say so."""
+    """Check that the configuration is TOML, if there is no Codex to check it."""
     try:
         tomllib.loads((content or b"").decode())
     except UnicodeDecodeError:
         yield problem("config", "config.toml is not UTF-8", "save it as UTF-8")
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        # Python's message names the place; what stands there may be a key, so it is left out.
+        # Show only the place from Python's message: the text at that place may be a key.
         place = str(error).rpartition("(")[2].rstrip(")") or "somewhere"
         yield problem("config", f"config.toml is no TOML: a mistake {place}", "mend that line")
 
@@ -309,25 +313,26 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())
 
 
-# Limits of checks: a program that hangs, and a file system that does, end no later than this.
+# Time limits of checks, for a program or a file system that hangs.
 
 CHECK_SECONDS: Final = 10.0
-"""For looking at files: a local disk takes none, a network disk that has stopped all of it."""
+"""Time limit of reading files; only a network disk that has stopped takes long."""
 MAX_OUTPUT: Final = 64 * 1024
+"""Bytes of a program's output that are read."""
 _T = TypeVar("_T")
 WHOLE_SECONDS: Final = 60.0
-"""For all checks together but that of a turn; a healthy machine takes three."""
+"""Time limit of all checks together, without that of a turn; a healthy machine takes three."""
 
 
 class Deadline:
-    """The end of all checks together, so that none begins with its own limit behind it."""
+    """The time limit of all checks together."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._end = time.monotonic() + seconds
 
     def left(self, most: float) -> float:
-        """Return the seconds that a check may take, of the ``most`` that it has by itself."""
+        """Return the seconds that a check may take, at most ``most``."""
         return max(0.0, min(most, self._end - time.monotonic()))
 
 
@@ -335,17 +340,17 @@ class TooSlow(Exception):
     """A check took longer than its limit."""
 
 
-class Done(NamedTuple):
-    """How a program ended."""
+class Ended(NamedTuple):
+    """Result of a program."""
 
     status: int
     output: str
-    """Of both streams."""
+    """Text of stdout and stderr."""
 
 
 def within(seconds: float, check: Callable[[], _T]) -> _T:
-    """Run ``check`` in a thread that is left behind if it takes longer. Raises TooSlow, and as
-    ``check``."""
+    """Run ``check`` in a thread, and return its result. Raises TooSlow, which leaves the thread
+    running, and what ``check`` raises."""
     values: list[_T] = []
     errors: list[BaseException] = []
 
@@ -365,9 +370,9 @@ def within(seconds: float, check: Callable[[], _T]) -> _T:
     return values[0]
 
 
-def run_program(argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Done:
-    """Run a program to its end, and end its group with the limit. Its output goes to a file: what
-    it left behind would hold a pipe open. Raises OSError, TooSlow."""
+def run_program(argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Ended:
+    """Run a program, then kill its process group. Raises OSError, TooSlow."""
+    # A file for its output: a child process that outlives it would keep a pipe open.
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(env), cwd=cwd,
@@ -383,33 +388,40 @@ def run_program(argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: 
             with suppress(subprocess.TimeoutExpired):
                 process.wait(1)
         output.seek(0)
-        return Done(status, output.read(MAX_OUTPUT).decode(errors="replace"))
+        return Ended(status, output.read(MAX_OUTPUT).decode(errors="replace"))
 
 
 _QUOTED: Final = re.compile(r'"""(?s:.*?)"""|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
+"""A quoted value in TOML."""
 _NAMED_VALUE: Final = re.compile(
     r"(unknown variant|invalid (?:type|value): \w+|invalid (?:type|value): [a-z ]+) "
     r"(`[^`]*`|\"(?:[^\"\\]|\\.)*\")"
 )
+"""A value in an error message of Codex about its configuration."""
 _MIN_VALUE: Final = 4
+"""Characters of the shortest value that is taken out of messages."""
 _NOISE: Final = re.compile(
     r" \[[\w:]*::[^\n]*\] error|^MCP client for `[^`]*` (failed to start: )?(MCP startup failed: )?"
     r"|, when send initialize request[^\n]*"
 )
+"""Parts of an MCP server's error that say nothing to a person."""
 _MAX_ERROR: Final = 220
+"""Characters of an MCP server's error."""
 SANDBOXES: Final[dict[str, list[str]]] = {"read-only": [], "workspace-write": ["inside"]}
-"""Sandbox mode → where a command can write: inside the directory of its session, or outside."""
+"""Sandbox mode → where a command may write: ``inside`` its working directory, or ``outside``."""
 LEFT_OUT: Final = "\u2026"
+"""Replaces a value that is taken out of a message."""
 
 
 def values_in(content: bytes | None) -> list[str]:
-    """Every quoted value of a configuration, whether or not it can be parsed."""
+    """Return every quoted value of a configuration, even of one that is no valid TOML."""
     quoted = _QUOTED.findall((content or b"").decode(errors="replace"))
-    return [text for one in quoted if len(text := one.strip("\"'")) >= _MIN_VALUE]
+    values = [text.strip("\"'") for text in quoted]
+    return [value for value in values if len(value) >= _MIN_VALUE]
 
 
 def without_values(text: str, values: Iterable[str]) -> str:
-    """Return Codex's words about a configuration without its values: one may be a key."""
+    """Return a message of Codex without values of the configuration, which may be secret."""
     text = _NAMED_VALUE.sub(rf"\1 {LEFT_OUT}", text)
     for value in sorted(values, key=len, reverse=True):
         for quote in ('"', "'", "`"):
@@ -420,22 +432,25 @@ def without_values(text: str, values: Iterable[str]) -> str:
 def codex_findings(
     answers: Answers, values: list[str], environ: Mapping[str, str], login: list[Finding]
 ) -> Iterator[Finding]:
-    """Yield all that was asked, in the order of the report; ``login`` stands among it."""
+    """Yield the findings of Codex's answers, and those of the login, in the report's order.
+
+    ``values`` are the quoted values of the configuration.
+    """
     if answers.failed is not None:
         advice = "see what `codex app-server` says in a terminal; reinstall or update Codex"
         yield problem("start", f"Codex does not start: {answers.failed}", advice)
         return
     yield Finding("start", "ok", "`codex app-server` starts and answers")
-    found = list(_configuration(answers, values))
-    yield from found
-    valid = all(one.level != "problem" for one in found)
+    findings = list(_configuration(answers, values))
+    yield from findings
+    valid = all(finding.level != "problem" for finding in findings)
     limits = value_at(answers.results, "requirements", "requirements")
     if isinstance(limits, dict):
         names = ", ".join(sorted(name for name, value in limits.items() if value is not None))
         text = f"an administrator restricts Codex on this machine ({names or 'no setting'})"
         yield Finding("requirements", "ok", text)
     yield from _account(answers, environ, login)
-    # With a configuration that it cannot use Codex lets no command write anywhere.
+    # With an invalid configuration, Codex lets no command write anywhere.
     yield from _sandbox(answers, SANDBOXES if valid else {"read-only": []})
     yield from _servers(answers)
 
@@ -447,8 +462,9 @@ def _configuration(answers: Answers, values: list[str]) -> Iterator[Finding]:
         text = summary if not isinstance(details, str) else f"{summary.rstrip('.')}: {details}"
         text = without_values(text, values)
         if "bubblewrap" in summary:
-            own = "there is no bubblewrap on PATH; Codex uses the one that it brings"
-            yield warning("bubblewrap", own, "install bubblewrap with the system's package manager")
+            text = "there is no bubblewrap on PATH; Codex uses the one that it brings"
+            advice = "install bubblewrap with the system's package manager"
+            yield warning("bubblewrap", text, advice)
         elif isinstance(details, str):
             invalid = True
             advice = "mend it; until then Codex ignores the whole file and uses its defaults"
@@ -475,7 +491,8 @@ def _account(
 ) -> Iterator[Finding]:
     account, config = answers.results.get("account"), _config_of(answers)
     provider = config.get("model_provider")
-    if not (isinstance(account, dict) and account.get("requiresOpenaiAuth") is False):
+    needs_login = not isinstance(account, dict) or account.get("requiresOpenaiAuth") is not False
+    if needs_login:
         yield from login
         return
     variable = value_at(config, "model_providers", str(provider), "env_key")
@@ -574,16 +591,16 @@ def _config_of(answers: Answers) -> dict[str, JsonValue]:
     return object_at(answers.results, "config", "config")
 
 
-# The conversation with an app-server in a copy of Codex's home: what is asked, and for how long.
+# The requests to an app-server that runs in a copy of Codex's home, and their time limits.
 
 START_SECONDS: Final = 20.0
 """From the start of the process to the answer of ``initialize``."""
 ANSWER_SECONDS: Final = 20.0
-"""For each question."""
+"""Time limit of each request."""
 MCP_SECONDS: Final = 30.0
-"""For all MCP servers together, which start side by side; Codex gives each ten by itself."""
+"""Time limit for the start of all MCP servers, at once; Codex gives each ten seconds."""
 WARNING_SECONDS: Final = 0.3
-"""After the handshake: what Codex has to say of its configuration comes with it."""
+"""Time to wait for more ``configWarning`` notifications after the last answer."""
 NO_MODEL: Final = "http://127.0.0.1:9/v1"
 _PROVIDER: Final = "codex_acp_doctor"
 _THREAD: Final[dict[str, JsonValue]] = {
@@ -597,26 +614,29 @@ _THREAD: Final[dict[str, JsonValue]] = {
         }
     },
 }  # fmt: skip
-"""A thread that only starts the MCP servers: it has no model to speak with, and leaves nothing."""
+"""Params of a thread that only starts the MCP servers: it has no model, and Codex does not keep
+it."""
 _STARTUP: Final = "mcpServer/startupStatus/updated"
 
 
 class Answers(NotificationSink):
-    """Answers of Codex. ``failed`` says why it said nothing at all."""
+    """Answers and notifications of Codex."""
 
     def __init__(self) -> None:
         self.failed: str | None = None
+        """Why Codex did not start."""
         self.warnings: list[dict[str, JsonValue]] = []
         """Params of each ``configWarning``."""
         self.results: dict[str, JsonValue] = {}
-        """Question → result."""
+        """Name of a request → its result."""
         self.errors: dict[str, str] = {}
-        """Question → the error, or that there was no answer."""
+        """Name of a request → its error, or that there was no answer."""
         self.servers: dict[str, dict[str, JsonValue]] = {}
         """MCP server → the params of its last status."""
         self.changed: asyncio.Event = asyncio.Event()
+        """Set by each notification, and when the connection closes."""
 
-    # What the connection calls.
+    # The methods of `NotificationSink`, which the connection calls.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         if not isinstance(params, dict):
@@ -627,12 +647,12 @@ class Answers(NotificationSink):
             self.servers[str(params.get("name"))] = params
         self.changed.set()
 
-    def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - said by the calls
+    def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - the calls raise it
         self.changed.set()
 
 
 async def talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
-    """Start the app-server ``path``, ask it everything, and end it. Raises nothing of Codex's."""
+    """Start the Codex at ``path``, send it all requests, and end it. Raises no error of Codex."""
     adopt_orphans(asyncio.get_running_loop())
     try:
         return await _talk(path, copy, deadline)
@@ -709,7 +729,7 @@ async def _ask_all(
         },
     }  # fmt: skip
     for name, policy in policies.items():
-        # One file below the workspace, one beside it.
+        # Try to write a file in the workspace, and a file beside the workspace.
         inside, outside = copy.workspace / name, copy.root / name
         command = (
             f"echo started; (: > '{inside}') 2>/dev/null && echo inside; "
@@ -720,56 +740,62 @@ async def _ask_all(
             "timeoutMs": round(ANSWER_SECONDS * 500), "sandboxPolicy": policy,
         }  # fmt: skip
         await ask(name, "command/exec", params)
-    wanted = [
+    servers = [
         name
         for name, server in object_at(answers.results, "config", "config", "mcp_servers").items()
         if not (isinstance(server, dict) and server.get("enabled") is False)
     ]
-    if wanted:
+    if servers:
         await ask("thread", "thread/start", {**_THREAD, "cwd": str(copy.workspace)})
         with suppress(TimeoutError):
             async with asyncio.timeout(deadline.left(MCP_SECONDS)):
-                await _until(answers, lambda: _all_done(answers, wanted) or connection.closed)
+                await _wait_until(
+                    answers, lambda: _all_started(answers, servers) or connection.closed
+                )
     with suppress(TimeoutError):
         async with asyncio.timeout(WARNING_SECONDS):
-            await _until(answers, lambda: connection.closed)
+            await _wait_until(answers, lambda: connection.closed)
 
 
-def _all_done(answers: Answers, wanted: list[str]) -> bool:
+def _all_started(answers: Answers, servers: list[str]) -> bool:
+    """Return whether each server has started or failed, or the thread that starts them failed."""
     if "thread" in answers.errors:
         return True
     return all(
-        answers.servers.get(name, {}).get("status") not in (None, "starting") for name in wanted
+        answers.servers.get(name, {}).get("status") not in (None, "starting") for name in servers
     )
 
 
-async def _until(answers: Answers, done: Callable[[], bool]) -> None:
-    while not done():
+async def _wait_until(answers: Answers, condition: Callable[[], bool]) -> None:
+    while not condition():
         answers.changed.clear()
         await answers.changed.wait()
 
 
-# A copy of the parts of ``CODEX_HOME`` that Codex only reads, for Codex to be asked in.
+# A copy of the files in ``CODEX_HOME`` that Codex only reads.
 
 MAX_FILES: Final = 200
+"""Files that are copied."""
 FOLDERS: Final = ("rules", "agents")
 """Folders of configuration that ``config.toml`` may refer to."""
 SUFFIXES: Final = (".toml", ".md", ".rules", ".json")
+"""Suffixes of the files that are copied."""
 NOT_COPIED: Final = ("auth.json", "hooks.json", ".credentials.json")
-"""Logins, and programs that nobody asked to be run."""
+"""Logins and hooks: Codex must not renew the login, or start the hooks' programs."""
 NOWHERE: Final = "http://127.0.0.1:9"
 """The discard port: nothing listens there."""
 
 
 class HomeCopy(HomeDirectories):
-    """``with HomeCopy(home) as copy:`` `fill` makes it in ``copy.codex_home``; of None, nothing."""
+    """``with HomeCopy(home) as copy:`` makes an empty home, ``copy.codex_home``; `fill` copies the
+    files of ``home`` to it (None: no files)."""
 
     def __init__(self, source: Path | None) -> None:
         super().__init__("codex-doctor-")
         self._source = source
 
     def fill(self) -> None:
-        """Copy what there is; what cannot be read is left out."""
+        """Copy the files that can be read."""
         source = self._source
         for path in () if source is None else _files(source):
             assert source is not None
@@ -780,20 +806,21 @@ class HomeCopy(HomeDirectories):
 
     @property
     def env(self) -> dict[str, str]:
-        """Return this process's environment, with the copy for Codex's home."""
-        home = str(self.codex_home)
-        own = {"CODEX_HOME": home, "CODEX_SQLITE_HOME": home, "TMPDIR": str(self.temporary)}
-        return {**os.environ, **own}
+        """Return this process's environment, with the copy as Codex's home."""
+        home, temporary = str(self.codex_home), str(self.temporary)
+        return {
+            **os.environ, "CODEX_HOME": home, "CODEX_SQLITE_HOME": home, "TMPDIR": temporary,
+        }  # fmt: skip
 
     @property
     def offline(self) -> dict[str, str]:
-        """Return `env` without a network: renewing a copied login would use up the real one."""
+        """Return `env` without a network: to renew a copied login would invalidate the real one."""
         proxies = ("http_proxy", "https_proxy", "all_proxy")
         nowhere = dict.fromkeys((*proxies, *map(str.upper, proxies)), NOWHERE)
         return {**self.env, **nowhere, "CODEX_REFRESH_TOKEN_URL_OVERRIDE": NOWHERE}
 
     def real(self, text: str) -> str:
-        """Return ``text`` of Codex, with the path of the home in place of its copy's."""
+        """Replace the path of the copy by the home's in a text of Codex."""
         return text.replace(str(self.codex_home), str(self._source or self.codex_home))
 
 
@@ -812,14 +839,16 @@ def _files(source: Path) -> Iterator[Path]:
 # A whole turn: ACP client → adapter → the real Codex → a scripted model, in a throw-away home.
 
 TURN_SECONDS: Final = 60.0
-"""For all of it; it takes two, and twenty on a slow disk."""
+"""Time limit of a turn, which takes two seconds, and twenty on a slow disk."""
 TEXT: Final = "There is one file."
+"""The scripted model's last message."""
 FILE: Final = "a-file-of-the-doctor"
+"""A file that ``ls`` must find."""
 SCRIPT: Final = ((exec_command("ls"),), (Text(TEXT),))
 
 
 async def look_at_turn(codex: str, deadline: Deadline) -> Finding:
-    """Send one prompt, have Codex run ``ls`` in its sandbox, and compare what comes back."""
+    """Send one prompt, for which Codex runs ``ls`` in its sandbox, and check the results."""
     if not has_loopback():
         return problem("turn", NO_LOOPBACK, BRING_IT_UP)
     seconds = deadline.left(TURN_SECONDS)

@@ -1,6 +1,6 @@
-"""The settings to paste into an editor, for the command as it is installed here. PURE.
+"""Make the settings to paste into an editor, so that it starts this agent. PURE.
 
-Source: the editors' own documentation on agents of the Agent Client Protocol.
+Source: the editors' documentation of ACP agents.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
 NAME: Final = "Codex (Python)"
-"""Name of the agent where the person chooses one."""
+"""Name of the agent in the editor's list of agents."""
 
 
 class Editor(NamedTuple):
-    """Where the settings of an editor stand, and what they are for a command."""
+    """An editor: its name, the place of its settings, and the function that makes them."""
 
     title: str
     place: str
+    """Name of the settings file, or ``a terminal`` for a command."""
     settings: Callable[[Sequence[str]], str]
+    """Makes the settings for the command that starts the agent."""
 
 
 def _json(command: Sequence[str], **more: str) -> str:
@@ -84,11 +86,11 @@ EDITORS: Final[Mapping[str, Editor]] = {
         ),
     ),
 }
-"""By the name that is given on the command line."""
+"""Editors by their names on the command line."""
 
 
 def settings_for(name: str, command: Sequence[str]) -> dict[str, JsonValue]:
-    """Return the settings of the editor ``name``, as the report has them."""
+    """Return the ``editor`` of the report: the settings of the editor ``name``."""
     editor = EDITORS[name]
     return {
         "name": name, "title": editor.title, "place": editor.place,

@@ -1,7 +1,6 @@
-"""``codex-acp-sdk fleet``: many tasks from a file, and what came of them.
+"""``codex-acp-sdk fleet``: runs the tasks of a file, and shows outcomes.
 
-Owns the exit codes, what is printed, and what Ctrl-C does. What a task is and how it is run is in
-`codex_acp.fleet`.
+Owns the exit codes, the output and the effect of Ctrl-C. `codex_acp.fleet` defines and runs tasks.
 """
 
 from __future__ import annotations
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
 
 TABLE_SECONDS: Final = 0.5
+"""How often the table of running tasks is drawn."""
 
 
 def run(options: FleetOptions) -> int:
@@ -76,7 +76,7 @@ def run(options: FleetOptions) -> int:
     screen = TextOutput(out, sys.stderr, guarded=asks)
     start_logging(level, screen.logged)
     try:
-        with redirect_stdout(sys.stderr):  # Ray prints what it likes
+        with redirect_stdout(sys.stderr):  # for what Ray prints
             return run_loop(_Run(options, screen, out, asks=asks).main())
     except (MisuseError, TaskFileError, OutDirectoryError, EngineNotInstalled) as error:
         return failed("fleet", visible(str(error)))
@@ -85,6 +85,8 @@ def run(options: FleetOptions) -> int:
 
 
 class _Run:
+    """One ``fleet run``: reads the tasks, runs the fleet and shows its progress."""
+
     def __init__(
         self, options: FleetOptions, screen: TextOutput, out: TextIO, *, asks: bool
     ) -> None:
@@ -99,10 +101,10 @@ class _Run:
         options, loop = self._options, asyncio.get_running_loop()
         questions = FleetQuestions(self._screen, LineReader()) if self._asks else None
         tasks = self._tasks(questions)
-        self._table: Lines | LiveTable = Lines(self._screen)
+        self._view: Lines | LiveTable = Lines(self._screen)
         if LiveLine.possible(sys.stderr) and not (options.json or self._may_ask(questions)):
-            self._table = LiveTable(sys.stderr)
-        self._progress = Progress(len(tasks), self._table.say)
+            self._view = LiveTable(sys.stderr)
+        self._progress = Progress(len(tasks), self._view.say)
         fleet = self._fleet(questions)
         self._running = fleet.map(tasks)
         if options.engine == "local":
@@ -114,15 +116,16 @@ class _Run:
                     loop.add_signal_handler(number, self._signalled, number)
                 async for outcome in outcomes:
                     self._progress.ended(outcome)
-                    if self._options.json:
-                        if not outcome.earlier:
-                            print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
-                    elif not outcome.earlier:
-                        self._table.print(self._out, _outcome_rows(outcome, self._out))
+                    if outcome.earlier:
+                        continue
+                    if options.json:
+                        print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
+                    else:
+                        self._view.print(self._out, _outcome_rows(outcome, self._out))
         finally:
             drawing.cancel()
             if not options.json:
-                self._table.draw(self._progress, last=True)
+                self._view.draw(self._progress, last=True)
         if self._running.left:
             reason = self._running.stopped or "it was stopped"
             if self._options.json:
@@ -142,7 +145,6 @@ class _Run:
         """Read the tasks. Raises TaskFileError."""
         path = self._options.tasks
         ask = None if questions is None else questions.permission
-        self._asked_for = False
         if path == "-":
             text = sys.stdin.read()
         else:
@@ -157,11 +159,11 @@ class _Run:
             raise TaskFileError(path, (*shown(problems), *advice))
         for problem in problems:
             self._note(f"left out: {visible(problem)}")
-        self._asked_for = any(task.policy not in (None, deny_all) for task in tasks)
+        self._tasks_may_ask = any(task.policy not in (None, deny_all) for task in tasks)
         return tasks
 
     def _may_ask(self, questions: FleetQuestions | None) -> bool:
-        return questions is not None and (self._options.policy == "ask" or self._asked_for)
+        return questions is not None and (self._options.policy == "ask" or self._tasks_may_ask)
 
     def _fleet(self, questions: FleetQuestions | None) -> Fleet:
         options = self._options
@@ -204,7 +206,7 @@ class _Run:
 
     def _on_event(self, task_id: str, event: Any) -> None:
         if not self._options.json:
-            self._progress.take(task_id, event)
+            self._progress.apply(task_id, event)
 
     def _note(self, text: str) -> None:
         if not self._options.json:
@@ -212,11 +214,11 @@ class _Run:
 
     async def _draw(self) -> None:
         while not self._options.json:
-            self._table.draw(self._progress)
+            self._view.draw(self._progress)
             await asyncio.sleep(TABLE_SECONDS)
 
     def _signalled(self, number: int) -> None:
-        """End all tasks in good order at the first signal, at once at the second."""
+        """Stop the fleet at the first signal; end this process at the second."""
         if self._signal is not None:
             os._exit(SIGNALLED + number)
         self._signal = number
@@ -231,14 +233,14 @@ def _which(count: int, what: str) -> str:
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """Return the line of ``--json`` for an outcome."""
-    output: Any = outcome.output  # of a task file it is plain JSON
+    output: Any = outcome.output  # plain JSON: a task file has no other output types
     members = outcome.to_json(output)
     path = None if outcome.path is None else str(outcome.path)
     return {"type": "result", **members, "path": path}
 
 
 def show(out: str, *, as_json: bool) -> int:
-    """Print the outcomes in a directory; return the exit code of a run that would have ended so."""
+    """Print the outcomes in a directory; return the exit code of a run with these outcomes."""
     folder = Path(out).absolute()
     try:
         outcomes = {outcome.id: outcome for outcome in read_outcomes(folder)}
@@ -258,13 +260,14 @@ def show(out: str, *, as_json: bool) -> int:
             print(json.dumps({"type": "left", "id": task_id, "attempts": attempts}))
         else:
             print(f"{visible(task_id)}: {_left_state(history)}")
-    lost = sum(not outcome.ok for outcome in outcomes.values())
+    failures = sum(not outcome.ok for outcome in outcomes.values())
     if not as_json:
-        completed = len(outcomes) - lost
+        completed = len(outcomes) - failures
         tokens = sum(outcome.usage.total for outcome in outcomes.values())
-        counts = f"{completed} completed, {lost} failed, {len(left)} left, {tokens} tokens"
-        print(counts)
-    return EXIT_TASKS_LEFT if left else FAILED if lost else 0
+        print(f"{completed} completed, {failures} failed, {len(left)} left, {tokens} tokens")
+    if left:
+        return EXIT_TASKS_LEFT
+    return FAILED if failures else 0
 
 
 def _left_state(history: History | None) -> str:
@@ -274,18 +277,21 @@ def _left_state(history: History | None) -> str:
     return f"begun {count} times, no outcome" if count > 1 else "begun, no outcome"
 
 
-# Shows a running fleet on stderr: a live table in a terminal, elsewhere a line a change.
+# The progress of a fleet on stderr: a live table in a terminal, else a line for each change.
 
 SHOWN_TITLE: Final = 60
+"""Characters of a tool call's title in the table."""
 REDRAW_SECONDS: Final = 0.2
+"""Shortest time between two drawings of the table."""
 NAME_COLUMNS: Final = 28
 
 
 @dataclass(slots=True)
 class _Row:
-    """A task that runs."""
+    """The row of a running task."""
 
     since: float
+    """Time at which the attempt started, by `Progress.clock`."""
     state: str = "starting"
     tokens: int = 0
     worker: str = ""
@@ -293,10 +299,12 @@ class _Row:
 
 @dataclass(slots=True)
 class Progress:
-    """The state of all tasks, from their events; ``say`` hears of each change in words."""
+    """The state of all tasks, from their events."""
 
     total: int
+    """Number of tasks."""
     say: Callable[[str, str], None]
+    """Called with a task's id and a description of its new state."""
     clock: Callable[[], float] = time.monotonic
     rows: dict[str, _Row] = field(default_factory=dict)
     completed: int = 0
@@ -304,15 +312,16 @@ class Progress:
     earlier: int = 0
     tokens: int = 0
 
-    def take(self, task_id: str, event: Mapping[str, Any]) -> None:
-        """Update the row of a task from an event."""
+    def apply(self, task_id: str, event: Mapping[str, Any]) -> None:
+        """Apply an event to the row of its task."""
         kind = event.get("type")
         if kind == "worker":
-            row = self.rows[task_id] = _Row(self.clock(), worker=visible(str(event["worker"])))
-            self._set_state(task_id, f"started on {row.worker}")
+            worker = visible(str(event["worker"]))
+            self.rows[task_id] = _Row(self.clock(), worker=worker)
+            self._set_state(task_id, f"started on {worker}")
             return
-        found = self.rows.get(task_id)
-        if found is None:
+        row = self.rows.get(task_id)
+        if row is None:
             return
         match kind:
             case "opened" if event.get("how") != "new":
@@ -320,15 +329,15 @@ class Progress:
             case "opened" if event.get("reason"):
                 self._set_state(task_id, f"a new session, since {visible(str(event['reason']))}")
             case "prompt":
-                found.state = f"prompt {int(event['number']) + 1}"
+                row.state = f"prompt {int(event['number']) + 1}"
             case "tool":
-                found.state = shortened(visible(str(event["title"])), SHOWN_TITLE)
+                row.state = shortened(visible(str(event["title"])), SHOWN_TITLE)
             case "usage":
-                found.tokens = int(event["tokens"])
+                row.tokens = int(event["tokens"])
             case "question":
                 self._set_state(task_id, f"asks ({visible(str(event['kind']))})")
             case "answered":
-                found.state = "goes on"
+                row.state = "goes on"
             case "retry":
                 why = f"{event['reason']}; again in {float(event['seconds']):.0f} s"
                 self._set_state(task_id, why)
@@ -355,19 +364,19 @@ class Progress:
 
 
 def outcome_line(outcome: Outcome) -> str:
-    """Tell an outcome to a person in one line."""
+    """Describe an outcome in one line."""
     seconds = sum(attempt.seconds for attempt in outcome.attempts)
-    told = [f"{seconds:.1f} s", f"{outcome.usage.total} tokens"]
+    facts = [f"{seconds:.1f} s", f"{outcome.usage.total} tokens"]
     if len(outcome.attempts) > 1:
-        told.append(f"{len(outcome.attempts)} attempts")
+        facts.append(f"{len(outcome.attempts)} attempts")
     if outcome.asked > outcome.allowed:
-        told.append(f"{outcome.asked - outcome.allowed} of {outcome.asked} questions not allowed")
-    why = "" if outcome.ok else f" {outcome.reason}"
-    said = outcome.message if not outcome.ok else outcome.changes_note
+        facts.append(f"{outcome.asked - outcome.allowed} of {outcome.asked} questions not allowed")
+    reason = "" if outcome.ok else f" {outcome.reason}"
+    message = outcome.changes_note if outcome.ok else outcome.message
     more = ""
-    if said and said != NOT_A_REPOSITORY:
-        more = f": {shortened(visible(' '.join(said.split())), 300)}"
-    return f"{visible(outcome.id)}: {outcome.status}{why} ({', '.join(told)}){more}"
+    if message and message != NOT_A_REPOSITORY:
+        more = f": {shortened(visible(' '.join(message.split())), 300)}"
+    return f"{visible(outcome.id)}: {outcome.status}{reason} ({', '.join(facts)}){more}"
 
 
 def _outcome_rows(outcome: Outcome, out: TextIO) -> str:
@@ -375,7 +384,7 @@ def _outcome_rows(outcome: Outcome, out: TextIO) -> str:
 
 
 class Lines:
-    """A line for each change, behind the question that is open."""
+    """Shows a line for each change; the screen holds it back while a question is open."""
 
     def __init__(self, screen: TextOutput) -> None:
         self._screen = screen
@@ -392,7 +401,7 @@ class Lines:
 
 
 class LiveTable:
-    """The tasks that run, drawn over and over below what is printed."""
+    """Draws the running tasks below the printed outcomes, again and again."""
 
     def __init__(self, screen: TextIO) -> None:
         self._screen = screen
@@ -400,10 +409,10 @@ class LiveTable:
         self._last = 0.0
 
     def say(self, task_id: str, text: str) -> None:
-        """The table shows it."""
+        """Do nothing: the table shows the state."""
 
     def draw(self, progress: Progress, *, last: bool = False) -> None:
-        """Draw at a limited rate."""
+        """Draw the table, unless it was drawn within `REDRAW_SECONDS`."""
         now = progress.clock()
         if not last and now - self._last < REDRAW_SECONDS:
             return
@@ -437,13 +446,14 @@ def _drawn(task_id: str, row: _Row, now: float) -> str:
     return f"  {name:{NAME_COLUMNS}} {now - row.since:6.0f} s {row.tokens:8}  {row.state}"
 
 
-# The questions of all tasks on one terminal, one at a time.
+# The questions of all tasks, asked in one terminal one at a time.
 
-SHOWN_ID = 40
+SHOWN_ID: Final = 40
+"""Characters of a task's id in a question."""
 
 
 class FleetQuestions:
-    """Names the task of each question, and the others that wait."""
+    """Asks each question with the name of its task, and of the tasks whose questions wait."""
 
     def __init__(self, screen: TextOutput, reader: LineReader) -> None:
         self._screen = screen

@@ -1,7 +1,7 @@
-"""Runs the agent of ``codex-acp-sdk run`` and ``chat``, and the one prompt of ``run``.
+"""Runs the agent of ``codex-acp-sdk run``, ``chat`` and ``demo``, and the prompt of ``run``.
 
-Owns who answers the agent's questions, the login in place, what signals do, and the exit code of
-``run``.
+Owns answering the agent's questions, the login in the terminal, the effect of signals, and the exit
+code of ``run``.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     )
 
 NAME_LIMIT: Final = 40
-"""Characters of the name that an agent gives itself."""
+"""Characters of an agent's name."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Host:
-    """The agent of one command. Without ``questions`` nobody is asked."""
+    """Runs the agent of one command. Without ``questions``, no person is asked."""
 
     def __init__(
         self,
@@ -75,11 +75,15 @@ class Host:
         self._questions = questions
         self._json = json
         self._who = spec.name
+        """Name of the agent in error messages."""
         self._prompt: Prompt | None = None
+        """The prompt that runs."""
         self._signal: int | None = None
+        """Number of the last signal since the prompt began."""
         self._task: asyncio.Task[object] | None = None
+        """The task of `main`."""
         self.refused: int = 0
-        """Permissions that were rejected because nobody could be asked."""
+        """Number of permissions that were rejected because no person could be asked."""
         policy: PermissionPolicy = self._refuse
         callbacks: dict[str, Any] = {}
         if self._questions is not None:
@@ -91,7 +95,8 @@ class Host:
         )
 
     async def main(self, converse: Callable[[], Awaitable[int]]) -> int:
-        """Return the exit code of ``converse``, or that of what ended it."""
+        """Run ``converse`` with the agent; return its exit code, or that of a signal or an
+        error."""
         self._task = asyncio.current_task()
         self.take_signals()
         adopt_orphans(asyncio.get_running_loop())
@@ -105,22 +110,22 @@ class Host:
         except CodexAcpError as error:
             try:
                 self.tell(error)
-            except CodexAcpError as lost:  # a full disk
-                complain(f"error: {lost}")
+            except CodexAcpError as not_written:  # a full disk
+                complain(f"error: {not_written}")
             return USAGE if isinstance(error, MisuseError) else FAILED
 
     def take_signals(self) -> None:
-        """Give the first Ctrl-C to the prompt; have any other signal end the agent at once."""
+        """Handle signals: the first Ctrl-C cancels the prompt, any other signal ends the agent."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
 
     async def open(self, session_id: str | None = None, *, or_new: bool = True) -> Session:
-        """Open a session with the settings that were asked for; offer a login if needed."""
+        """Open a session with the settings of the options; offer a login if the agent needs one."""
         try:
             session = await self._open(session_id, or_new=or_new)
         except AuthenticationRequired:
-            if not await self._logged_in():
+            if not await self._log_in():
                 raise
             session = await self._open(session_id, or_new=or_new)
         try:
@@ -133,7 +138,7 @@ class Host:
         return session
 
     async def send(self, session: Session, text: str) -> PromptResult:
-        """Send a prompt, and show what comes of it until its end. Ctrl-C cancels it."""
+        """Send a prompt, and show its updates and its result. Ctrl-C cancels it."""
         output = self._json or self._screen
         self._signal = None
         with self._screen.working("working"):
@@ -150,7 +155,7 @@ class Host:
         return result
 
     def tell(self, error: Exception) -> None:
-        """Say what went wrong, in a sentence."""
+        """Show an error."""
         if self._json is not None:
             self._json.error(error)
             return
@@ -162,14 +167,15 @@ class Host:
                 self._spec, cwd=self._options.cwd, session_id=session_id, or_new=or_new
             )
         info = session.agent_info
-        if self._options.command is not None and info is not None:  # its name, not its command's
+        if self._options.command is not None and info is not None:
+            # The agent's own name instead of its command's.
             self._who = shortened(info.title or info.name, NAME_LIMIT) or self._spec.name
             if self._questions is not None:
                 self._questions.agent = self._who
         return session
 
-    async def _logged_in(self) -> bool:
-        """Offer a login to the person; return whether they logged in just now."""
+    async def _log_in(self) -> bool:
+        """Offer a login to the person; return whether they logged in."""
         if self._questions is None or not self._options.is_ours:
             return False
         if not await self._questions.agreed(f"Codex is not logged in. Run `{LOG_IN}` now?"):
@@ -184,7 +190,7 @@ class Host:
         reject_all(permission)
 
     def _with_answers_shown(self, policy: PermissionPolicy) -> PermissionPolicy:
-        """Wrap the policy so that its answers are shown where nobody was asked."""
+        """Wrap the policy so that answers are shown that no person gave."""
 
         async def decide(permission: Permission) -> str | None:
             call_id = permission.tool_call.tool_call_id
@@ -197,7 +203,7 @@ class Host:
             allowed = permission.kind in self._options.allow
             by = f"--allow {permission.kind}" if allowed else None
             if self._json is not None:
-                self._json.asked(permission, None if option is None else option.option_id, by)
+                self._json.permission(permission, None if option is None else option.option_id, by)
             elif self._questions is None or allowed:
                 title = visible(permission.tool_call.title or call_id)
                 chosen = "rejected, since nobody can be asked"
@@ -233,7 +239,7 @@ async def _set(name: str, setting: Setting, value: str | None, session: Session)
 
 
 def run(options: RunOptions) -> int:
-    """Run the prompt; return the exit code."""
+    """Send the prompt of the options, and show its result; return the exit code."""
     try:
         text = options.prompt
         if text == "-":
@@ -262,7 +268,7 @@ def run(options: RunOptions) -> int:
 
 
 def log_level() -> str:
-    """Return the log level: a failing agent is told of anyway; whoever wants more asks for it."""
+    """Return the level of the environment variable, else ERROR: commands show errors themselves."""
     return chosen_level(None if os.environ.get(LEVEL_VARIABLE) else "ERROR")
 
 

@@ -1,7 +1,7 @@
-"""The log's lines: made, freed of secrets, and written where nobody has to wait for them.
+"""The handler of the log: formats records without secrets, and writes them without blocking.
 
-Owns what a line looks like, that the same one again and again is one with a count, and how an
-event of a session reads as a line. Loaded behind the start of Codex.
+Owns the format of a line, counting repeated records instead of writing them, and the text of a
+session's event. Loaded after the start of Codex.
 """
 
 from __future__ import annotations
@@ -25,30 +25,31 @@ LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 MAX_RECORD: Final = 32 * 1024
 """Characters of one record: a long traceback, not a whole message of 64 MiB."""
 REPEAT_SECONDS: Final = 60.0
-"""For so long a record that was written is only counted when it comes again."""
+"""Time after a record in which its repeats are only counted."""
 MAX_REMEMBERED: Final = 64
-"""Records that are told from others; a fault that repeats itself alternates between a few."""
+"""Written records whose repeats are counted; a fault alternates between a few."""
 CLOSE_SECONDS: Final = 0.25
-"""For what still waits when the process ends."""
+"""Time to write the last lines when the process ends."""
 _CONTROLS: Final = {
     **{code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)},
-    ord("\n"): "\n  ",  # a line that a peer wrote must not look like one of the log's own
+    ord("\n"): "\n  ",  # so that a peer's text cannot look like a line of the log
 }
+"""Replacements of control characters."""
 
 
 class _Written:
-    """A record that was written, and how often it has come since."""
+    """A record that was written, and the number of its repeats since."""
 
-    __slots__ = ("at", "head", "repeats")
+    __slots__ = ("at", "first_line", "repeats")
 
-    def __init__(self, at: float, head: str) -> None:
+    def __init__(self, at: float, first_line: str) -> None:
         self.at = at
-        self.head = head
+        self.first_line = first_line
         self.repeats = 0
 
 
-class _Shown:
-    """Lines for whoever shows them in an order of its own; see `LineWriter`."""
+class _LineShower:
+    """Passes lines to a function; has the methods of `LineWriter`."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
@@ -57,35 +58,38 @@ class _Shown:
         self._show(_encoded(line).decode())
 
     def close(self, seconds: float) -> None:
-        """Do nothing: what was handed over is shown already."""
+        """Do nothing: no line waits."""
 
 
 class LogHandler(logging.Handler):
-    """Writes to a descriptor, named ``path`` (None: stderr), or has a function show lines. Never
-    waits, never raises."""
+    """Writes records to a file descriptor or passes them to a function. Never blocks, never raises.
+
+    ``path`` is the file's path; None for stderr.
+    """
 
     def __init__(self, to: int | Callable[[str], None], path: str | None = None) -> None:
         super().__init__()
         self._path = path
         self._knows_secrets = False
         self._written: OrderedDict[int, _Written] = OrderedDict()
-        self._lines: LineWriter | _Shown
+        self._lines: LineWriter | _LineShower
         if isinstance(to, int):
-            self._lines = LineWriter(to, _encoded, self._lost, gap=_gap)
+            self._lines = LineWriter(to, _encoded, self._on_lost, gap=_gap)
         else:
-            self._lines = _Shown(to)
+            self._lines = _LineShower(to)
         self.setFormatter(logging.Formatter(LOG_FORMAT))
 
     def emit(self, record: LogRecord) -> None:
-        """Hand the record over as text: its arguments may change, and hold what is large."""
+        """Format a record now, since its arguments may change, and queue or count its text."""
         if not self._knows_secrets:
             self._knows_secrets = True
-            from codex_acp.transcript.given_values import secrets_of_environment  # most log nothing
+            # Imported late: most processes log nothing.
+            from codex_acp.transcript.given_values import secrets_of_environment
 
             remember_secrets(secrets_of_environment(os.environ))
         try:
             text = self.format(record)
-        except Exception as error:  # noqa: BLE001 - whatever an argument does when it is shown
+        except Exception as error:  # noqa: BLE001 - whatever the str() of an argument raises
             record.msg = f"a record of {record.pathname}:{record.lineno} is not to be shown: "
             record.msg += type(error).__name__
             record.args = record.exc_info = record.exc_text = record.stack_info = None
@@ -104,7 +108,7 @@ class LogHandler(logging.Handler):
         self._lines.put(f"{text}{note}\n")
 
     def close(self) -> None:
-        """Write what waits, as far as somebody takes it now; later records are dropped."""
+        """Write the waiting lines within `CLOSE_SECONDS`; later records are dropped."""
         for written in self._written.values():
             self._log_repeats(written)
         self._written.clear()
@@ -112,7 +116,8 @@ class LogHandler(logging.Handler):
         super().close()
 
     def _forget_older(self, now: float) -> None:
-        """Forget records that have not come again for long, or are too many; log their counts."""
+        """Forget records older than `REPEAT_SECONDS`, or too many; log the counts of their
+        repeats."""
         while self._written:
             oldest = next(iter(self._written.values()))
             if len(self._written) < MAX_REMEMBERED and now - oldest.at < REPEAT_SECONDS:
@@ -122,9 +127,9 @@ class LogHandler(logging.Handler):
 
     def _log_repeats(self, written: _Written) -> None:
         if written.repeats:
-            self._lines.put(f"{written.head} [{written.repeats} more of it]\n")
+            self._lines.put(f"{written.first_line} [{written.repeats} more of it]\n")
 
-    def _lost(self, reason: str) -> None:
+    def _on_lost(self, reason: str) -> None:
         if self._path is not None:
             complain(
                 f"codex-acp-sdk: the log {self._path} takes no line ({reason}); what is lost is "
@@ -141,23 +146,22 @@ def _encoded(text: str) -> bytes:
     return f"{shown}\n".encode(errors="backslashreplace")
 
 
-_MAX_TEXT = 1_000
+_MAX_EVENT_TEXT = 1_000
 
 logger = logging.getLogger(__name__)
 
 
 def log_entry(entry: Entry) -> None:
-    """Log an event in the words of ``codex-acp-sdk transcript``: at INFO, a message's name at
-    DEBUG."""
-    from codex_acp.cli.transcript_lines import tell
+    """Log an event of a transcript: at INFO, a message of the wire at DEBUG."""
+    from codex_acp.cli.transcript_lines import describe
     from codex_acp.routing.display import visible
 
-    told = tell(entry.event)
-    level = logging.DEBUG if told.kind == "wire" else logging.INFO
+    line = describe(entry.event)
+    level = logging.DEBUG if line.kind == "wire" else logging.INFO
     if not logger.isEnabledFor(level):
         return
     ref = entry.event.ref
     owner = (ref.session_id or ref.thread_id or "")[-8:]
-    parts = (owner, f"{told.start} > {told.end}", told.kind, told.verb, told.about, told.detail)
+    parts = (owner, f"{line.start} > {line.end}", line.kind, line.verb, line.about, line.detail)
     text = " ".join(part for part in parts if part)
-    logger.log(level, "%s", visible(text[:_MAX_TEXT]))
+    logger.log(level, "%s", visible(text[:_MAX_EVENT_TEXT]))

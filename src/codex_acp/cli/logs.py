@@ -1,7 +1,7 @@
-"""Where the command's log goes, and from which level on: stderr or a file, never stdout.
+"""The level of the command's log, and its destination: stderr or a file, never stdout.
 
-Loaded before Codex is spawned, so it imports next to nothing until `start_logging`. Must not
-know what is logged.
+Loaded before Codex is spawned, so it imports little until `start_logging`. Must not know what is
+logged.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import os
 
 from codex_acp.cli.process import stderr
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the start of Codex
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-"""From the most to the least that is logged."""
 DEFAULT_LEVEL = "WARNING"
-"""An editor keeps the agent's stderr: only what somebody should look at belongs there."""
+"""Level by default: an editor keeps the agent's stderr, so only problems belong there."""
 LEVEL_VARIABLE = "CODEX_ACP_LOG"
-"""Environment variable for the level; the option ``--log-level`` goes before it."""
+"""Environment variable for the level; ``--log-level`` overrides it."""
 
 
 def chosen_level(option: str | None) -> str:
-    """Return the level of the option, else of the environment. Raises ValueError for no level."""
+    """Return the level of the option, else of the variable. Raises ValueError for an unknown
+    one."""
     source, text = "--log-level", option
     if text is None:
         source, text = LEVEL_VARIABLE, os.environ.get(LEVEL_VARIABLE) or DEFAULT_LEVEL
@@ -34,8 +34,7 @@ def chosen_level(option: str | None) -> str:
 
 
 class LogFile:
-    """The ``--log-file``, open to be appended to, for its owner alone. Raises ValueError that says
-    why not."""
+    """The ``--log-file``, opened for appending; only its owner can read it. Raises ValueError."""
 
     __slots__ = ("fd", "path")
 
@@ -51,8 +50,11 @@ class LogFile:
 
 
 def start_logging(level: str, to: LogFile | Callable[[str], None] | None) -> None:
-    """Log this library from ``level`` on, and all else from WARNING on, to a file, stderr (None) or
-    what shows a line. What nobody reads is dropped and counted; secrets are taken out."""
+    """Log this library from ``level`` on, and other modules from WARNING on.
+
+    ``to`` is a file, a function that shows a line, or None for stderr. Lines that cannot be written
+    are dropped and counted; secrets are masked.
+    """
     import logging
 
     from codex_acp.cli.log_handler import LogHandler

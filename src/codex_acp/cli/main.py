@@ -1,6 +1,6 @@
-"""The entry point of ``codex-acp-sdk``: reads the arguments and starts the command they name.
+"""The entry point of ``codex-acp-sdk``: starts the command that the arguments name.
 
-Owns what ends every command alike: Ctrl-C and an output that nobody reads any more.
+Owns the ends that all commands share: Ctrl-C, and an output that cannot be written.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ import os
 import sys
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
-_NOT_TAKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Errors of writing to a file that takes no more."""
+"""Exit code after Ctrl-C: 128 plus the number of SIGINT, as in shells."""
+_NOT_WRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""Errors of writing to a full or broken file."""
 BAD_DIRECTORY = 2
-"""Exit code where a path is given from a directory that is not there any more."""
+"""Exit code if the current directory does not exist any more."""
 OUTPUT_LOST = 1
 """Exit code when the reader of stdout went away, as in ``codex-acp-sdk demo --yes | head``."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command and return its exit code. Without arguments the agent starts without the
-    parser."""
+    """Run the command; return its exit code."""
     args = sys.argv[1:] if argv is None else argv
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):
@@ -33,21 +32,19 @@ def main(argv: list[str] | None = None) -> int:
             from codex_acp.cli.process import hide_token
 
             hide_token()
-        if args in ([], ["serve"]):
+        if args in ([], ["serve"]):  # without loading the parsers
             from codex_acp.cli.serve import serve
             from codex_acp.codex.connection.launch import LaunchOptions
 
             return serve(LaunchOptions())
         from codex_acp.cli.commands import run
 
-        if isinstance(
-            sys.stdout, io.TextIOWrapper
-        ):  # in an encoding that lacks a character of ours
+        if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack some characters
             sys.stdout.reconfigure(errors="backslashreplace")
         code = run(args)
-        return _flushed(code)
-    except SystemExit as end:  # of --help, say, whose text is still to be written
-        if end.code or _flushed(0) == 0:
+        return _flush(code)
+    except SystemExit as end:  # for example of --help, whose text is not flushed yet
+        if end.code or _flush(0) == 0:
             raise
         return OUTPUT_LOST
     except KeyboardInterrupt:
@@ -56,16 +53,16 @@ def main(argv: list[str] | None = None) -> int:
         _drop_output()
         return OUTPUT_LOST
     except OSError as error:
-        if error.errno == errno.ENOENT and error.filename is None:  # of getcwd
+        if error.errno == errno.ENOENT and error.filename is None:  # raised by getcwd
             print("codex-acp-sdk: error: the current directory is gone", file=sys.stderr)
             return BAD_DIRECTORY
-        if error.errno not in _NOT_TAKEN or error.filename is not None:
+        if error.errno not in _NOT_WRITTEN or error.filename is not None:
             raise
         return _report_loss(error)
 
 
-def _flushed(code: int) -> int:
-    """Flush stdout: a reader that is gone, or a full disk, can still change the exit code here."""
+def _flush(code: int) -> int:
+    """Flush stdout; return ``code``, or another exit code if the output cannot be written."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -74,22 +71,22 @@ def _flushed(code: int) -> int:
         return code or OUTPUT_LOST
     except OSError as error:
         output = sys.modules.get("codex_acp.cli.screen")
-        if output is None or not output.lost:  # else the command has said it itself
-            lost = _report_loss(error)  # of a command that has failed, too
-            return code or lost
+        if output is None or not output.lost:  # else the command has reported it
+            loss_code = _report_loss(error)  # reported even if the command has failed
+            return code or loss_code
         _drop_output()
     return code
 
 
 def _report_loss(error: OSError) -> int:
-    """Say that the output cannot be written, as on a full disk; return the exit code."""
+    """Print that the output cannot be written; return the exit code."""
     print(f"codex-acp-sdk: error: the output cannot be written: {error.strerror}", file=sys.stderr)
     _drop_output()
     return OUTPUT_LOST
 
 
 def _drop_output() -> None:
-    """Send what is still buffered nowhere: Python would complain of it at its exit."""
+    """Discard what is still buffered: else Python prints an error at its exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

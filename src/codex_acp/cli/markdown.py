@@ -1,8 +1,8 @@
-"""PURE: an agent's Markdown as rows of a terminal, block by block as the text comes in.
+"""PURE: lay out an agent's Markdown as rows of a terminal, block by block as the text arrives.
 
-Rich lays it out. No character of the agent reaches the terminal as a control: the text is made
-visible before this, entities and HTML stay as they were written, and every piece that Rich gives
-back is made visible once more. Must not know where the rows go.
+Rich makes the layout. No control character of the agent reaches the terminal: entities and HTML are
+shown as they were written, and control characters are shown as codes before and after Rich. Must
+not know where the rows go.
 """
 
 from __future__ import annotations
@@ -30,61 +30,65 @@ if TYPE_CHECKING:
     from rich.markdown import MarkdownElement
 
 BLOCK_LIMIT: Final = 8 * 1024
-"""Characters of one block; what is longer is shown as it was written, and so is what follows it."""
+"""Characters of one block; a longer block, and the rest of its message, are shown without a
+layout."""
 TAIL: Final = 60
-"""Characters of a block that a live line shows while it is written."""
+"""Characters of an unfinished block that the live line shows."""
 _PARSER: Final = (
     MarkdownIt("commonmark", {"html": False})
     .enable(["strikethrough", "table"])
     .disable(["entity", "image", "reference"])
 )
-"""Hides nothing that was written: no HTML, no definition of a link, no address of a picture."""
+"""A parser that hides no text: without HTML, definitions of links and pictures."""
 _ENDS_WITH_A_BLANK_LINE: Final = ("paragraph_open", "heading_open", "hr")
+"""Types of blocks that no text after a blank line can change."""
 
 
 class MarkdownText:
-    """One message: `add` and `rest` return the rows that are complete."""
+    """Lays out one message, whose text arrives in pieces."""
 
     def __init__(self) -> None:
         self._pending = ""
-        self._as_written = False
-        self._any = False
+        """Text that is not shown yet."""
+        self._without_layout = False
+        self._has_rows = False
 
     @property
     def tail(self) -> str:
-        """Return the end of what is not shown yet, on one line."""
+        """Return the end of the text that is not shown yet, on one line."""
         return " ".join(self._pending[-TAIL:].split())
 
     def add(self, text: str, columns: int, *, coloured: bool) -> str:
-        """Take more of the text; return the blocks that it completes."""
+        """Add a piece of text; return the rows of the blocks that it completes."""
         self._pending += text
-        if not self._as_written and "\n" in text:
+        if not self._without_layout and "\n" in text:
             end = _end_of_blocks(self._pending)
             whole, self._pending = self._pending[:end], self._pending[end:]
             shown = self._rendered(whole, columns, coloured=coloured)
         else:
             shown = ""
-        if len(self._pending) > BLOCK_LIMIT or self._as_written:
-            self._as_written = True
+        if len(self._pending) > BLOCK_LIMIT or self._without_layout:
+            self._without_layout = True
             shown += prose(self._pending)
             self._pending = ""
         return shown
 
     def rest(self, columns: int, *, coloured: bool) -> str:
-        """Return what is left: the message ends, or a question interrupts it."""
+        """Return the rows of the pending text, when the message ends or a question interrupts
+        it."""
         text, self._pending = self._pending, ""
         return self._rendered(text, columns, coloured=coloured)
 
     def _rendered(self, text: str, columns: int, *, coloured: bool) -> str:
         if not text.strip():
             return ""
-        gap, self._any = "\n" if self._any else "", True
+        gap, self._has_rows = "\n" if self._has_rows else "", True
         return gap + rendered(text, columns, coloured=coloured)
 
 
 def rendered(text: str, columns: int, *, coloured: bool) -> str:
-    """Return Markdown as rows of at most ``columns``, each with its line end; as it was written
-    where no layout of so few columns has room for all of it."""
+    """Return Markdown as rows of at most ``columns``, each with its line end; without a layout if
+    the layout would lose characters."""
     console = Console(file=io.StringIO(), width=columns, color_system=None, legacy_windows=False)
     try:
         page = _Page(prose(text))
@@ -108,7 +112,7 @@ def _characters(texts: Iterable[str]) -> Counter[str]:
 
 
 def _texts(tokens: Iterable[Token]) -> Iterator[str]:
-    """Yield all that a person has to see of them."""
+    """Yield the texts and links that the person must see."""
     for token in tokens:
         if token.children is None:
             yield token.content
@@ -118,7 +122,7 @@ def _texts(tokens: Iterable[Token]) -> Iterator[str]:
 
 
 def _row(line: Iterable[Segment], *, coloured: bool) -> str:
-    """Return one row without the spaces that Rich fills it up with."""
+    """Return one row without the spaces that Rich adds at its end."""
     pieces = [(prose(segment.text), segment.style) for segment in line if not segment.control]
     while pieces and not pieces[-1][0].rstrip(" "):
         pieces.pop()
@@ -131,7 +135,7 @@ def _row(line: Iterable[Segment], *, coloured: bool) -> str:
 
 
 def _end_of_blocks(text: str) -> int:
-    """Return where the blocks of ``text`` end that no further text can change."""
+    """Return the end of those blocks of ``text`` that no further text can change."""
     blocks = [token for token in _PARSER.parse(text) if token.level == 0 and token.map]
     if not blocks:
         return 0
@@ -144,7 +148,7 @@ def _end_of_blocks(text: str) -> int:
 
 
 class _Heading(Heading):
-    """A heading on the left: no frame, which only questions have."""
+    """A heading on the left, without Rich's frame: only questions have a frame."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console, options
@@ -152,7 +156,7 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Code as it was written, indented."""
+    """Indented code."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console, options
@@ -162,7 +166,7 @@ class _Code(CodeBlock):
 
 
 class _Table(TableElement):
-    """A table whose cells are broken where they have no room: Rich cuts them off."""
+    """A table that breaks long cells into lines; Rich would cut them."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for table in super().__rich_console__(console, options):

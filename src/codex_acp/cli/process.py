@@ -1,6 +1,6 @@
 """The process of a command: its standard streams, and the secrets of its environment.
 
-Loaded before Codex is spawned, so it imports next to nothing.
+Loaded before Codex is spawned, so it imports little.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the start of Codex
 if TYPE_CHECKING:
     from typing import TextIO
 
 COMPLAINT_MILLISECONDS = 200
-"""How long somebody may take to make room for the last words of this process."""
+"""Time for a full stderr to become writable."""
 
 
 def complain(message: str) -> None:
-    """Write one line on stderr, if somebody reads it: the process must not wait at its end."""
+    """Write one line to stderr, or drop it if stderr stays full: the process must not block."""
     from select import POLLOUT, poll
 
     room = poll()
@@ -34,29 +34,27 @@ def complain(message: str) -> None:
 
 
 def stderr() -> int:
-    """Return its descriptor: a stuck write to ``sys.stderr`` holds a lock. -1 if started without
-    one: 2 may be anything."""
+    """Return the descriptor of stderr; -1 if the process was started without stderr, since 2 may be
+    another file then. A blocked write to ``sys.stderr`` would keep its lock."""
     return 2 if sys.stderr is not None else -1
 
 
-# Standard streams that this process was started without, as by ``>&-``: Python has None in their
-# place, and whatever is opened next gets their descriptor: then a socket would be what the protocol
-# is written to.
+# Standard streams that this process was started without, for example by ``>&-``. Python sets them
+# to None, and the next file or socket that is opened gets the descriptor 0, 1 or 2.
 
 _MODES = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)
-"""Input is at its end, what is said on standard error goes nowhere, and of standard output whoever
-writes there learns that it cannot be written."""
+"""Modes of the replacements of stdin, stdout and stderr: a write to stdout fails."""
 
 
 def put_in_place() -> None:
-    """Open the standard streams that are missing."""
+    """Open ``/dev/null`` for each standard stream that is missing."""
     for descriptor, mode in enumerate(_MODES):
         try:
             os.fstat(descriptor)
         except OSError:
-            got = os.open(os.devnull, mode)
-            os.set_inheritable(got, True)
-            assert got == descriptor, "the lowest that is free"
+            opened = os.open(os.devnull, mode)
+            os.set_inheritable(opened, True)
+            assert opened == descriptor, "open takes the lowest free descriptor"
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stdout is None:
@@ -66,7 +64,7 @@ def put_in_place() -> None:
 
 
 def cannot_be_written(stream: TextIO | None) -> bool:
-    """Return whether it is the output that this process was started without."""
+    """Return whether the process was started without ``stream``, an output."""
     if stream is None:
         return True
     import fcntl
@@ -78,12 +76,11 @@ def cannot_be_written(stream: TextIO | None) -> bool:
     return flags & os.O_ACCMODE == os.O_RDONLY
 
 
-# Variables that are this command's alone. What it starts inherits the environment; and whoever may
-# read ``/proc/PID/environ`` reads the memory that the process was started with, in which a variable
-# stays that was only unset.
+# Variables that only this command may read. Child processes inherit the environment, and
+# ``/proc/PID/environ`` shows the memory of the start, in which an unset variable remains.
 
 _taken: list[str] = []
-"""The token of clients, until a command asks for it."""
+"""The token of clients, until a command takes it."""
 
 
 TOKEN_VARIABLE = "CODEX_ACP_TOKEN"
@@ -91,9 +88,9 @@ TOKEN_VARIABLE = "CODEX_ACP_TOKEN"
 
 
 def take_variables(*names: str) -> list[str]:
-    """Remove these from the environment and from the memory that they came in; return the values.
+    """Remove variables from the environment and from ``/proc/PID/environ``; return their values.
 
-    Codex would inherit them, and the model's commands can read what Codex has in its environment.
+    Codex would inherit the variables, and the model's commands can read Codex's environment.
     """
     import ctypes
 
@@ -102,19 +99,19 @@ def take_variables(*names: str) -> list[str]:
     values = []
     for name in names:
         if name in os.environ:
-            if place := getenv(os.fsencode(name)):
-                ctypes.memset(place, 0, len(ctypes.string_at(place)))
+            if address := getenv(os.fsencode(name)):
+                ctypes.memset(address, 0, len(ctypes.string_at(address)))
             values.append(os.environ.pop(name))
     return values
 
 
 def hide_token() -> None:
-    """Take the token of clients out of the environment, and keep it for `take_token`."""
+    """Remove the token of clients from the environment, and keep it for `take_token`."""
     _taken[:] = take_variables(TOKEN_VARIABLE)
 
 
 def take_token() -> str | None:
-    """Return the token of clients that the environment had, the first time; None without one."""
+    """Return the token of clients that the environment had; None if it had none, or was taken."""
     if TOKEN_VARIABLE in os.environ:
         hide_token()
     return _taken.pop() if _taken else None

@@ -1,7 +1,7 @@
-"""The agent's questions on a terminal: permissions, forms and URLs, answered by a line each.
+"""Ask the agent's questions in a terminal: permissions, forms and pages.
 
-Owns the dialogue. Only a clear answer chooses, Enter and Ctrl-D reject, and whatever else was typed
-is asked about again. Must not know how a question came.
+Owns the dialogue. Only the key of a choice chooses it, Enter and Ctrl-D reject, and after any other
+line the question is repeated. Must not know where a question comes from.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
 
 KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
-"""Letters of the random part of a question's keys: no words, and no letter like a digit."""
+"""Letters of a question's keys: without vowels they make no words, and no letter looks like a
+digit."""
 KEY_LENGTH: Final = 2
+"""Number of random letters in a key."""
 _NOT_NOW: Final = "Enter: not now"
 GOES_ON: Final = "Enter goes on, q rejects: "
 _MORE: Final = "{} of {} rows; " + GOES_ON
@@ -47,14 +49,14 @@ _NO_GUESS: Final = Line(
     "yellow",
 )
 _SHORT_ANSWERS: Final = frozenset("ynaq") | {"yes", "no", "ok"} | frozenset("123456789")
-"""Answers of people who know other programs."""
+"""Answers that other programs expect."""
 _TOO_LONG: Final = Line("Too long to be shown whole, so it can only be rejected.", "  ", "yellow")
 _TOO_SMALL: Final = f"Too small: a question needs {LEAST_COLUMNS} columns and {LEAST_ROWS} rows."
 _MOST_REJECTING: Final = 5
-"""Choices that are offered for what is too long: an agent may have sent any number."""
+"""Choices of a question that is too long to show: an agent may have sent any number."""
 TOGETHER_SECONDS: Final = 0.05
-"""Questions that an agent asks at once come within it: of a session that was come back to, all that
-wait. What the agent said before a question is shown within it, too."""
+"""Time before a question is shown: the agent's earlier text, and questions that it asks at once,
+arrive within it."""
 KIND_WORDS: Final = {
     "allow_once": "allow once",
     "allow_always": "allow always",
@@ -62,15 +64,15 @@ KIND_WORDS: Final = {
     "reject_always": "reject always",
 }
 REJECTING: Final = ("reject_once", "reject_always")
-"""Kinds of options that permit nothing."""
+"""Kinds of options that reject."""
 
 
-class Skipped(Exception):
-    """The person left a field out."""
+class FieldSkipped(Exception):
+    """The person left a field of a form out."""
 
 
-class Left(Exception):
-    """The person leaves a form, or its page cannot be shown whole."""
+class FormLeft(Exception):
+    """The person left a form, or a field cannot be shown whole."""
 
 
 class _Choice(NamedTuple):
@@ -86,13 +88,14 @@ _DECLINE: Final = _Choice("decline", rejects=True)
 
 
 class Questions:
-    """Asks one thing at a time, though the agent may ask several at once.
+    """Asks one question at a time, even if the agent asks several at once.
 
-    While one is open nothing else is written, and all of it has been on the screen before it can
-    be answered. What is typed to choose begins with letters that nobody else knows: neither what
-    was typed before, nor what a forged question asks for, can be taken for an answer.
+    While a question is open, no other output is written. The person can answer only after the whole
+    question was on the screen. The keys of its choices begin with random letters, so that neither
+    text typed before, nor an answer that a forged question asks for, can choose.
 
-    ``alone`` is entered for as long as a question is open: whoever else reads the terminal pauses.
+    ``alone`` is a context that is entered while a question is open; other readers of the terminal
+    pause in it.
     """
 
     def __init__(
@@ -105,11 +108,11 @@ class Questions:
         self._screen = screen
         self._reader = reader
         self.agent = agent
-        """Name of the one that asks, as the person is told."""
+        """Name of the agent, or of its task, that the person sees."""
         self._alone = alone
         self._one_at_a_time = asyncio.Lock()
         self._waiting = 0
-        """Questions behind the one that is open."""
+        """Number of questions that wait for the open one."""
 
     async def permission(self, permission: Permission) -> types.PermissionOption | None:
         """Ask for a permission; return the option that the person chose, None to reject."""
@@ -140,22 +143,23 @@ class Questions:
             for name, field in schema.properties.items():
                 try:
                     content[name] = await self._field(name, field, schema)
-                except Left:
+                except FormLeft:
                     return "cancel"
-                except Skipped:
+                except FieldSkipped:
                     continue
-            sent = await self._choose(
+            answer = await self._choose(
                 lambda: _filled_in(schema, content), [_Choice("send it", rejects=False)], _NOT_NOW
             )
-        return "cancel" if sent is None else content
+        return "cancel" if answer is None else content
 
     async def url(self, request: UrlRequest) -> UrlAnswer:
-        """Ask whether the person agrees to open a page; nothing is opened from here."""
+        """Ask whether the person agrees to open a page; does not open it."""
         page = allowed_url(request.url)
-        if isinstance(page, RefusedUrl):  # the runtime has declined it already
+        if isinstance(page, RefusedUrl):  # the runtime has already declined it
             return "decline"
-        same = page.host == page.host_as_written.lower()
-        host = page.host if same else f"{page.host}, written {page.host_as_written}"
+        host = page.host
+        if page.host != page.host_as_written.lower():
+            host += f", written {page.host_as_written}"
         lines = [
             Line(f"{self.agent} asks you to open a page of {host}:"),
             *quoted(request.message),
@@ -167,7 +171,7 @@ class Questions:
         return "cancel" if answer is None else ("accept", "decline")[answer]
 
     async def agreed(self, question: str) -> bool:
-        """Ask a question of ours; return whether the person agrees, as Enter does."""
+        """Ask a yes-or-no question of ours; return whether the person agrees. Enter agrees."""
         async with self._open():
             while True:
                 try:
@@ -197,46 +201,49 @@ class Questions:
                 try:
                     yield
                 except asyncio.CancelledError:
-                    self._reader.drop()  # what was begun is no prompt, and nothing for a shell
+                    self._reader.drop()  # half an answer must not reach the prompt or the shell
                     self._screen.ask("\n[the question was withdrawn]\n")
                     raise
 
     def _waiting_note(self) -> Iterator[Line]:
-        """Tell how many questions wait: nothing else is seen of them until this one is answered."""
+        """Yield a line with the number of questions that wait."""
         if self._waiting:
             more = "question waits" if self._waiting == 1 else "questions wait"
             yield Line(f"({self._waiting} more {more})", "  ", "dim")
 
     async def _choose(
-        self, lines: Callable[[], Iterable[Line]], choices: Sequence[_Choice], otherwise: str
+        self, lines: Callable[[], Iterable[Line]], choices: Sequence[_Choice], on_enter: str
     ) -> int | None:
-        """Return the number of the choice; None if rejected. Too long to be seen whole, it can only
-        be rejected."""
+        """Show a question; return the index of the choice, None if the person rejects.
+
+        A question that is too long to be shown can only be rejected. ``on_enter`` says what Enter
+        does.
+        """
         letters = "".join(secrets.choice(KEY_LETTERS) for _ in range(KEY_LENGTH))
         keys = [f"{letters}{number}" for number in range(1, len(choices) + 1)]
         named = " or ".join(keys) if len(keys) < 3 else f"one of {keys[0]} to {keys[-1]}"
-        prompt = f"Type {named} to choose; {otherwise}: " if keys else f"{otherwise}: "
+        prompt = f"Type {named} to choose; {on_enter}: " if keys else f"{on_enter}: "
         rows = [
             Line(choice.words, f"  {key}) ", choice.style, " " * len(f"  {key}) "))
             for key, choice in zip(keys, choices, strict=True)
         ]
         while True:
             try:
-                seen = await self._shown(
+                extent = await self._show(
                     chain(lines(), self._waiting_note()), [Line(""), *rows], prompt
                 )
-                if seen == "left":
+                if extent == "left":
                     return None
                 offered = list(range(len(choices)))
-                if seen == "in part":
+                if extent == "in part":
                     offered = [number for number in offered if choices[number].rejects]
                     offered = offered[:_MOST_REJECTING]
-                    await self._shown([_TOO_LONG], [rows[number] for number in offered], prompt)
-                return await self._chosen({keys[number]: number for number in offered}, prompt)
+                    await self._show([_TOO_LONG], [rows[number] for number in offered], prompt)
+                return await self._read_choice({keys[number]: number for number in offered}, prompt)
             except Redraw:
                 self._screen.ask("\n\n")
 
-    async def _chosen(self, keys: dict[str, int], prompt: str) -> int | None:
+    async def _read_choice(self, keys: dict[str, int], prompt: str) -> int | None:
         while True:
             answer = await self._ask(prompt)
             if answer is None or not answer.strip():
@@ -245,10 +252,10 @@ class Questions:
             if chosen is not None:
                 return chosen
             is_habit = answer.strip().lower() in _SHORT_ANSWERS
-            await self._shown([_AGAIN, _NO_GUESS] if is_habit else [_AGAIN], [])
+            await self._show([_AGAIN, _NO_GUESS] if is_habit else [_AGAIN], [])
 
-    async def _room(self) -> bool:
-        """Wait until the window has room for a question; whether it always had."""
+    async def _wait_for_room(self) -> bool:
+        """Wait until the window has room for a question; return whether it had room at once."""
         had_room = True
         while not self._screen.frame.has_room():
             had_room = False
@@ -256,22 +263,23 @@ class Questions:
             await self._reader.change()
         return had_room
 
-    async def _shown(
+    async def _show(
         self, lines: Iterable[Line], last: Iterable[Line], prompt: str = ""
     ) -> Literal["whole", "in part", "left"]:
-        """Show lines page by page, as far as the person goes on; return how much was seen."""
-        await self._room()
+        """Show lines page by page. Return whether all were shown, the first (of too many), or the
+        person left."""
+        await self._wait_for_room()
         frame = self._screen.frame
-        cut = frame.pages(lines, last, [_MORE.format(MAX_ROWS, MAX_ROWS), prompt])
-        seen = 0
-        for page in cut.pages:
-            if seen and not await self._goes_on(_MORE.format(seen, cut.rows)):
+        pages = frame.pages(lines, last, [_MORE.format(MAX_ROWS, MAX_ROWS), prompt])
+        shown_rows = 0
+        for page in pages.pages:
+            if shown_rows and not await self._next_page(_MORE.format(shown_rows, pages.rows)):
                 return "left"
             self._screen.ask(frame.drawn(page))
-            seen += len(page)
-        return "whole" if cut.whole else "in part"
+            shown_rows += len(page)
+        return "whole" if pages.whole else "in part"
 
-    async def _goes_on(self, prompt: str) -> bool:
+    async def _next_page(self, prompt: str) -> bool:
         while True:
             answer = await self._ask(prompt)
             if answer == "":
@@ -281,8 +289,8 @@ class Questions:
             self._screen.ask(self._screen.frame.drawn([_AGAIN.prefix + _AGAIN.text]))
 
     async def _ask(self, prompt: str) -> str | None:
-        """Read a line typed below what was drawn; None for Ctrl-D. Raises Redraw."""
-        if not await self._room():
+        """Show a prompt, and read a line; None for Ctrl-D. Raises Redraw."""
+        if not await self._wait_for_room():
             raise Redraw
         self._reader.drop()
         self._screen.ask(self._screen.frame.prompt(prompt))
@@ -292,7 +300,7 @@ class Questions:
         return answer
 
     def _overview(self, form: Form) -> Iterator[Line]:
-        """Yield all that a form asks, before it is answered."""
+        """Yield all questions of a form, before the person answers them."""
         schema = form.requested_schema
         yield Line(f"{self.agent} asks:")
         yield from quoted(form.message)
@@ -306,15 +314,15 @@ class Questions:
     async def _field(
         self, name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
     ) -> types.ElicitationContentValue:
-        """Ask for a value that fits. Raises Skipped, and Left for Ctrl-D or a page not wanted."""
+        """Ask for a value that fits the field. Raises FieldSkipped, FormLeft."""
         if isinstance(field, types.UnknownVariant):
-            raise Skipped
+            raise FieldSkipped
         while True:
             try:
                 title = Line(heading(name, field, schema), "  ", "bold")
                 listed = (Line(f"{n}) {t}", "    ") for n, t in enumerate(titles_of(field), 1))
-                if await self._shown([title], listed) != "whole":
-                    raise Left
+                if await self._show([title], listed) != "whole":
+                    raise FormLeft
                 return await self._value(field, name in (schema.required or ()))
             except Redraw:
                 self._screen.ask("\n\n")
@@ -326,25 +334,24 @@ class Questions:
         while True:
             line = await self._ask(f"  {hint(field)}: ")
             if line is None:
-                raise Left
+                raise FormLeft
             text = line.strip()
             if not text:
                 if field.default is not None:
                     return field.default
                 if not required:
-                    raise Skipped
+                    raise FieldSkipped
             value = value_of(field, text)
             problem = misfit(written(field), value)
             if problem is None and text:
                 return value
-            await self._shown([Line(f"It {problem or 'is required'}.", "  ", "yellow")], [])
+            await self._show([Line(f"It {problem or 'is required'}.", "  ", "yellow")], [])
 
 
 def _words_of(option: types.PermissionOption) -> str:
-    """Return the agent's name of an option, and its kind where the name does not say that."""
+    """Return the agent's name of an option, and its kind unless the name begins with the kind."""
     kind = KIND_WORDS[option.kind]
-    said = option.name.casefold().startswith(kind)
-    return option.name if said else f"{option.name} ({kind})"
+    return option.name if option.name.casefold().startswith(kind) else f"{option.name} ({kind})"
 
 
 def _filled_in(
@@ -356,13 +363,13 @@ def _filled_in(
         yield from (Line(f"{title}: {text}", "  ") for text in shown_value(schema, name, value))
 
 
-# PURE: the fields of a form: how each is asked, and what a line that was typed means for it.
+# PURE: how a field of a form is asked, and the value of a typed line.
 
 
 def heading(
     name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
 ) -> str:
-    """Describe the field in a line."""
+    """Describe a field in one line."""
     assert not isinstance(field, types.UnknownVariant)
     more = f": {field.description}" if field.description else ""
     needed = "" if name in (schema.required or ()) else " (may be left out)"
@@ -378,12 +385,12 @@ def title_of(name: str, field: types.ElicitationPropertySchema) -> str:
 
 
 def titles_of(field: types.ElicitationPropertySchema) -> list[str]:
-    """Return the choices as a person reads them; empty where anything can be typed."""
+    """Return the titles of a field's choices; empty if it has no choices."""
     return [title for _, title in choices_of(written(field))]
 
 
 def hint(field: types.ElicitationPropertySchema) -> str:
-    """Return a hint of what is to be typed."""
+    """Return a hint what to type."""
     if isinstance(field, types.BooleanElicitationPropertySchema):
         return "y or n"
     if isinstance(field, types.ArrayElicitationPropertySchema):
@@ -394,7 +401,7 @@ def hint(field: types.ElicitationPropertySchema) -> str:
 
 
 def value_of(field: types.ElicitationPropertySchema, text: str) -> types.ElicitationContentValue:
-    """Return the typed text as the field's type; as text where it does not fit."""
+    """Convert a typed text to the field's type; return the text if that fails."""
     values = tuple(value for value, _ in choices_of(written(field)))
     if isinstance(field, types.BooleanElicitationPropertySchema):
         return {"y": True, "yes": True, "n": False, "no": False}.get(text.lower(), text)
@@ -413,7 +420,7 @@ def value_of(field: types.ElicitationPropertySchema, text: str) -> types.Elicita
 def shown_value(
     schema: types.ElicitationSchema, name: str, value: types.ElicitationContentValue
 ) -> list[str]:
-    """Return a value as a person reads it, on a line or on several."""
+    """Return a value as a person reads it, in one or more lines."""
     titles = dict(choices_of(written(schema.properties[name])))
     if isinstance(value, list):
         return [titles.get(each, each) for each in value] or ["nothing"]
@@ -423,7 +430,7 @@ def shown_value(
 
 
 def _choice(text: str, values: tuple[str, ...]) -> str:
-    """Return the value with the typed number; other text is left as it is, to be refused."""
+    """Return the value with the typed number; any other text unchanged, which will not fit."""
     number = text.strip()
     if number.isascii() and number.isdigit() and 1 <= int(number) <= len(values):
         return values[int(number) - 1]

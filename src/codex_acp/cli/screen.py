@@ -1,8 +1,8 @@
-"""Shows a prompt to a person: the agent's text on stdout, all else on stderr.
+"""Show a prompt to a person: the agent's text on stdout, everything else on stderr.
 
-Owns the layout, and that nothing is written while a question is open. Everything that is not ours
-is made visible first: it cannot steer the terminal, nor draw the frame of a question.
-Must not know where updates come from, nor what is decided.
+Owns the layout, and holding output back while a question is open. In the agent's texts, control
+characters and the mark of questions are shown as codes. Must not know where updates come from, nor
+how questions are decided.
 """
 
 from __future__ import annotations
@@ -51,26 +51,25 @@ if TYPE_CHECKING:
     from codex_acp.runtime import Permission, PromptResult, Session, ToolCall, Update
 
 HELD_LOG: Final = 256 * 1024
-"""Characters of the log that are kept for behind an open question: an agent can make it say more
-than anybody reads."""
+"""Characters of the log that are held back during a question; further records are only counted."""
 HELD_TEXT: Final = 4 * 1024 * 1024
-"""Characters that are kept for behind an open question, above which no further update is read. A
-turn that goes on beside a form has room in it, so that its end is heard."""
+"""Characters of output held back during a question, above which reading of updates pauses. The rest
+of a turn that runs on beside a form fits in."""
 MOST_RUNNING: Final = 10
-"""Tool calls that are named at the end because they have not ended."""
+"""Tool calls that are named at the end of a prompt because they still run."""
 LISTED_INDENT: Final = 23
-"""Columns before what a list says of a name."""
+"""Columns before the description in a list."""
 MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
 ENDED: Final[dict[str, tuple[str, Style]]] = {"completed": ("+", "green"), "failed": ("!", "red")}
 """Marks of tool calls that have ended."""
 
 
 class TextOutput:
-    """Writes to ``out`` and ``err`` at once, or when the open question is answered.
+    """Writes to ``out`` and ``err``; while a question is open, holds the output back.
 
-    ``guarded`` unless nobody sees ``out`` beside the questions: the agent's text is then written
-    without the mark of their frame. ``verbose``: outputs whole, thoughts, and raw input.
-    ``live`` unless somebody else writes to ``out``. ``markdown``: lay the agent's text out.
+    ``guarded``: ``out`` may be seen beside the questions, so replace their mark in the agent's
+    text, too. ``verbose``: show whole outputs, thoughts and raw input. ``live``: show a live line,
+    if no other program writes to ``out``. ``markdown``: lay the agent's text out.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class TextOutput:
         self._held_log = self._held_text = 0
         self._log_left_out = 0
         self._lock = threading.RLock()  # the log may be written by another thread
-        # What another program passes on to this terminal could stand in the same line.
+        # A program behind a pipe, such as ``tee``, could write into the live line.
         self._has_live = live and LiveLine.possible(err) and not is_pipe(out)
         self._live = LiveLine(err, self._live_text, self._put_live)
         self._working = ""
@@ -105,7 +104,7 @@ class TextOutput:
         self._markdown: MarkdownText | None = None
         self._cancelling = False
         self._ended_after_cancel: dict[str, ToolCall] = {}
-        """Calls that have ended since the prompt was cancelled: Codex may say more of them."""
+        """Calls that ended after the cancel, by id; Codex may send more updates of them."""
         self._message_id: str | None = None
         self._in_text = False
         self._any_text = False
@@ -116,7 +115,7 @@ class TextOutput:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold back all output but `ask`'s while a question is open; write it afterwards."""
+        """Hold back all output but `ask`'s within the block; then write it."""
         self._end_text()
         with self._lock:
             self._live.hide()
@@ -138,14 +137,14 @@ class TextOutput:
 
     @contextmanager
     def working(self, words: str) -> Iterator[None]:
-        """Show in a live line that something of ours takes its time."""
+        """Show a live line with ``words`` within the block."""
         self._working = words
         if self._has_live:
             self._live.start()
         try:
             yield
         except BaseException:
-            self._running.clear()  # nobody hears of their ends any more
+            self._running.clear()  # their ends will not be received
             raise
         finally:
             self._working, self._cancelling = "", False
@@ -160,7 +159,7 @@ class TextOutput:
             self.note(f"a new session, since {visible(session.opened.reason)}")
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
-        """Show what a person wants to see of an update."""
+        """Show the parts of an update that a person wants to see."""
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
             self._text(update)
         elif isinstance(update, types.AgentThoughtChunkSessionUpdate):
@@ -178,11 +177,12 @@ class TextOutput:
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
     def cancelling(self) -> None:
-        """Hold back ended calls until the prompt has ended: only then it is known what runs on."""
+        """Hold back ended calls until the prompt has ended: Codex may report that they still
+        run."""
         self._cancelling = True
 
     def rejected(self, call_id: str) -> None:
-        """Note that a tool call was not permitted: it has no outcome but that."""
+        """Mark a tool call as rejected, so that its outcome is not shown."""
         self._rejected.add(call_id)
 
     def result(self, session: Session, result: PromptResult) -> None:
@@ -210,12 +210,12 @@ class TextOutput:
         self.say("\n".join(rows))
 
     def note(self, text: str, style: Style = "dim") -> None:
-        """Write a line of ours, which a terminal breaks between words; ``text`` is safe already."""
+        """Write a note in brackets, broken between words; ``text`` has no control characters."""
         for row in rows_of(f"[{text}]", self._err):
             self.say(self._styled(row, style))
 
     def described(self, name: str, words: str) -> None:
-        """Write a line of a list, of which both are safe already."""
+        """Write a line of a list: a name and its description, both without control characters."""
         if self._err.isatty() and size_of(self._err).columns < 2 * LISTED_INDENT:
             self.say(f"  {name}")
             rows = rows_of(f"    {words}", self._err, indent=4)
@@ -225,8 +225,8 @@ class TextOutput:
             self.say(row)
 
     def line(self, line: Line, mark: Style = "") -> None:
-        """Write lines with words of others behind a prefix; a terminal breaks them between
-        words."""
+        """Write an agent's text, each of its lines with the prefix; a terminal's width breaks them
+        between words."""
         before = line.prefix.rstrip(" ")
         before = self._styled(before, mark) + line.prefix[len(before) :]
         on_terminal = self._err.isatty()
@@ -238,16 +238,16 @@ class TextOutput:
                 before = " " * len(line.prefix) if on_terminal else before
 
     def say(self, text: str) -> None:
-        """Write a line of ours, styles included; ``text`` is safe already."""
+        """Write a line of ours to ``err``; ``text`` may have styles, and is not escaped."""
         self._end_text()
         self._write(self._err, f"{text}\n")
 
     def print(self, stream: TextIO, text: str) -> None:
-        """Write a line of the result to ``stream``; ``text`` is safe already."""
+        """Write a line of ours to ``stream``; ``text`` is not escaped."""
         self._write(stream, f"{text}\n")
 
     def logged(self, text: str) -> None:
-        """Write lines of the log; they may quote anything."""
+        """Write a record of the log, which may contain an agent's text."""
         self._end_text()
         with self._lock:
             if not self.free.is_set():
@@ -258,22 +258,22 @@ class TextOutput:
         self._write(self._err, visible(text, multiline=True))
 
     async def until_seen(self) -> None:
-        """Wait, boundedly, for a reader that shows text, as ``tee``: none may come over a
-        question."""
+        """Wait a limited time until a reader of ``out``, such as ``tee``, has shown its text: the
+        text must not appear in a question."""
         if self._guarded and is_pipe(self._out):
-            for _ in range(LOOKS):
+            for _ in range(MAX_POLLS):
                 if not _unread(self._out):
                     break
                 await asyncio.sleep(SHOWN_SECONDS / 10)
             await asyncio.sleep(SHOWN_SECONDS)
 
     async def room(self) -> None:
-        """Wait for the open question if too much is kept for behind it."""
+        """Wait until the question is answered if too much output is held back."""
         if self._held_text > HELD_TEXT:
             await self.free.wait()
 
     def ask(self, text: str) -> None:
-        """Write text of a question, as its frame has drawn it."""
+        """Write text of a question, which `Frame` has drawn."""
         put(self._err, text)
 
     def _text(self, update: types.AgentMessageChunkSessionUpdate) -> None:
@@ -302,7 +302,7 @@ class TextOutput:
         self._write(self._out, prose(content.text))
 
     def _tool_call(self, call: ToolCall) -> None:
-        """Show a call when it begins, if no live line says so, and when it has ended."""
+        """Show a call when it begins, if there is no live line, and when it has ended."""
         call_id, ended = call.tool_call_id, call.status in ENDED
         if not ended:
             if call_id not in self._running and call_id not in self._ended:
@@ -342,11 +342,8 @@ class TextOutput:
 
     def _live_text(self) -> str | None:
         """Return the text of the live line; None while a question or a line of text is open."""
-        if (
-            (self._in_text and not self._has_markdown)
-            or not self.free.is_set()
-            or not self._working
-        ):
+        line_is_open = self._in_text and not self._has_markdown
+        if line_is_open or not self.free.is_set() or not self._working:
             return None
         if self._in_text and self._markdown is not None:
             return self.frame.without_mark(visible(self._markdown.tail)) or self._working
@@ -357,7 +354,7 @@ class TextOutput:
         return self.frame.without_mark(visible(title_of(running[0]))) + more
 
     def _put_live(self, text: str) -> None:
-        with self._lock, suppress(OSError, CodexAcpError):  # of a lost terminal others will hear
+        with self._lock, suppress(OSError, CodexAcpError):  # other writes report a lost terminal
             put(self._err, text)
 
     def _styled(self, text: str, style: Style) -> str:
@@ -367,9 +364,9 @@ class TextOutput:
         if self._in_text:
             self._in_text = False
             if self._markdown is not None:
-                written, self._markdown = self._markdown, None
+                message, self._markdown = self._markdown, None
                 columns = size_of(self._out).columns
-                shown = written.rest(columns, coloured=self.frame.coloured)
+                shown = message.rest(columns, coloured=self.frame.coloured)
                 self._line_is_open = self._line_is_open and not shown
                 self._write(self._out, shown)
             if self._line_is_open:
@@ -388,29 +385,29 @@ class TextOutput:
 
 
 lost: bool = False
-"""Whether something could not be written: the command that wrote it says so."""
+"""Whether output could not be written; the command has reported that."""
 
 
 def put(stream: TextIO, text: str) -> None:
-    """Write it at once. Raises CodexAcpError if that fails, BrokenPipeError if nobody reads."""
+    """Write and flush ``text``. Raises CodexAcpError, or BrokenPipeError if the reader has left."""
     encoding = stream.encoding or "utf-8"
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
-    except BrokenPipeError:  # nobody reads any more, which is no error
+    except BrokenPipeError:  # no error: the reader has enough
         raise
     except OSError as error:
-        global lost  # noqa: PLW0603 - for whoever flushes what is left at the end
+        global lost  # noqa: PLW0603 - `main` reads it when it flushes at the end
         lost = True
         msg = f"what is shown cannot be written: {error.strerror or error}"
         raise CodexAcpError(msg) from error
 
 
-# Writes the output of ``codex-acp-sdk run --json``: one JSON object a line, for programs.
+# The output of ``codex-acp-sdk run --json``.
 
 
 class JsonOutput:
-    """Writes to ``out`` at once."""
+    """Writes one JSON object a line to ``out``."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -431,8 +428,8 @@ class JsonOutput:
         del calls
         self._line("update", sessionId=self._session_id, update=plain(update))
 
-    def asked(self, permission: Permission, chosen: str | None, policy: str | None) -> None:
-        """Tell that a permission request was answered: by ``policy``, or because nobody can be."""
+    def permission(self, permission: Permission, chosen: str | None, policy: str | None) -> None:
+        """Write the answer to a permission request; ``policy`` None: nobody could be asked."""
         self._line(
             "permission",
             sessionId=permission.session_id,
@@ -459,16 +456,16 @@ class JsonOutput:
         put(self._out, json.dumps({"type": kind, **members}, default=str) + "\n")
 
 
-# PURE: an error as one sentence for a person, and the next step where the agent cannot know it.
+# PURE: an error as one sentence for a person, with a next step that the agent cannot know.
 
 LOG_IN: Final = "codex-acp-sdk login"
 """The command that logs in to the agent of this package."""
 LOOK_AT_ITS_LOG: Final = "; with CODEX_ACP_LOG=INFO you see what it writes to its standard error"
-"""Where an agent does not say why it failed."""
+"""Added to an error of an agent that does not say why it failed."""
 DETAIL_LIMIT: Final = 2_000
-"""Characters of what an agent adds to its error; what is cut is stated."""
+"""Characters of an error's data that are shown."""
 _DATA_FOR_PROGRAMS: Final = (INVALID_PARAMS, INVALID_REQUEST, RESOURCE_NOT_FOUND)
-"""Codes of our agent whose data says nothing that the message does not say to a person."""
+"""Codes of our agent's errors whose data repeats the message for programs."""
 _HINTS: Final = (
     (
         "session/list names those that there are",
@@ -476,13 +473,13 @@ _HINTS: Final = (
     ),
     (", or go on with a copy (session/fork)", ""),
 )
-"""Next steps that our agent tells a client by a method, and what a person at a terminal can do."""
-_TEXTS: Final = ("message", "details", "detail", "error", "reason")
-"""Where agents put a sentence into an error's data."""
+"""Next steps in our agent's errors that name a method of ACP → the step for a person."""
+_TEXT_KEYS: Final = ("message", "details", "detail", "error", "reason")
+"""Keys of an error's data under which agents put a sentence."""
 
 
 def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
-    """Describe an error in the words that say most. ``ours``: the agent is that of this package."""
+    """Describe an error; ``ours``: the agent is this package's."""
     if isinstance(error, AuthenticationRequired):
         if ours:
             return f"Codex is not logged in; run `{LOG_IN}`, then try again"
@@ -490,28 +487,28 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
         offers = f" (it offers: {ways})" if ways else ""
         return f"{agent} needs a login first: log in with its own command{offers}"
     if isinstance(error, ErrorReply):
-        said = error.message.strip() or "an error without words"
+        text = error.message.strip() or "an error without words"
         if ours and error.code in _DATA_FOR_PROGRAMS:
-            for to_a_client, here in _HINTS:
-                said = said.replace(to_a_client, here)
-            return said
+            for for_clients, for_person in _HINTS:
+                text = text.replace(for_clients, for_person)
+            return text
         detail = _text_of(error.data)
-        if detail not in said and not all(_says(said, value) for value in _values(error.data)):
-            said = detail if said in detail else f"{said}: {shortened(detail, DETAIL_LIMIT)}"
+        if detail not in text and not all(_contains(text, value) for value in _values(error.data)):
+            text = detail if text in detail else f"{text}: {shortened(detail, DETAIL_LIMIT)}"
         if ours:
-            return said
-        unsaid = error.code == INTERNAL_ERROR and not error.data
-        return f"{agent}: {said}{LOOK_AT_ITS_LOG if unsaid else ''}"
+            return text
+        has_no_reason = error.code == INTERNAL_ERROR and not error.data
+        return f"{agent}: {text}{LOOK_AT_ITS_LOG if has_no_reason else ''}"
     return str(error)
 
 
-def _says(message: str, value: object) -> bool:
-    """Return whether a message has a value as words of its own."""
+def _contains(message: str, value: object) -> bool:
+    """Return whether a message contains a value as whole words."""
     return re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", message) is not None
 
 
 def _values(data: object) -> Iterator[object]:
-    """Yield the values in JSON, without the names that a message puts into words of its own."""
+    """Yield the values in JSON, without the keys."""
     if isinstance(data, dict | list):
         for value in data.values() if isinstance(data, dict) else data:
             yield from _values(value)
@@ -523,46 +520,47 @@ def _text_of(data: object) -> str:
     if isinstance(data, str):
         return data.strip()
     if isinstance(data, dict):
-        for name in _TEXTS:
+        for name in _TEXT_KEYS:
             if isinstance(data.get(name), str):
                 return str(data[name]).strip()
     return "" if data in (None, {}, []) else json.dumps(data, default=str)
 
 
-# Tells the streams of the command apart, where a program stands between them and the person.
+# Kinds of streams: a terminal, a file, or a pipe to another program.
 
 SHOWN_SECONDS: Final = 0.1
-"""For the reader of a pipe to show what it took, as ``tee`` does on the same terminal."""
-LOOKS: Final = 200
-"""How often, each a tenth of that later, it is seen whether the reader took all: for two seconds.
-One that does not read shows nothing either."""
+"""Time for the reader of a pipe, such as ``tee``, to show the text that it has read."""
+MAX_POLLS: Final = 200
+"""How often it is checked whether the reader has read everything, each `SHOWN_SECONDS` / 10: for
+two seconds. A reader that reads nothing shows nothing either."""
 
 
 def opened(stream: TextIO | None) -> TextIO:
-    """Return ``stream``, or one that goes nowhere where this process was started without it."""
+    """Return ``stream``, or ``/dev/null`` if this process was started without the stream."""
     if stream is None or cannot_be_written(stream):
         return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
     return stream
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a person sits at it."""
-    with suppress(AttributeError, ValueError):  # there is none, or it is closed
+    """Return whether ``stream`` is a terminal."""
+    with suppress(AttributeError, ValueError):  # the stream is missing or closed
         return stream is not None and stream.isatty()
     return False
 
 
 def is_file(stream: TextIO) -> bool:
-    """Return whether text goes to a file: no screen shows it beside the questions."""
+    """Return whether ``stream`` writes to a file, which no screen shows beside the questions."""
     return stat.S_ISREG(_mode(stream))
 
 
 def is_pipe(stream: TextIO) -> bool:
-    """Return whether another program gets the text, and may show it when it likes."""
+    """Return whether ``stream`` writes to another program, which may show the text at any time."""
     return stat.S_ISFIFO(_mode(stream)) or stat.S_ISSOCK(_mode(stream))
 
 
 def _unread(stream: TextIO) -> int:
+    """Return the bytes in a pipe that its reader has not read."""
     with suppress(OSError, ValueError):
         answer = fcntl.ioctl(stream.fileno(), termios.FIONREAD, struct.pack("i", 0))
         return int(struct.unpack("i", answer)[0])

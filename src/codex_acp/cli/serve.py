@@ -1,6 +1,7 @@
-"""``codex-acp-sdk`` and ``codex-acp-sdk serve``: the agent on standard input and output.
+"""``codex-acp-sdk`` and ``codex-acp-sdk serve``: the agent, on stdin and stdout or over the
+network.
 
-Order is everything: Codex is spawned before anything heavy is imported.
+Spawns Codex before it imports anything that takes time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.errors import LaunchError, MisuseError, TransportError
 from codex_acp.transport.descriptors import read_now
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+TYPE_CHECKING = False  # importing typing would delay the start of Codex
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
@@ -31,9 +32,9 @@ PROGRAM = "codex-acp-sdk"
 FAILED = 1
 """Exit code when standard input or output cannot be used."""
 BAD_ARGUMENTS = 2
-"""Exit code for options that make no sense; the same as the parser's."""
+"""Exit code for invalid options; the parser has the same."""
 PROTOCOLS: dict[str, tuple[int, ...]] = {"auto": (1, 2), "v1": (1,), "v2": (2,)}
-"""``--protocol`` → the versions of ACP that a client is offered."""
+"""``--protocol`` → the versions of ACP that the agent offers."""
 ADAPTER_VARIABLES = frozenset(
     {
         "APP_SERVER_LOGS",
@@ -43,14 +44,14 @@ ADAPTER_VARIABLES = frozenset(
         "MODEL_PROVIDER",
     }
 )
-"""Variables of `codex_acp.cli.adapter_variables`, which is loaded if one of them is set."""
+"""Variables of `codex_acp.cli.adapter_variables`, which is loaded only if one of them is set."""
 TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
-"""Variable of `transcript_path`, looked for here: without it nothing of a transcript is loaded."""
+"""Variable that `transcript_path` reads; without it, the writer of transcripts is not loaded."""
 TERMINAL_HINT = (
     "codex-acp-sdk: this is an ACP agent, which an editor starts and speaks with.\n"
     "Try `codex-acp-sdk demo`, `chat` or `help`; Ctrl-D ends it."
 )
-"""For somebody who starts it by hand and would see nothing at all."""
+"""Message for a person who starts the agent in a terminal."""
 
 
 def serve(
@@ -65,13 +66,12 @@ def serve(
     network: NetworkOptions | None = None,
     protocol: str = "auto",
 ) -> int:
-    """Serve until stdin ends; the exit code. A Codex that is missing is told to the client.
+    """Serve until stdin ends, or with ``network`` until a signal; return the exit code.
 
-    ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`;
-    ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says; ``transcript_wire``
-    has it hold the messages of both protocols too; ``record`` names the file for the events of each
-    session. With ``network`` clients come over that, and a
-    signal is the end. ``protocol`` is one of `PROTOCOLS`.
+    ``line_limit`` is in bytes, None for the default. ``transcript`` is the path of the transcript,
+    None for that of ``CODEX_ACP_TRANSCRIPT``; with ``transcript_wire`` it gets the messages of both
+    protocols, too. ``record`` is the path for the events of each session. ``protocol`` is a key of
+    `PROTOCOLS`. If Codex cannot be started, requests of the client get an error.
     """
     defaults: SessionDefaults | None = None
     try:
@@ -79,20 +79,21 @@ def serve(
             from codex_acp.cli.adapter_variables import read_variables
             from codex_acp.cli.process import take_variables
 
-            read = read_variables(os.environ, options.args)
-            options = LaunchOptions(options.codex, read.arguments, options.env, options.cwd)
-            defaults, log_file = read.defaults, log_file or read.log_file
+            variables = read_variables(os.environ, options.args)
+            options = LaunchOptions(options.codex, variables.arguments, options.env, options.cwd)
+            defaults, log_file = variables.defaults, log_file or variables.log_file
             take_variables(*ADAPTER_VARIABLES)
-            for line in read.said:
+            for line in variables.notes:
                 complain(f"{PROGRAM}: {line}")
         level = chosen_level(log_level)
         log = None if log_file is None else LogFile(log_file)
     except (ValueError, MisuseError) as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
-    options = _harmless_start(options)
-    spawned = _spawn(options) if network is None or network.shared else None  # each has its own
-    # Imports make much and leave little; run_stdio enables it again when they are done.
+    options = _in_safe_directory(options)
+    # Not shared: each connection starts a Codex of its own.
+    spawned = _spawn(options) if network is None or network.shared else None
+    # Imports make many objects and little garbage; run_stdio enables the collection again.
     gc.disable()
     leave_out()
     try:
@@ -110,7 +111,7 @@ def serve(
         return BAD_ARGUMENTS if isinstance(error, MisuseError) else FAILED
     finally:
         gc.enable()
-        # Does nothing to a process that was ended in good order.
+        # No effect if Codex has ended.
         if spawned is not None and not isinstance(spawned, LaunchError):
             spawned.kill_tree()
 
@@ -150,14 +151,14 @@ def _stdio(
 
 
 def _load_asyncio_without_tls() -> None:
-    """Load asyncio as without OpenSSL, which saves a sixth of its time: pipes need none. A later
-    import of ``ssl`` works; a loop of this process opens no TLS."""
+    """Import asyncio without ``ssl``, which takes a sixth of the time. A later import of ``ssl``
+    works, but asyncio opens no TLS connection in this process."""
     if "asyncio" in sys.modules or "ssl" in sys.modules:
         return
     modules: dict[str, ModuleType | None] = vars(sys)["modules"]
     modules["ssl"] = None
     try:
-        import asyncio  # noqa: F401 - for who imports it next
+        import asyncio  # noqa: F401 - for later imports
     finally:
         del sys.modules["ssl"]
 
@@ -187,7 +188,7 @@ def _recorded(
     record_wire: bool,
     record: str | None,
 ) -> int:
-    """Run with the transcript that was asked for, and with its events in the log."""
+    """Run with the transcript and the record of the options; log the transcript's events."""
     from logging import DEBUG, INFO, getLogger
 
     from codex_acp.transcript.log import Transcript
@@ -228,12 +229,15 @@ def _recorded(
 
 
 _MAY_RUN = (b"include", b"insteadof", b"helper", b"askpass", b"plugins", b"worktreeconfig", b"\\")
-"""Of which a git configuration has one in small letters where it has git run a program to fetch."""
+"""Texts of which a git configuration, in lower case, has one if a fetch could run a program."""
 
 
-def _harmless_start(options: LaunchOptions) -> LaunchOptions:
-    """Have Codex start elsewhere if git would run programs here: Codex 0.147 has git ask for its
-    plugins as it starts, with the configuration of this directory."""
+def _in_safe_directory(options: LaunchOptions) -> LaunchOptions:
+    """Start Codex in ``/`` if git could run programs in this directory.
+
+    Codex 0.147 fetches its plugins with git when it starts, and git uses this directory's
+    configuration.
+    """
     if options.cwd is not None or not _may_run_programs():
         return options
     from codex_acp.codex.threads.git_programs import look
@@ -244,23 +248,23 @@ def _harmless_start(options: LaunchOptions) -> LaunchOptions:
 
 
 def _may_run_programs() -> bool:
-    """Return whether the git configuration here has to be read well, which loads much."""
-    path = os.getcwd()  # noqa: PTH109 - no pathlib before Codex is spawned, as all below
+    """Return whether the directory's git configuration needs the full check, which takes time."""
+    path = os.getcwd()  # noqa: PTH109 - no pathlib before Codex is spawned, nor below
     while not any(os.path.lexists(os.path.join(path, name)) for name in (".git", "HEAD")):  # noqa: PTH118
         parent = os.path.dirname(path)  # noqa: PTH120
         if parent == path:
             return False
         path = parent
     git = os.path.join(path, ".git")  # noqa: PTH118
-    if said := _read(git):  # that of a linked work tree
-        git = os.path.join(path, os.fsdecode(said).removeprefix("gitdir:").strip())  # noqa: PTH118
+    if link := _read(git):  # ``.git`` of a linked worktree is a file
+        git = os.path.join(path, os.fsdecode(link).removeprefix("gitdir:").strip())  # noqa: PTH118
         git = os.path.join(git, os.fsdecode(_read(os.path.join(git, "commondir"))).strip())  # noqa: PTH118
     config = _read(os.path.join(git, "config")).lower()  # noqa: PTH118
     return not config or any(map(config.__contains__, _MAY_RUN))
 
 
 def _read(path: str) -> bytes:
-    """Return what is in a small file; nothing for a large one, or for what is none."""
+    """Return the content of a small file; empty if it is large or cannot be read."""
     if not os.path.isfile(path) or os.path.getsize(path) > 65536:  # noqa: PTH113, PTH202
         return b""
     try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.session.record import Difference
 
 UNUSABLE = 1
-"""Exit code for a binary that is no Codex, or too old, or named and missing."""
+"""Exit code if the binary is no Codex or too old, or the named one is missing."""
 _SOURCES = {
     "argument": "named by --codex",
     "CODEX_PATH": "named by CODEX_PATH",
@@ -31,8 +31,10 @@ _SOURCES = {
 
 
 def version_text(codex: str | None = None) -> tuple[str, int]:
-    """Return four lines and the exit code. No Codex is no error; one that is named (``codex``) and
-    missing, or cannot be used, is."""
+    """Return four lines and the exit code.
+
+    A missing Codex is no error, unless ``codex`` or ``CODEX_PATH`` names it.
+    """
     code = 0
     try:
         binary = binary_text(codex)
@@ -51,11 +53,10 @@ def version_text(codex: str | None = None) -> tuple[str, int]:
 
 
 def binary_text(codex: str | None = None) -> str:
-    """Return version and path of the binary that would be used. Raises LaunchError for one that
-    cannot."""
-    found = find_codex(codex)
-    version = codex_version(found.path)
-    where = f"{found.path} ({_SOURCES[found.source]})"
+    """Return version and path of the Codex binary. Raises LaunchError if it cannot be used."""
+    binary = find_codex(codex)
+    version = codex_version(binary.path)
+    where = f"{binary.path} ({_SOURCES[binary.source]})"
     try:
         check_version(version)
     except CodexTooOld as error:
@@ -69,7 +70,7 @@ def _shown(package: str) -> str:
 
 
 def login(codex: str | None, arguments: Sequence[str]) -> int:
-    """Become ``codex login ARGUMENTS``; returns (1) only if there is no Codex that runs."""
+    """Replace this process by ``codex login ARGUMENTS``; return 1 if Codex cannot be run."""
     try:
         binary = find_codex(codex)
         os.execv(binary.path, [binary.path, "login", *arguments])
@@ -80,12 +81,12 @@ def login(codex: str | None, arguments: Sequence[str]) -> int:
 
 
 DIFFERENT = 1
-"""Exit code where today's effects differ."""
+"""Exit code if the effects of this version differ from the record."""
 
 
 def play_file(path: str, session: int | None = None) -> int:
-    """Play a record and print where today differs; with ``session`` print a record of that one
-    instead."""
+    """Play a record, and print the differences of this version; with ``session``, print a record
+    of that session instead. Return the exit code."""
     from codex_acp.adapter.session.record import UnreadableRecord, as_test, play, read_record
     from codex_acp.cli.terminal import failed
 

@@ -1,10 +1,10 @@
-"""The terminal that a person sits at: its size, what is typed there, and what is drawn on it.
+"""The person's terminal: its size, reading lines, and drawing questions.
 
-Every row of a question begins with `MARK`, which is written out in all that others say
-(`without_mark`) and reversed where the terminal can: control sequences of others never reach it.
-Lines are cut into rows here, each with the mark and with the line's own prefix, so that no part of
-what others wrote can look like a line of ours. Owns, too, how a command ends: by which signals, and
-with which exit code. Must not know what is shown or asked.
+Every row of a question begins with `MARK`, in reverse video if the terminal has colours. In texts
+of the agent the mark is replaced (`Frame.without_mark`), and control characters are shown as codes.
+A line is cut into rows here, each with the mark and the line's prefix, so that no part of an
+agent's text can look like a line of ours. Owns, too, the signals and exit codes that end a command.
+Must not know what is shown or asked.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 READ_SIZE: Final = 4096
 USUAL_SIZE: Final = os.terminal_size((80, 24))
-"""Of a terminal that does not say how large it is."""
+"""Size of a terminal that does not tell its size."""
 REDRAW_SECONDS: Final = 0.2
-"""After the terminal has changed: while a window is made larger it changes all the time."""
+"""Wait after a change of the window's size, since a window that is being resized changes often."""
 
 
 class Redraw(Exception):
-    """The terminal has changed, or this program was continued: the question has to be drawn
-    again."""
+    """Draw the question again: the window has a new size, or this program was continued."""
 
 
 class LineReader:
-    """Lines that a person types; without a thread, so that a settled question leaves none."""
+    """Reads lines that a person types. Uses no thread, which a settled question would leave
+    behind."""
 
     def __init__(self, fd: int = 0) -> None:
         self._fd = fd
@@ -48,8 +48,8 @@ class LineReader:
         self._changed = False
 
     async def line(self) -> str | None:
-        """Read the next line; None for Ctrl-D. Lines pasted at once are one, no answer. Raises
-        Redraw."""
+        """Read the next line; None for Ctrl-D. Several lines that are pasted at once are returned
+        as one text. Raises Redraw."""
         loop = asyncio.get_running_loop()
         data = b""
         while not data.endswith(b"\n"):
@@ -73,7 +73,7 @@ class LineReader:
         return data.decode(errors="replace").rstrip("\r\n")
 
     async def change(self) -> None:
-        """Wait until the window changes its size, or this program is continued; read nothing."""
+        """Wait until the window has a new size, or this program is continued."""
         self._ready = ready = asyncio.Event()
         try:
             await ready.wait()
@@ -83,13 +83,13 @@ class LineReader:
 
     @contextmanager
     def noticing_changes(self) -> Iterator[None]:
-        """Have `line` raise Redraw, and `change` return, at a new size and when continued."""
+        """Make `line` raise Redraw, and `change` return, after a new size or when continued."""
         loop = asyncio.get_running_loop()
         numbers: tuple[signal.Signals, ...] = (signal.SIGWINCH, signal.SIGCONT)
         try:
             for number in numbers:
                 loop.add_signal_handler(number, loop.call_later, REDRAW_SECONDS, self._change)
-        except (ValueError, RuntimeError):  # not the main thread, which alone hears of signals
+        except (ValueError, RuntimeError):  # only the main thread can handle signals
             numbers = ()
         try:
             yield
@@ -99,7 +99,7 @@ class LineReader:
                 loop.remove_signal_handler(number)
 
     def drop(self) -> None:
-        """Forget what was typed already: before a question is seen, nothing answers it."""
+        """Discard typed input, so that nothing typed before a question answers it."""
         import termios
 
         with suppress(termios.error):
@@ -121,8 +121,11 @@ def size_of(stream: TextIO) -> os.terminal_size:
 
 
 def rows_of(text: str, stream: TextIO, *, indent: int = 0) -> list[str]:
-    """One line of text as it is written: on a terminal broken between words, and what goes on
-    indented; a word that is longer than a row, such as an address, stays whole."""
+    """Break one line between words into rows of the terminal, all but the first with ``indent``.
+
+    A word that is longer than a row, such as a URL, stays whole. If ``stream`` is no terminal, the
+    line stays one row.
+    """
     if not stream.isatty():
         return [text]
     return wrap(
@@ -135,7 +138,7 @@ def rows_of(text: str, stream: TextIO, *, indent: int = 0) -> list[str]:
 
 
 def wants_colours(out: TextIO) -> bool:
-    """Return whether ``out`` is to have colours (https://no-color.org)."""
+    """Return whether to write colours to ``out`` (https://no-color.org)."""
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -143,109 +146,109 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class EndSignals:
-    """``with EndSignals() as ended:`` raises KeyboardInterrupt for these signals, too;
-    ``ended.number`` is it."""
+    """``with EndSignals() as ended:`` raises KeyboardInterrupt also for SIGTERM and SIGHUP."""
 
     def __init__(self) -> None:
         self.number: int = signal.SIGINT
-        """Signal that the KeyboardInterrupt stands for."""
-        self._before: dict[int, object] = {}
+        """Number of the signal behind the KeyboardInterrupt."""
+        self._earlier_handlers: dict[int, object] = {}
 
     def __enter__(self) -> Self:
         for number in _SIGNALS:
-            self._before[number] = signal.signal(number, self._end)
+            self._earlier_handlers[number] = signal.signal(number, self._end)
         return self
 
     def __exit__(self, *_exc: object) -> None:
         for number in _SIGNALS:
-            before = self._before.pop(number)
-            signal.signal(number, before if callable(before) else signal.SIG_DFL)
+            handler = self._earlier_handlers.pop(number)
+            signal.signal(number, handler if callable(handler) else signal.SIG_DFL)
 
     def _end(self, number: int, _frame: FrameType | None) -> None:
         self.number = number
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job
             raise KeyboardInterrupt
-        # asyncio has a way of its own to end on SIGINT, which lets tasks clean up.
+        # asyncio handles SIGINT itself, and lets tasks clean up.
         signal.raise_signal(signal.SIGINT)
 
 
-# How a command ends: the exit codes that several have, and what one says that fails.
+# Exit codes of several commands, and the message of a command that fails.
 
 FAILED: Final = 1
-"""It could not be done; an agent could not be started, died, or answered with an error."""
+"""Exit code if the command failed: the agent could not be started, ended, or returned an error."""
 USAGE: Final = 2
-"""Arguments that make no sense; the same as the parser's."""
+"""Exit code for invalid arguments; the parser has the same."""
 SIGNALLED: Final = 128
-"""Plus the signal's number: the exit code after a signal, as shells have it."""
+"""Added to a signal's number: the exit code after a signal, as in shells."""
 
 
 def failed(command: str, error: object, code: int = USAGE) -> int:
-    """Say on stderr what is wrong; the exit code."""
+    """Print an error to stderr; return the exit code."""
     sys.stderr.write(error_text(f"codex-acp-sdk {command}: error: {error}"))
     return code
 
 
 def error_text(sentence: str) -> str:
-    """Return a sentence as it is written to stderr: on a terminal broken between words."""
+    """Break a sentence between words for stderr, if that is a terminal; with a line end."""
     return "".join(f"{row}\n" for line in sentence.split("\n") for row in rows_of(line, sys.stderr))
 
 
 MARK: Final = "\u2503"
 """A heavy vertical line."""
 PLAIN_MARK: Final = "#"
-"""In place of it, for a terminal whose encoding does not have it."""
+"""Mark for a terminal whose encoding does not have `MARK`."""
 MAX_ROWS: Final = 1_000
-"""Rows of a question that a person is led through; what is longer is not shown whole, and can
-only be rejected."""
+"""Rows of a question; a longer question is not shown whole, and can only be rejected."""
 LEAST_COLUMNS: Final = 30
 LEAST_ROWS: Final = 8
-"""Of a window in which a question is asked: the longest prefix and prompt of ours have room."""
+"""Smallest window in which a question is asked: our longest prefix and prompt have room in it."""
 Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow", "cyan"]
 _CODES: Final[dict[Style, str]] = {
     "": "", "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36",
 }  # fmt: skip
 _PICTURES: Final = range(0x1F000, 0x1FB00)
-"""Emoji and the like: some terminals give two columns to those that Unicode calls narrow."""
+"""Emoji and other pictures, for which some terminals use two columns, whatever Unicode says."""
 
 
 class Line(NamedTuple):
     """A line of a question, of any length."""
 
     text: str
-    """Of anybody: it is made visible when it is drawn."""
+    """Text of anyone: control characters are shown as codes when it is drawn."""
     prefix: str = ""
-    """Ours, before each of its rows."""
+    """Our prefix of each row of the line."""
     style: Style = ""
     continued: str | None = None
-    """In place of the prefix, before all rows but its first; as long as that."""
+    """Prefix of all rows but the first, of the same length; None for ``prefix``."""
 
 
 class Pages(NamedTuple):
-    """The rows of a question, a screenful each; ``whole`` unless there are more than `MAX_ROWS`."""
+    """The rows of a question, cut into pages of the window's height."""
 
     pages: Sequence[Sequence[str]]
     rows: int
+    """Number of rows on all pages."""
     whole: bool
+    """Whether the pages have all rows: not more than `MAX_ROWS`."""
 
 
 class Frame:
-    """The frame as it is drawn on ``stream``."""
+    """Draws questions with their mark, for the terminal of ``stream``."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._encoding = stream.encoding or "utf-8"
         self._mark = MARK if self.encodable(MARK) == MARK else PLAIN_MARK
-        self._hidden = {ord(self._mark): f"\u27e6U+{ord(self._mark):04X}\u27e7"}
+        self._mark_as_code = {ord(self._mark): f"\u27e6U+{ord(self._mark):04X}\u27e7"}
         self.coloured: bool = wants_colours(stream)
         self._gutter = f"\x1b[7m{self._mark}\x1b[0m " if self.coloured else f"{self._mark} "
 
     def encodable(self, text: str) -> str:
-        """Return ``text`` in characters that the stream has."""
+        """Replace characters that the stream's encoding does not have."""
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def without_mark(self, text: str) -> str:
-        """Return ``text`` of others, in which our mark is written out."""
-        return text.translate(self._hidden)
+        """Replace the mark in an agent's text by its code."""
+        return text.translate(self._mark_as_code)
 
     def has_room(self) -> bool:
         """Return whether the window is large enough for a question."""
@@ -253,8 +256,10 @@ class Frame:
         return size.columns >= LEAST_COLUMNS and size.lines >= LEAST_ROWS
 
     def pages(self, lines: Iterable[Line], last: Iterable[Line], prompts: Sequence[str]) -> Pages:
-        """Cut ``lines`` and ``last`` into pages, below each of which the longest of ``prompts``
-        fits."""
+        """Cut ``lines`` and ``last`` into pages with room for the longest of ``prompts`` below.
+
+        ``last`` has the choices: its rows stay on one page if they fit.
+        """
         size = size_of(self._stream)
         columns = max(LEAST_COLUMNS, size.columns) - 3  # the mark, a space, and the last column
         below = max(len(prompt) // columns + 1 for prompt in prompts)
@@ -271,21 +276,21 @@ class Frame:
         return Pages(pages, len(body) + len(end), whole=len(end) <= MAX_ROWS)
 
     def broken(self, sentence: str) -> str:
-        """Return a sentence of ours as rows of any window, broken between words."""
+        """Break a sentence of ours between words, for a window of any size."""
         return "\n".join(rows_of(sentence, self._stream))
 
     def drawn(self, rows: Iterable[str]) -> str:
-        """Return rows as they are written, each with the mark."""
+        """Return rows with the mark and a line end."""
         return "".join(f"{self._gutter}{row}\n" for row in rows)
 
     def prompt(self, text: str) -> str:
-        """Return a line of ours that the person's answer follows."""
+        """Return a prompt with the mark."""
         return f"{self._gutter}{text}"
 
     def _rows(self, lines: Iterable[Line], columns: int) -> Iterator[str]:
-        most = MAX_ROWS * columns + 1  # more than that is too much anyway
+        most = MAX_ROWS * columns + 1  # characters of a line that is too long in any case
         for text, prefix, style, continued in lines:
-            room = max(2, columns - len(prefix))  # a character takes two at most
+            room = max(2, columns - len(prefix))  # a character takes at most two columns
             shown = self.encodable(self.without_mark(visible(text[:most])))
             for number, row in enumerate(wrapped(shown, room)):
                 before = prefix if continued is None or not number else continued
@@ -293,32 +298,34 @@ class Frame:
 
 
 def styled(text: str, style: Style) -> str:
-    """Return ``text``, which is visible already, in a style of ours."""
+    """Add a style to a text without control characters."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and text else text
 
 
 def wrapped(text: str, columns: int) -> Iterator[str]:
-    """Cut ``text`` into rows of at most so many columns on any terminal, between words where that
-    leaves at least half of a row; nothing is lost."""
-    start = used = 0
-    word, before_word = 0, 0  # where the last word began, and the columns before it
+    """Cut ``text`` into rows of at most ``columns`` on any terminal, without losing a character.
+
+    Cuts between words if the row is at least half full then.
+    """
+    row_start = used = 0
+    word_start, used_before_word = 0, 0
     for at, char in enumerate(text):
         width = columns_of(char)
         if used + width > columns:
-            if before_word * 2 < columns:
-                word, before_word = at, used
-            yield text[start:word]
-            start, used = word, used - before_word
-            before_word = 0
+            if used_before_word * 2 < columns:  # cut within the word
+                word_start, used_before_word = at, used
+            yield text[row_start:word_start]
+            row_start, used = word_start, used - used_before_word
+            used_before_word = 0
         used += width
         if char == " ":
-            word, before_word = at + 1, used
-    yield text[start:]
+            word_start, used_before_word = at + 1, used
+    yield text[row_start:]
 
 
 def columns_of(char: str) -> int:
-    """Return the most columns that a character can take on any terminal; one that combines
-    counts."""
+    """Return the most columns that a character takes on any terminal; at least one, even for a
+    combining character."""
     if char.isascii():
         return 1
     if ord(char) in _PICTURES or east_asian_width(char) in "WFA":
@@ -326,16 +333,22 @@ def columns_of(char: str) -> int:
     return 2 if category(char) == "Mc" else 1
 
 
-# One line at the bottom of a terminal that says what runs, and for how long.
+# One line at the bottom of a terminal that shows what runs, and for how long.
 
 TICK_SECONDS: Final = 0.5
+"""How often the line is drawn."""
 ERASED: Final = "\r\x1b[2K"
+"""Control sequence that erases the line."""
 FRAMES: Final = "-\\|/"
+"""Pictures of the spinner."""
 
 
 class LiveLine:
-    """``write`` puts text onto ``stream``, a terminal that knows control sequences; ``text``
-    returns the words to show, safe already, or None."""
+    """Draws the line on ``stream``, a terminal.
+
+    ``text`` returns the words to show, without control characters, or None for no line; ``write``
+    writes to ``stream``.
+    """
 
     def __init__(
         self, stream: TextIO, text: Callable[[], str | None], write: Callable[[str], None]
@@ -351,7 +364,7 @@ class LiveLine:
 
     @staticmethod
     def possible(stream: TextIO) -> bool:
-        """Return whether ``stream`` is a terminal on which a line can be taken back."""
+        """Return whether ``stream`` is a terminal that can erase a line."""
         return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def start(self) -> None:
@@ -360,14 +373,14 @@ class LiveLine:
             self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def stop(self) -> None:
-        """Take the line away for good."""
+        """Erase the line, and draw it no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.hide()
 
     def hide(self) -> None:
-        """Take the line away: something else is about to be written."""
+        """Erase the line until the next tick, before other output."""
         if self._drawn:
             self._drawn = False
             self._write(ERASED)
@@ -391,7 +404,7 @@ class LiveLine:
 
 
 def clipped(text: str, columns: int) -> str:
-    """Return as much of one line as fits."""
+    """Return the beginning of ``text`` that fits into ``columns``."""
     used = 0
     for at, char in enumerate(text):
         used += columns_of(char)

@@ -1,8 +1,9 @@
-"""PURE: a tool call for a person's eyes: before it is permitted all of it, afterwards what it did.
+"""PURE: describe a tool call to a person: the whole call before the permission, its outcome after
+it.
 
-Before: the command first and once, then whatever else the agent said of it and of its input, each
-once. After: its output, or its changes, cut in the middle. Nothing is made visible here: that is
-done where it is drawn. Must not know where.
+Before: the command first, then the rest of the title, content and input, each text once. After: the
+output or the changes, cut in the middle. Control characters stay: whoever draws the lines replaces
+them.
 """
 
 from __future__ import annotations
@@ -35,55 +36,59 @@ ASKED: Final = {
     "fetch": "use the network",
     "switch_mode": "switch its mode",
 }
-"""Words for the permission, by the tool call's kind."""
+"""What a permission is for, by the tool call's kind."""
 THEIRS: Final = "  | "
-"""Before each row of what the agent, a model or a server wrote."""
+"""Prefix of each row of text by the agent, a model or a server."""
 GIVEN: Final = THEIRS + "  "
-"""Before each row of a value of several lines, so that none looks like another value."""
+"""Prefix of each row of a value of several lines, so that none looks like another value."""
 WRAPPED: Final = "  . "
-"""Before a row of a command that only goes on: its own lines begin with ``$`` and ``>``."""
+"""Prefix of a row that continues a line of a command; the lines begin with ``$`` and ``>``."""
 TITLE_LIMIT: Final = 500
+"""Characters of a title in one line."""
 ROWS_OF_OUTPUT: Final = (4, 8)
-"""Lines of an output that are shown, unless all of it is wanted: its first and its last."""
+"""Number of the first and of the last lines of an output that are shown, unless verbose."""
 ROWS_OF_DIFF: Final = 40
+"""Lines of a diff that are shown, unless verbose."""
 LINE_LIMIT: Final = 1_000
-"""Characters of one of these lines."""
+"""Characters of a line of an output or a diff."""
 MAX_LEAVES: Final = 500
-"""Values of a tool call's input that are shown one by one; of more the JSON is shown."""
+"""Values of a tool call's input that are shown one by one; an input with more is shown as JSON."""
 LEAST_KNOWN: Final = 4
-"""Characters from which on a text that stands elsewhere is the same text, and no accident."""
-MOST_EMPTY: Final = 2
-"""Empty lines of a command, one behind the other, that are shown as such."""
-SHOWN_BY_DIFF: Final = ("edit", "delete", "move")
-"""Kinds of tool calls whose input is the changes that are shown."""
+"""Characters of the shortest value that is not shown again if the other texts contain it."""
 MOST_KNOWN: Final = 100_000
-"""And to which it is looked for: a longer one is too long to be allowed, wherever it stands."""
-NOT_ASKED_ABOUT: Final = {
+"""Characters of the longest value that is searched in the other texts; a longer one is shown
+again."""
+MOST_EMPTY: Final = 2
+"""Empty lines of a command in a row that are shown; more are counted."""
+SHOWN_BY_DIFF: Final = ("edit", "delete", "move")
+"""Kinds of tool calls whose input repeats the diffs."""
+SHOWN_WITH_COMMAND: Final = {
     "commandActions", "environmentId", "kind", "parsed_cmd", "proposedExecpolicyAmendment",
     "source", "type",
 }  # fmt: skip
-"""Members that agents give of a shown command, beside the command itself."""
+"""Members of the input that repeat or classify the command, which is shown."""
 _SHELL: Final = re.compile(r"(?:(?:/usr)?/bin/)?(?:ba|da|z)?sh -l?c ", re.ASCII)
-"""How a command begins that is a script for the system's shell."""
+"""Beginning of a command that runs a script in the system's shell."""
 _SCRIPT_LIMIT: Final = 64 * 1024
-"""Characters; `shlex` takes a second and a half for a megabyte."""
+"""Characters of a command that is split: `shlex` takes a second and a half for a megabyte."""
 _BEFORE: Final = ("", "`", "Run: `", "Run: ")
 """Words that agents write before a command in a title."""
 _GOES_ON_BEFORE: Final = re.compile(r"[\w/.~-]").match
+"""Matches a character before a text if the text is only a part of a word or path."""
 _GOES_ON_AFTER: Final = re.compile(r"[\w/~-]|\.\w").match
-"""Signs that make a text a part of a longer word or path."""
+"""Matches the characters after a text if the text is only a part of a word or path."""
 _ALIKE: Final = 200
-"""Characters by which a title that was cut is known to be the command."""
+"""Characters of a command that the beginning of a cut title is compared with."""
 _FENCE: Final = re.compile(r"(`{3,})[a-z]{0,12}")
 
 
 def asked_to(call: ToolCall) -> str:
-    """Return our words for the permission that is asked for."""
+    """Return what the permission is for; empty for an unknown kind."""
     return ASKED.get(call.kind or "", "")
 
 
 def title_of(call: ToolCall) -> str:
-    """Return its title for a line; not yet visible."""
+    """Return the call's title for one line; it may have control characters."""
     title = call.title or call.tool_call_id
     if title.startswith("Run: `") and title.endswith("`"):
         title = _script_of(_uncoded(title.removeprefix("Run: ")))
@@ -94,26 +99,26 @@ def _uncoded(text: str) -> str:
     """Return a text without the backticks around it, if all of it is one piece of code."""
     fence = text[: len(text) - len(text.lstrip("`"))]
     inner = text[len(fence) : len(text) - len(fence)]
-    one = inner and fence and text.endswith(fence) and fence not in inner
-    return inner.strip(" ") if one else text
+    is_code = inner and fence and text.endswith(fence) and fence not in inner
+    return inner.strip(" ") if is_code else text
 
 
 def quoted(text: str) -> Iterator[Line]:
-    """Yield somebody's words, line by line."""
+    """Yield an agent's text line by line, with the prefix `THEIRS`."""
     return (Line(line, THEIRS) for line in _unfenced(text))
 
 
 def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
-    """Yield all that a person has to see of a tool call before permitting it."""
-    raw, (named, command) = call.raw_input, _command_of(call)
-    said = [call.title or ""]
+    """Yield all lines that a person must see of a tool call before permitting it."""
+    raw, (command_key, command) = call.raw_input, _command_of(call)
+    shown_texts = [call.title or ""]
     if command is not None:
         yield from _script(_script_of(command))
-        said += [command, _script_of(command)]
+        shown_texts += [command, _script_of(command)]
     title = call.title or call.tool_call_id
-    beside = title if command is None else _beside(title, command)
-    if beside:
-        yield Line(beside, "  ", "bold" if command is None else "")
+    words = title if command is None else _without_command(title, command)
+    if words:
+        yield Line(words, "  ", "bold" if command is None else "")
     diffs = [content for content in call.content if isinstance(content, types.DiffToolCallContent)]
     shown_paths = (title, *(diff.path for diff in diffs))
     for location in call.locations:
@@ -124,21 +129,21 @@ def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
             yield from _diff(content)
             continue
         if isinstance(content, types.TerminalToolCallContent):
-            continue  # its command is the one that is asked about
+            continue  # the terminal's command is the call's, shown above
         text = _text_of(content)
-        said.append(text)
+        shown_texts.append(text)
         lines = list(_unfenced(text))
         if command is None or "\n".join(lines).strip() not in (command, visible(command)):
             yield from (Line(line, THEIRS) for line in lines)
     if raw is not None and not (diffs and call.kind in SHOWN_BY_DIFF):
-        known = () if command is None else (*NOT_ASKED_ABOUT, named)
-        yield from _input(raw, "\n".join(said), known)
+        known = () if command is None else (*SHOWN_WITH_COMMAND, command_key)
+        yield from _input(raw, "\n".join(shown_texts), known)
     if verbose and raw is not None:
         yield Line(json.dumps(raw, ensure_ascii=False, default=str), "  input: ")
 
 
 def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
-    """Yield its outcome, in few lines unless ``verbose``."""
+    """Yield the call's outcome, in few lines unless ``verbose``."""
     for content in call.content:
         if isinstance(content, types.DiffToolCallContent):
             added, removed = counted(content.old_text, content.new_text)
@@ -151,18 +156,17 @@ def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
                 yield Line(line if verbose else shortened(line, LINE_LIMIT), "  ", style)
         else:
             is_terminal = isinstance(content, types.TerminalToolCallContent)
-            text = _beside_title(call) if is_terminal else _text_of(content)
-            if (
-                text != f"Exit code: {exit_code_of(call)}"
-            ):  # which stands in the title, if it failed
-                limit = len(text) if verbose else LINE_LIMIT
-                output = [line for line in _unfenced(text) if line]
-                for line in output if verbose else _cut(output, *ROWS_OF_OUTPUT):
-                    yield Line(shortened(line, limit), "  ", "dim")
+            text = _command_not_in_title(call) if is_terminal else _text_of(content)
+            if text == f"Exit code: {exit_code_of(call)}":
+                continue  # the title shows it, if the command failed
+            limit = len(text) if verbose else LINE_LIMIT
+            output = [line for line in _unfenced(text) if line]
+            for line in output if verbose else _cut(output, *ROWS_OF_OUTPUT):
+                yield Line(shortened(line, limit), "  ", "dim")
 
 
 def exit_code_of(call: ToolCall) -> int | None:
-    """Return the exit code of a command that has ended; negative where Codex ended it."""
+    """Return the exit code of a command that has ended; negative if Codex ended it."""
     raw = call.raw_output
     code = raw.get("exitCode", raw.get("exit_code")) if isinstance(raw, dict) else None
     if isinstance(code, int):
@@ -171,20 +175,21 @@ def exit_code_of(call: ToolCall) -> int | None:
 
 
 def _script(script: str) -> Iterator[Line]:
-    """Yield a script line by line; many empty ones, which would push the rest away, are counted."""
+    """Yield a script line by line; many empty lines are only counted, so that none hides the
+    rest."""
     prefix = "  $ "
-    for is_empty, lines in groupby(script.split("\n"), lambda line: not line.strip()):
-        found = list(lines)
-        if is_empty and len(found) > MOST_EMPTY:
-            yield Line("", f"  > [{len(found)} empty lines]")
+    for is_empty, group in groupby(script.split("\n"), lambda line: not line.strip()):
+        lines = list(group)
+        if is_empty and len(lines) > MOST_EMPTY:
+            yield Line("", f"  > [{len(lines)} empty lines]")
             continue
-        for line in found:
+        for line in lines:
             yield Line(line, prefix, "bold", WRAPPED)
             prefix = "  > "
 
 
 def _cut(lines: list[str], first: int, last: int) -> list[str]:
-    """Return the first and the last lines; what is left out is counted."""
+    """Return the first and the last lines, with the count of those between."""
     left_out = len(lines) - first - last
     if left_out <= 1:
         return lines
@@ -199,7 +204,7 @@ def _diff(content: types.DiffToolCallContent) -> Iterator[Line]:
 
 
 def _command_of(call: ToolCall) -> tuple[str, str | None]:
-    """Return the name under which the input has a command, and the command."""
+    """Return the input's key for the command, and the command; None if there is none."""
     raw = call.raw_input if isinstance(call.raw_input, dict) else {}
     for name in ("command", "cmd"):
         found = raw.get(name)
@@ -211,7 +216,7 @@ def _command_of(call: ToolCall) -> tuple[str, str | None]:
 
 
 def _script_of(command: str) -> str:
-    """Return the script that a shell is given to run; any other command as it is."""
+    """Return the script of a command that runs a shell; any other command unchanged."""
     shell = _SHELL.match(command)
     if shell is None or len(command) > _SCRIPT_LIMIT:
         return command
@@ -222,8 +227,9 @@ def _script_of(command: str) -> str:
     return words[0] if len(words) == 1 else command
 
 
-def _beside(title: str, command: str) -> str:
-    """Return the words of a title besides its command; none if that is no more than a verb."""
+def _without_command(title: str, command: str) -> str:
+    """Return the words of a title behind its command; the whole title if the command is not in
+    it."""
     for shown in (command, visible(command), _script_of(command)):
         before, found, after = title.partition(shown)
         if found and before in _BEFORE and (after.strip("`") == "" or after.startswith("` (")):
@@ -233,8 +239,8 @@ def _beside(title: str, command: str) -> str:
     return title.rpartition("`")[2].strip() if is_cut else title
 
 
-def _beside_title(call: ToolCall) -> str:
-    """Return the command of a terminal, unless the title is just that."""
+def _command_not_in_title(call: ToolCall) -> str:
+    """Return the script of a terminal's command; empty if the title shows it."""
     script = _script_of(_command_of(call)[1] or "")
     return "" if script in title_of(call) else script
 
@@ -253,7 +259,7 @@ def _text_of(content: types.ToolCallContent) -> str:
 
 
 def _unfenced(text: str) -> Iterator[str]:
-    """Yield the lines of Markdown without the fences of its code."""
+    """Yield the lines of Markdown without the fences around code."""
     fence = ""
     for line in text.removesuffix("\n").split("\n"):
         opens = None if fence else _FENCE.fullmatch(line)
@@ -265,15 +271,16 @@ def _unfenced(text: str) -> Iterator[str]:
             yield line
 
 
-def _input(raw: object, said: str, known: tuple[str, ...]) -> Iterator[Line]:
-    """Yield the values of the input that nothing else has said, by their names."""
+def _input(raw: object, shown_text: str, known: tuple[str, ...]) -> Iterator[Line]:
+    """Yield the values of the input, with their paths, that are not in ``shown_text``; without the
+    members in ``known``."""
     leaves = []
     for count, (path, value) in enumerate(_leaves(raw, "")):
         if count == MAX_LEAVES:
             yield Line(json.dumps(raw, ensure_ascii=False, default=str), "  input: ")
             return
         top = path.partition(".")[0].partition("[")[0]
-        if top not in known and not _is_said(path, value, said):
+        if top not in known and not _is_shown(path, value, shown_text):
             leaves.append((path, value))
     for path, value in leaves:
         words = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -294,37 +301,38 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
         yield path, value
 
 
-def _is_said(path: str, value: object, said: str) -> bool:
+def _is_shown(path: str, value: object, shown_text: str) -> bool:
     key = json.dumps(path.rpartition(".")[2], ensure_ascii=False)
     as_json = json.dumps(value, ensure_ascii=False, default=str)
-    if f"{key}: {as_json}" in said:
+    if f"{key}: {as_json}" in shown_text:
         return True
     if not isinstance(value, str) or not LEAST_KNOWN <= len(value) <= MOST_KNOWN:
         return False
     forms = (value, as_json[1:-1], visible(value, multiline=True), visible(as_json[1:-1]))
-    return any(_stands_in(said, form) for form in forms)
+    return any(_contains(shown_text, form) for form in forms)
 
 
-def _stands_in(said: str, form: str) -> bool:
-    """Return whether ``form`` stands there whole, and not as the beginning of a longer path."""
-    at = said.find(form)
+def _contains(text: str, part: str) -> bool:
+    """Return whether ``text`` contains ``part``, not only as a part of a longer word or path."""
+    at = text.find(part)
     while at >= 0:
-        end = at + len(form)
-        if not _GOES_ON_BEFORE(said[at - 1 : at]) and not _GOES_ON_AFTER(said[end : end + 2]):
+        end = at + len(part)
+        if not _GOES_ON_BEFORE(text[at - 1 : at]) and not _GOES_ON_AFTER(text[end : end + 2]):
             return True
-        at = said.find(form, end)
+        at = text.find(part, end)
     return False
 
 
-# PURE: what changed in files: the lines of a change, and the sum of all changes of a prompt.
+# PURE: the changes of files: the lines of one diff, and the sum of all changes of a prompt.
 
 CONTEXT: Final = 3
+"""Unchanged lines that a diff shows around a change."""
 COMPARED: Final = 400
-"""Lines that differ, up to which they are compared in depth: that takes their square."""
+"""Lines of a change up to which `difflib` compares them: its time grows with their square."""
 
 
 def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
-    """Yield the lines that were removed and added, with some around them."""
+    """Yield the lines of a diff, with their styles."""
     before, after = _lines(old or "", new)
     start, end = _common(before, after)
     if len(before) + len(after) - 2 * (start + end) > COMPARED:
@@ -332,7 +340,7 @@ def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
         yield from ((f"-{line}", "red") for line in before[start : len(before) - end])
         yield from ((f"+{line}", "green") for line in after[start : len(after) - end])
         return
-    # What is alike at both ends is left out of the comparison, but for what is shown of it.
+    # Leave equal lines at both ends out of the comparison, but for the context.
     skip, rest = max(0, start - CONTEXT), max(0, end - CONTEXT)
     before, after = before[skip : len(before) - rest], after[skip : len(after) - rest]
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
@@ -348,14 +356,14 @@ def diff_lines(old: str | None, new: str) -> Iterator[tuple[str, Style]]:
 
 
 def counted(old: str | None, new: str) -> tuple[int, int]:
-    """Count the lines that were added, and removed."""
+    """Return how many lines were added and removed."""
     signs = [text[0] for text, _ in diff_lines(old, new)]
     return signs.count("+"), signs.count("-")
 
 
 def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
-    """Yield path, lines added and removed, and ``new`` or ``deleted``, of each file, changes summed
-    up."""
+    """Yield for each changed file: path, lines added, lines removed, and ``new``, ``deleted`` or an
+    empty text."""
     files: dict[str, tuple[str | None, str]] = {}
     for call in calls:
         if call.status != "completed":
@@ -366,11 +374,12 @@ def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
                 files[content.path] = (first, content.new_text)
     for path, (old, new) in files.items():
         added, removed = counted(old, new)
-        yield path, added, removed, "new" if old is None else "" if new else "deleted"
+        change = "" if new else "deleted"
+        yield path, added, removed, "new" if old is None else change
 
 
 def _lines(old: str, new: str) -> tuple[list[str], list[str]]:
-    """Split both texts; a last line counts as ended if no text says otherwise."""
+    """Split both texts into lines, without the empty last line if both texts end with a newline."""
     before, after = (text.split("\n") if text else [] for text in (old, new))
     if all(not lines or lines[-1] == "" for lines in (before, after)):
         before, after = before[:-1], after[:-1]
@@ -378,7 +387,7 @@ def _lines(old: str, new: str) -> tuple[list[str], list[str]]:
 
 
 def _common(before: list[str], after: list[str]) -> tuple[int, int]:
-    """Count the lines that are alike at the beginning, and of the rest those at the end."""
+    """Return how many lines are equal at the beginning, and at the end of the rest."""
     most = min(len(before), len(after))
     start = 0
     while start < most and before[start] == after[start]:

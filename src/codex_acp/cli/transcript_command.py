@@ -1,7 +1,8 @@
-"""``codex-acp-sdk transcript``: its arguments, and the rows or the page that it makes of a file.
+"""``codex-acp-sdk transcript``: its arguments, and showing a transcript as rows or as a page of
+HTML.
 
-Owns which question an answer belongs to on the page, and which messages of the wire lie behind an
-event.
+Owns the links of the page: from an answer to its question, and from an event to the messages of the
+wire that it came from.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from codex_acp.cli.transcript_lines import (
     Line,
     Rows,
     Selection,
+    describe,
     follow,
     moment,
     read,
-    tell,
 )
 from codex_acp.errors import MisuseError
 from codex_acp.routing.display import visible
@@ -83,7 +84,7 @@ class TranscriptOptions:
 
 
 def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add all that may follow ``transcript``."""
+    """Add the arguments of ``transcript``."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("file", metavar="FILE", help="the transcript; - for standard input")
     how = parser.add_mutually_exclusive_group()
@@ -150,26 +151,30 @@ def _moment(text: str) -> str:
 
 
 MAX_ROW_TEXT: Final = 400
-"""Characters of a text in a row; the whole is behind it."""
+"""Characters of a text in a row; the details show more."""
 MAX_TEXT: Final = 20_000
-"""Characters of a text behind a row."""
+"""Characters of a text in the details of a row."""
 MAX_LINE: Final = 600_000
-"""Of a whole line behind a row; in one that is longer, texts are cut further."""
+"""Characters of a row's details; in longer details, texts are cut to `MAX_SHORT_TEXT`."""
 MAX_SHORT_TEXT: Final = 300
 Row: TypeAlias = "dict[str, JsonValue]"
+"""Data of one row, for the script of the page."""
 
 
 @dataclass(slots=True)
 class PageData:
-    """``rows`` and, for each, the JSON of its line in ``details``."""
+    """The data of a page."""
 
     rows: list[Row] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
+    """The JSON of each row's line in the transcript."""
     unread: int = 0
+    """Number of lines that could not be read."""
 
 
 def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
-    """Return the page of ``lines``; the wire stays behind what was chosen or cannot be read."""
+    """Return the data of ``lines`` that fit the selection, with all messages of the wire and lines
+    that cannot be read."""
     data = PageData()
     links = _Links()
     for line in lines:
@@ -178,8 +183,8 @@ def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
             data.rows.append(_unread_row(line))
             data.details.append(_detail({"line": line.text}, len(line.text)))
             continue
-        told = tell(line.entry.event)
-        if not selection.fits(line.entry, told, wire=True):
+        description = describe(line.entry.event)
+        if not selection.fits(line.entry, description, wire=True):
             continue
         links.add(len(data.rows), line.entry.event)
         data.rows.append(_row(line.entry))
@@ -189,32 +194,36 @@ def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
 
 
 def _row(entry: events.Entry) -> Row:
-    told, event = tell(entry.event), entry.event
+    event = entry.event
+    description = describe(event)
     row: Row = {
         "t": _milliseconds(entry.time),
-        "kind": told.kind,
-        "verb": told.verb,
-        "about": _cut(told.about, MAX_ROW_TEXT),
-        "detail": _cut(told.detail, MAX_ROW_TEXT),
-        "from": told.start,
-        "to": told.end,
-        "tone": told.tone,
+        "kind": description.kind,
+        "verb": description.verb,
+        "about": _cut(description.about, MAX_ROW_TEXT),
+        "detail": _cut(description.detail, MAX_ROW_TEXT),
+        "from": description.start,
+        "to": description.end,
+        "tone": description.tone,
         "session": event.ref.session_id or event.ref.thread_id,
     }
-    if not isinstance(event, events.WireMessage) or event.message is None:
-        title = None
-    else:
-        params = event.message.get("params")
-        if event.kind != "request":
-            title = text_at(params, "item", "type") or text_at(params, "update", "sessionUpdate")
-        elif event.peer == "codex":
-            asked = [text_at(question, "question") for question in list_at(params, "questions")]
-            title = " ".join(filter(None, asked)) or text_at(params, "message") or None
-        else:
-            title = text_at(params, "toolCall", "title") or None
+    title = _title_of(event)
     if title is not None:
         row["title"] = _cut(title, MAX_ROW_TEXT)
     return row
+
+
+def _title_of(event: events.TranscriptEvent) -> str | None:
+    """Return a title for a message of the wire, from its params; None for other events."""
+    if not isinstance(event, events.WireMessage) or event.message is None:
+        return None
+    params = event.message.get("params")
+    if event.kind != "request":
+        return text_at(params, "item", "type") or text_at(params, "update", "sessionUpdate")
+    if event.peer == "codex":
+        questions = [text_at(question, "question") for question in list_at(params, "questions")]
+        return " ".join(filter(None, questions)) or text_at(params, "message") or None
+    return text_at(params, "toolCall", "title") or None
 
 
 def _unread_row(line: Line) -> Row:
@@ -229,102 +238,107 @@ def _milliseconds(time: str) -> int | None:
     try:
         return round(datetime.fromisoformat(time).timestamp() * 1000)
     except (ValueError, OverflowError):
-        return None  # of the right form, and no moment: a 31st of February
+        return None  # a valid format but no valid date: February 31
 
 
 class _Links:
-    """Finds what belongs together, by ids that may come again: the nearest in the file counts."""
+    """Links rows by ids. An id may be used again: the nearest row in the file counts."""
 
     def __init__(self) -> None:
         self._events: list[tuple[int, events.TranscriptEvent]] = []
-        self._open: dict[Hashable, int] = {}
-        self._asked: dict[Hashable, list[int]] = {}
-        """Requests of the wire, by who was asked, method and id or session."""
+        """Row and event of all events but messages of the wire."""
+        self._open_requests: dict[Hashable, int] = {}
+        """Rows of requests of the wire without an answer, by peer, connection, id and direction."""
+        self._requests: dict[Hashable, list[int]] = {}
+        """Rows of requests of the wire, by peer, method and id, and by peer, method and session."""
         self._answers: dict[int, int] = {}
-        """Request of the wire → its answer."""
+        """Row of a request of the wire → row of its answer."""
 
     def add(self, index: int, event: events.TranscriptEvent) -> None:
-        """Take the event of one row, in the order of the file."""
+        """Add the event of the row ``index``, in the order of the file."""
         if not isinstance(event, events.WireMessage):
             self._events.append((index, event))
             return
         wire = (event.peer, event.connection, _typed(event.id))
         if event.kind == "request":
-            self._open[*wire, event.direction] = index
-            self._asked.setdefault((event.peer, event.method, _typed(event.id)), []).append(index)
-            owner = (event.peer, event.method, event.ref.session_id)
-            self._asked.setdefault(owner, []).append(index)
+            self._open_requests[*wire, event.direction] = index
+            by_id = (event.peer, event.method, _typed(event.id))
+            self._requests.setdefault(by_id, []).append(index)
+            by_session = (event.peer, event.method, event.ref.session_id)
+            self._requests.setdefault(by_session, []).append(index)
         elif event.kind in ("response", "error"):
-            asked = "sent" if event.direction == "received" else "received"
-            request = self._open.pop((*wire, asked), None)
+            request_direction = "sent" if event.direction == "received" else "received"
+            request = self._open_requests.pop((*wire, request_direction), None)
             if request is not None:
                 self._answers[request] = index
-                if event.ref.session_id is not None:  # what opened a session knew it only then
-                    owner = (event.peer, event.method, event.ref.session_id)
-                    self._asked.setdefault(owner, []).append(request)
+                if event.ref.session_id is not None:  # only the answer names a new session
+                    by_session = (event.peer, event.method, event.ref.session_id)
+                    self._requests.setdefault(by_session, []).append(request)
 
     def join(self, rows: list[Row]) -> None:
-        """Add to the rows: ``pair``, ``took`` (ms from question to answer), ``wire``, ``title``."""
-        asked: dict[Hashable, int] = {}
+        """Add to the rows: ``pair`` (row of the answer or the question), ``took`` (milliseconds
+        from question to answer), ``wire`` (rows of the messages), ``title``."""
+        questions: dict[Hashable, int] = {}
         for index, event in self._events:
             ref = event.ref
             if isinstance(ref, events.RequestRef):
                 key: Hashable = (ref.generation, ref.method, _typed(ref.codex_request_id))
                 if isinstance(event, events.ApprovalRequested | events.ElicitationRequested):
-                    asked[key] = index
-                elif key in asked:
-                    _join(rows, asked[key], index)
+                    questions[key] = index
+                elif key in questions:
+                    _pair(rows, questions[key], index)
             elif isinstance(event, events.PromptStarted):
-                asked["prompt", ref.session_id] = index
+                questions["prompt", ref.session_id] = index
             elif isinstance(event, events.PromptEnded):
-                started = asked.pop(("prompt", ref.session_id), None)
+                started = questions.pop(("prompt", ref.session_id), None)
                 if started is not None:
-                    _join(rows, started, index)
-            requests = [
-                request for request in self._wire_requests_of(index, event) if request is not None
-            ]
-            wire: list[int] = []
-            for request in requests:
-                wire += [n for n in (request, self._answers.get(request)) if n is not None]
+                    _pair(rows, started, index)
+            wire: set[int] = set()
+            for request in self._wire_requests_of(index, event):
+                wire |= {request, self._answers.get(request, request)}
                 title = rows[request].get("title")
                 if title is not None:
                     rows[index]["title"] = title
             if wire:
-                rows[index]["wire"] = [*sorted(set(wire))]
+                rows[index]["wire"] = [*sorted(wire)]
         for request, answer in self._answers.items():
-            _join(rows, request, answer)
+            _pair(rows, request, answer)
 
-    def _wire_requests_of(self, index: int, event: events.TranscriptEvent) -> Iterable[int | None]:
-        """Yield the requests of the wire that an event comes of."""
+    def _wire_requests_of(self, index: int, event: events.TranscriptEvent) -> Iterable[int]:
+        """Yield the rows of the wire's requests that an event came from."""
         ref = event.ref
         if isinstance(ref, events.RequestRef):
-            yield self._nearest(("codex", ref.method, _typed(ref.codex_request_id)), index)
+            yield from self._nearest(("codex", ref.method, _typed(ref.codex_request_id)), index)
             for method in ("session/request_permission", "elicitation/create"):
                 if ref.acp_request_id is not None:
-                    yield self._nearest(("client", method, _typed(ref.acp_request_id)), index)
+                    yield from self._nearest(("client", method, _typed(ref.acp_request_id)), index)
         elif isinstance(event, events.PromptStarted | events.PromptEnded):
-            yield self._nearest(("client", "session/prompt", ref.session_id), index)
+            yield from self._nearest(("client", "session/prompt", ref.session_id), index)
         elif isinstance(event, events.SessionOpened):
-            yield self._nearest(("client", f"session/{event.how}", ref.session_id), index)
+            yield from self._nearest(("client", f"session/{event.how}", ref.session_id), index)
 
-    def _nearest(self, key: Hashable, index: int) -> int | None:
-        found = self._asked.get(key, [])
-        at = bisect_left(found, index)
-        near = found[max(0, at - 1) : at + 1]
-        return min(near, key=lambda other: abs(other - index)) if near else None
+    def _nearest(self, key: Hashable, index: int) -> Iterable[int]:
+        """Yield the row of the request ``key`` that is nearest to the row ``index``, if any."""
+        requests = self._requests.get(key, [])
+        at = bisect_left(requests, index)
+        near = requests[max(0, at - 1) : at + 1]
+        if near:
+            yield min(near, key=lambda other: abs(other - index))
 
 
-def _join(rows: list[Row], first: int, last: int) -> None:
-    rows[first].setdefault("pair", last)
-    rows[last]["pair"] = first
-    began, ended = rows[first]["t"], rows[last]["t"]
+def _pair(rows: list[Row], question: int, answer: int) -> None:
+    rows[question].setdefault("pair", answer)
+    rows[answer]["pair"] = question
+    began, ended = rows[question]["t"], rows[answer]["t"]
     if isinstance(began, int) and isinstance(ended, int):
-        rows[last]["took"] = ended - began
+        rows[answer]["took"] = ended - began
 
 
-def _typed(given: object) -> Hashable:
+def _typed(request_id: object) -> Hashable:
     """Return an id with its type: 0 is not "0"."""
-    return (type(given).__name__, given) if isinstance(given, str | int) else None
+    if isinstance(request_id, str | int):
+        return type(request_id).__name__, request_id
+    return None
 
 
 def _cut(text: str, limit: int) -> str:
@@ -332,9 +346,10 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _detail(value: JsonValue, size: int) -> str:
-    """Return JSON in one line of ASCII that a page can show; it was ``size`` characters."""
+    """Return JSON in one line of ASCII, its long texts cut; ``size`` is that of the original
+    line."""
     if size <= MAX_TEXT:
-        with suppress(ValueError, RecursionError):  # a number that is none; the other way does it
+        with suppress(ValueError, RecursionError):  # NaN and infinity: see `_cut_texts`
             return json.dumps(value, separators=(",", ":"), allow_nan=False)
     try:
         for limit in (MAX_TEXT, MAX_SHORT_TEXT):
@@ -350,25 +365,25 @@ def _cut_texts(value: JsonValue, limit: int) -> JsonValue:
     if isinstance(value, str):
         return _cut(value, limit)
     if isinstance(value, float) and not isfinite(value):
-        return str(value)  # JSON has no such number, whatever Python reads
+        return str(value)  # JSON has no NaN and no infinity, although Python reads them
     if isinstance(value, list):
-        return [_cut_texts(one, limit) for one in value]
+        return [_cut_texts(item, limit) for item in value]
     if isinstance(value, dict):
-        return {_cut(key, limit): _cut_texts(one, limit) for key, one in value.items()}
+        return {_cut(key, limit): _cut_texts(item, limit) for key, item in value.items()}
     return value
 
 
-# The page of a transcript as one file of HTML, which loads nothing and runs only its own script.
+# The page: one file of HTML, which loads nothing and runs only its own script.
 
 SCRIPTS: Final = ("text.js", "timeline.js", "detail.js", "page.js")
-"""In this order they are one script."""
+"""Files that are joined to one script, in this order."""
 STANDARD_OUTPUT: Final = "-"
 
 
 def page_text(name: str, data: PageData) -> str:
-    """Return the whole page; ``name`` is the transcript's."""
+    """Return the HTML of the page; ``name`` is the transcript's path."""
     style = _part("page.css")
-    script = "(() => {\n'use strict';\n" + "\n".join(_part(one) for one in SCRIPTS) + "})();\n"
+    script = "(() => {\n'use strict';\n" + "\n".join(map(_part, SCRIPTS)) + "})();\n"
     return Template(_part("page.html")).substitute(
         policy=(
             f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
@@ -383,8 +398,8 @@ def page_text(name: str, data: PageData) -> str:
 
 
 def write_page(out: str, text: str) -> None:
-    """Write the page to ``out``, for its owner alone if new, or to standard output. Raises
-    MisuseError."""
+    """Write the page to the file ``out``, which only its owner can read if it is new, or to stdout.
+    Raises MisuseError."""
     if out == STANDARD_OUTPUT:
         sys.stdout.write(text)
         return
@@ -393,7 +408,7 @@ def write_page(out: str, text: str) -> None:
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             path.write_text(text, encoding="utf-8")
             return
-        # Whole or not at all: beside it first, so that a page that is open is not half a page.
+        # Write a draft and rename it, so that a browser never reads half a page.
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -418,7 +433,7 @@ def _hash(text: str) -> str:
 
 
 def _inert(text: str) -> str:
-    """Escape JSON for an element of script: it means the same, and has no markup."""
+    """Escape JSON for a script element: the same values, without markup."""
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -451,14 +466,14 @@ def _show(options: TranscriptOptions, lines: Iterable[Line | None]) -> int:
             else:
                 rows.unreadable(line)
         else:
-            told = tell(line.entry.event)
-            if not options.selection.fits(line.entry, told):
+            description = describe(line.entry.event)
+            if not options.selection.fits(line.entry, description):
                 rows.left_out += 1
                 continue
             if options.json:
                 sys.stdout.write(line.text + "\n")
             else:
-                rows.event(line.entry, told)
+                rows.event(line.entry, description)
     sys.stdout.flush()
     if not options.json:
         sys.stderr.write("\n".join(rows_of(rows.summary(), sys.stderr)) + "\n")

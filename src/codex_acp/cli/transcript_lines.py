@@ -1,6 +1,6 @@
-"""The lines of a transcript: read from a file, also as they come, and told as rows of a terminal.
+"""The lines of a transcript: read or followed in a file, and shown as rows of a terminal.
 
-Owns the limits of what is read. A line that cannot be read never ends the others.
+Owns the limits of reading. A line that cannot be read does not stop the reading of others.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import Entry
 
 MAX_TEXT: Final = 2_000
-"""Characters of a row in a pipe, where no terminal's width bounds it."""
+"""Characters of a row, if the output is no terminal with a width."""
 WIDE: Final = 110
-"""Columns from which a row has room for its session and its way."""
+"""Columns of a terminal whose rows show the session, and from whom to whom the event went."""
 MAX_RAW: Final = 10_000
-"""Characters that are looked at for a text of a row: what is longer would not be seen anyway."""
+"""Characters of a text that are escaped for a row; more would not fit into the row."""
 _NAMES: Final[dict[Kind, str]] = {
     "approval": "APPROVAL", "elicitation": "ELICITATION", "decline": "DECLINED",
     "prompt": "prompt", "session": "session", "wire": "wire",
@@ -58,7 +58,7 @@ _PARTIES: Final = {"client": "client", "adapter": "adapter", "codex": "Codex"}
 
 
 class Rows:
-    """Writes one row for each event to ``out``, cut to its width where it is a terminal."""
+    """Writes one row for each event to ``out``, cut to the width of a terminal."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -67,32 +67,33 @@ class Rows:
         self._date = ""
         self._counts: Counter[str] = Counter()
         self.unread: int = 0
-        """Lines that could not be read."""
+        """Number of lines that could not be read."""
         self.left_out: int = 0
-        """Events that the filters leave out, of which nothing else is shown."""
+        """Number of events that the filters leave out."""
 
-    def event(self, entry: Entry, told: Told) -> None:
-        """Write one row; before the first of a day, the day."""
+    def event(self, entry: Entry, description: Description) -> None:
+        """Write one row; before the first row of a day, write the day."""
         date, _, clock = entry.time.removesuffix("Z").partition("T")
         if date != self._date:
             self._date = date
             self._put(self._style(f"{date} (UTC)", "2"))
-        name = _NAMES[told.kind]
-        said_by_verb = told.verb.startswith(told.kind)  # declined
-        self._counts[told.verb if said_by_verb else f"{told.kind} {told.verb}"] += 1
-        kind = f"{self._encodable(_MARKS[told.kind])} {name:{_WIDTH}}"
+        kind, verb = description.kind, description.verb
+        verb_has_kind = verb.startswith(kind)  # "declined" has "decline"
+        self._counts[verb if verb_has_kind else f"{kind} {verb}"] += 1
+        marked_kind = f"{self._encodable(_MARKS[kind])} {_NAMES[kind]:{_WIDTH}}"
         start = clock
         if self._columns() >= WIDE:
             owner = entry.event.ref.session_id or entry.event.ref.thread_id or "-"
-            way = f"{_PARTIES[told.start]} > {_PARTIES[told.end]}"
-            start = f"{clock}  {visible(owner[-8:]):8}  {way:16}"  # ids of one day begin alike
-        text = " ".join(part for part in (told.about, told.detail) if part)
-        room = self._room(len(start) + 2 + len(kind) + 2 + 16)
-        shown = self._cut(visible(text[:MAX_RAW]), room)
+            way = f"{_PARTIES[description.start]} > {_PARTIES[description.end]}"
+            # The end of the id: ids of one day have the same beginning.
+            start = f"{clock}  {visible(owner[-8:]):8}  {way:16}"
+        text = " ".join(part for part in (description.about, description.detail) if part)
+        room = self._room(len(start) + 2 + len(marked_kind) + 2 + 16)
+        shown = self._encodable(self._cut(visible(text[:MAX_RAW]), room))
         self._put(
             f"{self._style(start, '2')}  "
-            f"{self._style(kind, _KIND_STYLES[told.kind])}  "
-            f"{self._style(f'{told.verb:14}', _TONE_STYLES[told.tone])}  {self._encodable(shown)}"
+            f"{self._style(marked_kind, _KIND_STYLES[kind])}  "
+            f"{self._style(f'{verb:14}', _TONE_STYLES[description.tone])}  {shown}"
         )
 
     def unreadable(self, line: Line) -> None:
@@ -102,14 +103,14 @@ class Rows:
         self._put(self._style(self._encodable(self._cut(visible(text), self._room(0))), "31"))
 
     def summary(self) -> str:
-        """Count the events of each kind, in words."""
+        """Return the numbers of events of each kind as a sentence."""
         counts = ", ".join(f"{count} {what}" for what, count in sorted(self._counts.items()))
         unread = f"; {self.unread} lines could not be read" if self.unread else ""
         left = f"; {self.left_out} more are left out" if self.left_out else ""
         return f"{sum(self._counts.values())} events: {counts or 'none'}{left}{unread}"
 
     def _room(self, taken: int) -> int:
-        """Return the columns for the text; a row of a terminal is one row."""
+        """Return the columns that are left for a text, so that it fits into one row."""
         return max(20, self._columns() - taken - 1)
 
     def _columns(self) -> int:
@@ -128,15 +129,15 @@ class Rows:
         self._out.write(row.rstrip() + "\n")
 
 
-# PURE: what an event of the transcript says, in words, and between whom.
+# PURE: a description of an event: words, and from whom to whom it went.
 
 Kind: TypeAlias = Literal["approval", "elicitation", "decline", "prompt", "session", "wire"]
-"""Subject of an event; `Told.kind` of each."""
+"""Subject of an event."""
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Party: TypeAlias = Literal["client", "adapter", "codex"]
-"""A lane of the page."""
+"""Sender or receiver of an event: a lane of the page."""
 Tone: TypeAlias = Literal["open", "good", "bad", "halted", "plain"]
-"""How it stands: a question is open, an action may run, it may not, it was called off."""
+"""Colour of an event: a question is open, an action may run, may not run, or was called off."""
 DECIDED: Final[tuple[str, ...]] = tuple(
     dict.fromkeys(
         (
@@ -146,67 +147,72 @@ DECIDED: Final[tuple[str, ...]] = tuple(
         )
     )
 )  # fmt: skip
-"""How something may have been decided, and by what; of the `Told.decided`."""
+"""Words for ``--decided``: the decisions, and who or what can decide."""
 _OUTCOME_TONES: Final[dict[str, Tone]] = {
     "accepted": "good", "rejected": "bad", "cancelled": "halted",
     "accept": "good", "decline": "bad", "cancel": "halted",
 }  # fmt: skip
-_ABOUT: Final[dict[events.AgreementKind, str]] = {
+_AGREEMENTS: Final[dict[events.AgreementKind, str]] = {
     "git_programs": "what git may run", "plan": "the plan",
 }  # fmt: skip
 _ANSWERED: Final[dict[events.ElicitationAction, str]] = {
     "accept": "answered", "decline": "turned down", "cancel": "called off",
 }  # fmt: skip
-"""Not the words of an approval: who accepts a form has allowed nothing."""
+"""Verbs of an elicitation; not those of an approval, because an accepted form allows no action."""
 
 
-class Told(NamedTuple):
-    """An event in words: ``kind`` and ``verb`` first, then what it is about, then the rest."""
+class Description(NamedTuple):
+    """An event in words."""
 
     kind: Kind
     verb: str
     about: str
+    """The action, method or page that the event is about."""
     detail: str
     start: Party
     end: Party
     tone: Tone = "plain"
     decided: tuple[str, ...] = ()
-    """How it was decided, if it was: of `DECIDED`, or a stop reason."""
+    """The decision and who decided, from `DECIDED`; or a stop reason; empty without a decision."""
 
 
-def tell(event: events.TranscriptEvent) -> Told:
-    """Return ``event`` in words."""
+def describe(event: events.TranscriptEvent) -> Description:
+    """Describe an event in words."""
     match event:
         case events.ApprovalRequested() | events.ApprovalDecided() | events.ApprovalRefused():
-            return _tell_approval(event)
+            return _describe_approval(event)
         case events.AgreementDecided():
-            about = "; ".join((_ABOUT[event.about], *event.subject))
-            return Told(
+            about = "; ".join((_AGREEMENTS[event.about], *event.subject))
+            return Description(
                 "approval", event.outcome, about, f"by {_plain(event.by)}", "client", "adapter",
                 _OUTCOME_TONES[event.outcome], (event.outcome, event.by),
             )  # fmt: skip
         case events.ElicitationRequested() | events.ElicitationAnswered():
-            return _tell_elicitation(event)
+            return _describe_elicitation(event)
         case events.RequestDeclined():
             asked = "after somebody was asked" if event.asked else "nobody was asked"
-            what = f" ({event.discriminator})" if event.discriminator else ""
-            return Told(
-                "decline", "declined", f"{event.ref.method}{what}", f"{asked}: {event.reason}",
+            case = f" ({event.discriminator})" if event.discriminator else ""
+            return Description(
+                "decline", "declined", f"{event.ref.method}{case}", f"{asked}: {event.reason}",
                 "codex", "adapter", "bad", ("declined",),
             )  # fmt: skip
         case events.PromptStarted():
-            return Told("prompt", "started", "", "", "client", "codex")
+            return Description("prompt", "started", "", "", "client", "codex")
         case events.PromptEnded(stop_reason=None):
             error = event.error or "with an error"
-            return Told("prompt", "failed", "", error, "adapter", "client", "bad", ("error",))
+            return Description(
+                "prompt", "failed", "", error, "adapter", "client", "bad", ("error",)
+            )
         case events.PromptEnded(stop_reason=reason):
             text = "" if event.error is None else event.error
             decided = (str(reason),)
-            return Told("prompt", "ended", str(reason), text, "codex", "client", "plain", decided)
+            return Description(
+                "prompt", "ended", str(reason), text, "codex", "client", "plain", decided
+            )
         case events.SessionOpened():
-            return Told("session", "opened", event.how, "", "client", "codex")
+            return Description("session", "opened", event.how, "", "client", "codex")
         case events.SessionClosed():
-            return Told("session", "closed", event.reason, "", "client", "codex")
+            return Description("session", "closed", event.reason, "", "client", "codex")
         case events.WireMessage():
             start: Party = event.peer
             end: Party = "adapter"
@@ -216,20 +222,20 @@ def tell(event: events.TranscriptEvent) -> Told:
             left_out = "" if event.left_out is None else f", not kept: {event.left_out}"
             detail = f"{number}{event.size} bytes{left_out}"
             tone: Tone = "bad" if event.kind == "error" else "plain"
-            return Told("wire", event.kind, event.method or "", detail, start, end, tone)
+            return Description("wire", event.kind, event.method or "", detail, start, end, tone)
         case _:
             assert_never(event)
 
 
-def _tell_approval(
+def _describe_approval(
     event: events.ApprovalRequested | events.ApprovalDecided | events.ApprovalRefused,
-) -> Told:
+) -> Description:
     name, subject = event.tool.name, "; ".join(event.subject)
     about = name if subject in ("", name) else f"{name}: {subject}"
     match event:
         case events.ApprovalRequested():
             choices = ", ".join(option.name for option in event.options)
-            return Told(
+            return Description(
                 "approval", "asked", about, f"choices: {choices}", "codex", "client", "open"
             )
         case events.ApprovalDecided():
@@ -238,10 +244,10 @@ def _tell_approval(
             how = f"by {_plain(event.by)}{policy}{chosen}; Codex was told: {event.decision}"
             tone, decided = _OUTCOME_TONES[event.outcome], (event.outcome, event.by)
             start, end = _settled(event.by)
-            return Told("approval", event.outcome, about, how, start, end, tone, decided)
+            return Description("approval", event.outcome, about, how, start, end, tone, decided)
         case events.ApprovalRefused():
             why = f"{event.code}: {event.reason}"
-            return Told(
+            return Description(
                 "approval", "answer refused", about, why, "client", "adapter", "bad",
                 ("refused", event.code),
             )  # fmt: skip
@@ -249,13 +255,15 @@ def _tell_approval(
             assert_never(event)
 
 
-def _tell_elicitation(event: events.ElicitationRequested | events.ElicitationAnswered) -> Told:
+def _describe_elicitation(
+    event: events.ElicitationRequested | events.ElicitationAnswered,
+) -> Description:
     about = f"{'form' if event.mode == 'form' else 'page'} of {event.server or 'Codex'}"
     fields = ", ".join(event.fields)
     match event:
         case events.ElicitationRequested():
-            what = event.url if event.url is not None else f"fields: {fields or 'none'}"
-            return Told("elicitation", "asked", about, what, "codex", "client", "open")
+            detail = event.url if event.url is not None else f"fields: {fields or 'none'}"
+            return Description("elicitation", "asked", about, detail, "codex", "client", "open")
         case events.ElicitationAnswered():
             how = f"by {_plain(event.by)}"
             if fields:
@@ -265,13 +273,13 @@ def _tell_elicitation(event: events.ElicitationRequested | events.ElicitationAns
             start, end = _settled(event.by)
             tone, decided = _OUTCOME_TONES[event.action], (event.action, event.by)
             verb = _ANSWERED[event.action]
-            return Told("elicitation", verb, about, how, start, end, tone, decided)
+            return Description("elicitation", verb, about, how, start, end, tone, decided)
         case _:
             assert_never(event)
 
 
 def _settled(by: events.ApprovalSettler | events.ElicitationSettler) -> tuple[Party, Party]:
-    """Return from whom the decision came, and to whom it went."""
+    """Return the sender and the receiver of a decision."""
     match by:
         case "client" | "person":
             return "client", "codex"
@@ -289,7 +297,7 @@ def _plain(word: str) -> str:
     return word.replace("_", " ")
 
 
-# PURE: which events of a transcript are shown.
+# PURE: the selection of events that are shown.
 
 _AGO: Final = re.compile(r"(\d{1,9})\s*([smhd])")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -297,43 +305,42 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """An event is shown if it fits every member that is set; of one member, any word will do."""
+    """Filters of events. An event fits if it has one of the words of each filter that is set."""
 
     sessions: tuple[str, ...] = ()
     """Beginnings of the ids of sessions or threads."""
     kinds: tuple[str, ...] = ()
     """Kinds (``approval``), or types (``approval.refused``)."""
     decided: tuple[str, ...] = ()
+    """Words of `DECIDED`."""
     since: str | None = None
-    """As the transcript writes a time."""
+    """First time, in the format of the transcript."""
     until: str | None = None
+    """Last time."""
 
-    def fits(self, entry: Entry, told: Told, *, wire: bool = False) -> bool:
-        """Return whether it is shown; of the wire if asked for as a kind, or by ``wire``."""
-        ref = entry.event.ref
-        if self.sessions and not any(
-            owner is not None and owner.startswith(self.sessions)
-            for owner in (ref.session_id, ref.thread_id)
-        ):
+    def fits(self, entry: Entry, description: Description, *, wire: bool = False) -> bool:
+        """Return whether the event is shown. A message of the wire is shown only if `kinds` has it,
+        or with ``wire``."""
+        ref, kind = entry.event.ref, description.kind
+        owners = [owner for owner in (ref.session_id, ref.thread_id) if owner is not None]
+        if self.sessions and not any(owner.startswith(self.sessions) for owner in owners):
             return False
-        if wire and told.kind == "wire":
-            pass
-        elif self.kinds:
-            if told.kind not in self.kinds and entry.event.type not in self.kinds:
+        if not (wire and kind == "wire"):
+            if self.kinds and kind not in self.kinds and entry.event.type not in self.kinds:
                 return False
-        elif told.kind == "wire":
+            if not self.kinds and kind == "wire":
+                return False
+        if self.decided and not set(self.decided) & set(description.decided):
             return False
-        if self.decided and not set(self.decided) & set(told.decided):
-            return False
-        # The times of a transcript have one form, so they compare as texts.
+        # The times of a transcript have one format, so they compare as texts.
         if self.since is not None and entry.time < self.since:
             return False
         return self.until is None or entry.time <= self.until
 
 
 def moment(text: str, now: datetime) -> str:
-    """Return a time as the transcript has it: from ISO 8601 (UTC without a zone), or from ``10m``
-    (ago; s, m, h, d). Raises ValueError."""
+    """Convert a time to the transcript's format: from ISO 8601 (UTC without a zone), or from a text
+    like ``10m``, ten minutes before ``now`` (s, m, h, d). Raises ValueError."""
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
         try:
@@ -348,28 +355,32 @@ def moment(text: str, now: datetime) -> str:
 
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of a line that is read at all."""
+"""Bytes of the longest line that is read."""
 VALUE_LIMIT: Final = 300_000
-"""Values of a line that is read at all: an empty list is two bytes there, and 56 in the memory."""
+"""Values of JSON in a line that is read: an empty list is two bytes in the file, and 56 in
+memory."""
 _VALUES: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{,])')
-"""A text, or what begins a value or comes before one."""
+"""A text, or a character before a value (group 1)."""
 CHUNK: Final = 256 * 1024
+"""Bytes of one read."""
 LOOK_SECONDS: Final = 0.2
-"""How often a file that is followed is looked at."""
+"""How often a followed file is read."""
 STANDARD_INPUT: Final = "-"
 
 
 class Line(NamedTuple):
-    """One line: ``entry``, or the ``problem`` with it."""
+    """One line of a transcript."""
 
     entry: Entry | None
+    """The event; None if the line cannot be read."""
     text: str
-    """As it stands in the file; of a line that is too long its beginning."""
+    """Text of the line in the file; only its beginning if the line is too long."""
     problem: str = ""
+    """Why the line cannot be read."""
 
 
 def read_line(data: bytes | TooLong) -> Line:
-    """Read one line without its end. Never raises."""
+    """Decode one line, without its line end. Never raises."""
     if isinstance(data, TooLong):
         head = data.head.decode(errors="replace")
         return Line(None, head, f"it is longer than {data.limit} bytes")
@@ -388,20 +399,18 @@ def _has_too_many_values(text: str) -> bool:
     """Return whether JSON would take much more memory as objects than as text."""
     if sum(map(text.count, "[{,")) <= VALUE_LIMIT:
         return False
-    found = islice(_VALUES.finditer(text), 4 * VALUE_LIMIT)  # that many: hardly a value is a text
-    counted = 0
-    for number, one in enumerate(found, 1):
-        counted += one.lastindex is not None
-        if counted > VALUE_LIMIT or number == 4 * VALUE_LIMIT:
+    # A limit of matches, too: texts in the line take time.
+    matches = islice(_VALUES.finditer(text), 4 * VALUE_LIMIT)
+    values = 0
+    for number, match in enumerate(matches, 1):
+        values += match.lastindex is not None
+        if values > VALUE_LIMIT or number == 4 * VALUE_LIMIT:
             return True
     return False
 
 
 def read(name: str) -> Iterator[Line]:
-    """Yield all lines; an unfinished last one is one that cannot be read, if it cannot.
-
-    Raises MisuseError if the file cannot be read.
-    """
+    """Yield all lines of a file. The last line may lack its line end. Raises MisuseError."""
     framer = LineFramer(LINE_LIMIT)
     with _opened(name) as file:
         while data := _next(name, file):
@@ -413,10 +422,10 @@ def read(name: str) -> Iterator[Line]:
 
 
 def follow(name: str) -> Iterator[Line | None]:
-    """Yield all lines, and those that are appended; None when all that is there was given.
+    """Yield all lines of a file, and then the appended ones; yield None whenever there are no more.
 
-    Does not end by itself, but for standard input and pipes. A file that was replaced or cut is
-    read from its beginning.
+    Ends only at the end of standard input or a pipe. If the file was replaced or cut, it is read
+    from its beginning. Raises MisuseError.
     """
     framer = LineFramer(LINE_LIMIT)
     while True:
@@ -442,7 +451,7 @@ def _opened(name: str) -> Iterator[FileIO]:
         yield open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
         return
     try:
-        file = Path(name).open("rb", buffering=0)  # noqa: SIM115 - closed by whoever uses it
+        file = Path(name).open("rb", buffering=0)  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:
         raise _unreadable(name, error) from error
     with file:
@@ -466,12 +475,12 @@ def _is_regular(file: FileIO) -> bool:
 
 
 def _was_replaced(name: str, file: FileIO, read_bytes: int) -> bool:
-    """Return whether the name stands for another file now, or the file has lost what was read."""
+    """Return whether ``name`` is another file now, or the file is shorter than was read."""
     if name == STANDARD_INPUT or not _is_regular(file):
         return False
     here = os.fstat(file.fileno())
     try:
         there = Path(name).stat()
     except OSError:
-        return False  # between two files: the next look finds the new one
+        return False  # it is being replaced: the next look finds the new file
     return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or there.st_size < read_bytes

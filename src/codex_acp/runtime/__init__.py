@@ -1,4 +1,4 @@
-"""Any ACP agent from Python: start it, open sessions, send prompts, and answer what it asks.
+"""Run any ACP agent from Python: start it, open sessions, send prompts, answer its questions.
 
 ::
 
@@ -6,17 +6,18 @@
         result = await session.run("What is in this directory?")
         print(result.text, result.stop_reason)
 
-`AgentRuntime` starts and ends agents, `Session` is a conversation with one, `Prompt` an async
-iterator of its updates. The updates' classes are in `codex_acp.acp.types`. POSIX only.
+`AgentRuntime` starts and ends agents, `Session` is a conversation with an agent, `Prompt` an async
+iterator of the updates of a prompt. The updates' classes are in `codex_acp.acp.types`. POSIX only.
 
-The names load when they are first used: importing this package loads no model, pydantic or anyio.
+Each name loads its module at its first use: importing this package loads no model, pydantic or
+anyio.
 """
 
 from __future__ import annotations
 
 from codex_acp._lazy import lazy
 
-TYPE_CHECKING = False  # typing itself is not worth its import here
+TYPE_CHECKING = False  # without importing typing, which takes time
 if TYPE_CHECKING:
     from codex_acp.runtime.agent_session import Choice as Choice
     from codex_acp.runtime.agent_session import ConfigOptions as ConfigOptions

@@ -1,7 +1,7 @@
-"""Run one agent: its process, the handshake, and the session that each of its messages belongs to.
+"""Run one agent: its process, its handshake, and giving its messages to their sessions.
 
-Owns the life of the process, from the spawn until nothing of it is left, and the time limit of
-every answer. Must not know when a process is started, nor what a session does with an update.
+Owns the process from the spawn to the end of its last child, and the time limit of every answer.
+Must not know when a process is started, nor what a session does with an update.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Client(ClientOfBothVersions):
 
 
 class AgentProcess:
-    """A running agent. Made by `start`; `aclose` must be called, also after the agent ended."""
+    """A running agent. `start` makes it; call `aclose` at the end, even if the agent has ended."""
 
     response: InitializeResponse
     """The answer to ``initialize``."""
@@ -98,23 +98,27 @@ class AgentProcess:
         self._answer_seconds = answer_seconds
         self._sessions: dict[str, SessionSink] = {}
         self._opening = 0
+        """Number of sessions that the agent is making, whose ids are not known yet."""
         self._held: list[tuple[str, Update]] = []
-        self._foreign: set[str] = set()
+        """Updates of unknown sessions, by their ids, while sessions are opening."""
+        self._unknown_sessions: set[str] = set()
+        """Ids in the agent's updates that are no session of ours; each is logged once."""
         self._first_garbage: bytes | None = None
+        """Beginning of the first line before the handshake that is no JSON object."""
         self._stop = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lifetime_task: asyncio.Task[None] | None = None
         self.on_ended: Callable[[TransportError], None] | None = None
-        """Called once if the agent ends although nobody here stopped it."""
+        """Called once if the agent ends without `kill`, `cut` or `aclose`."""
         self.failure: TransportError | None = None
-        """Reason why the agent can no longer be used; None while it can."""
+        """Why the agent cannot be used any more; None while it can."""
 
     @classmethod
     async def start(cls, spec: AgentSpec, services: Services, answer_seconds: float) -> Self:
         """Spawn the agent and exchange ``initialize`` with it.
 
-        Raises AgentLaunchError, AgentStartError, or what ``initialize`` raised: ErrorReply,
-        InvalidPayload, ProcessExited. Nothing is left of the process then.
+        Raises AgentLaunchError, AgentStartError, ErrorReply, InvalidPayload, ProcessExited, and
+        ends the process then.
         """
         process = cls(spec, services, answer_seconds)
         process._connect()
@@ -132,7 +136,7 @@ class AgentProcess:
 
     @property
     def pid(self) -> int | None:
-        """Return the process's id; None for an agent that is no child process."""
+        """Return the id of the process; None for an agent that is no child process."""
         return self._link.pid if isinstance(self._link, ChildProcess) else None
 
     @property
@@ -173,16 +177,16 @@ class AgentProcess:
         """Give the updates and requests of a session to ``sink`` from now on."""
         self._sessions[session_id] = sink
         held, self._held = self._held, []
-        for of, update in held:
-            if of == session_id:
+        for held_id, update in held:
+            if held_id == session_id:
                 sink.take_update(update)
             else:
-                self._held.append((of, update))
+                self._held.append((held_id, update))
         if self.failure is not None:
             sink.agent_ended(self.failure)
 
     def close(self, session_id: str, sink: SessionSink) -> None:
-        """Give no further updates and requests of a session to ``sink``."""
+        """Give no more updates and requests of a session to ``sink``."""
         if self._sessions.get(session_id) is sink:
             del self._sessions[session_id]
 
@@ -200,7 +204,7 @@ class AgentProcess:
             self._opening -= 1
             if not self._opening:
                 for session_id, _ in self._held:
-                    self._warn_of_foreign(session_id)
+                    self._warn_of_unknown(session_id)
                 self._held.clear()
 
     async def cut(self) -> None:
@@ -209,13 +213,13 @@ class AgentProcess:
         await self._link.aclose()
 
     def kill(self) -> None:
-        """Kill the process and all it started, now; `aclose` must still be called."""
+        """Kill the process and all its children now; `aclose` must still be called."""
         if isinstance(self._link, ChildProcess):
             self._link.kill_tree()
-        self._stop.set()  # no call goes on waiting for the agent
+        self._stop.set()  # ends calls that wait for the agent
 
     async def aclose(self) -> None:
-        """End the process and all it started, and tell its sessions. Completes when cancelled."""
+        """End the process and all its children, and tell its sessions. Completes if cancelled."""
         self._stop.set()
         if self._lifetime_task is not None:
             await finish(self._lifetime_task)
@@ -254,14 +258,14 @@ class AgentProcess:
         self.gate: ReadingGate = ReadingGate(connection.pause_reading, connection.resume_reading)
 
         def take_invalid(notification: Notification, _error: InvalidPayload) -> None:
-            found = unknown_update(notification)
-            if found is not None:
-                self._give(*found)
+            unknown = unknown_update(notification)
+            if unknown is not None:
+                self._give(*unknown)
 
         handlers = Handlers(
             self.services,
             self._sessions.get,
-            lambda told: self._give(told.session_id, told.update),
+            lambda notification: self._give(notification.session_id, notification.update),
             connection.drain,
         )
         self.client = _Client(
@@ -276,7 +280,8 @@ class AgentProcess:
         self._lifetime_task = loop.create_task(self._run(), name=f"agent {self.agent}")
 
     async def _run(self) -> None:
-        """Run the agent from the handshake to its end, in a task of its own: any may close it."""
+        """Run the agent from the handshake to its end, in a task of its own, so that any other task
+        may close it."""
         try:
             async with self.client:
                 await self._until_stopped(self._initialize)
@@ -295,6 +300,7 @@ class AgentProcess:
             self._started.exception()  # mark it as retrieved: `start` may have been cancelled
 
     async def _until_stopped(self, wait: Callable[[], Awaitable[None]]) -> None:
+        """Call ``wait``; cancel the call when `_stop` is set."""
         async with anyio.create_task_group() as tasks:
 
             async def stop() -> None:
@@ -305,7 +311,7 @@ class AgentProcess:
             error: Exception | None = None
             try:
                 await wait()
-            except Exception as raised:  # noqa: BLE001 - raised below, not in a group
+            except Exception as raised:  # noqa: BLE001 - raised below, not as an ExceptionGroup
                 error = raised
             tasks.cancel_scope.cancel()
         if error is not None:
@@ -326,7 +332,7 @@ class AgentProcess:
         self.features = agent_features(self.response.agent_capabilities)
 
     def _note_end(self) -> None:
-        """Set `failure`, once, and tell the sessions and `on_ended` of it."""
+        """Set `failure`, once, and tell the sessions and `on_ended`."""
         if self.failure is not None:
             return
         stopped_here = self._stop.is_set()
@@ -345,12 +351,12 @@ class AgentProcess:
         elif self._opening and len(self._held) < HELD_UPDATES:
             self._held.append((session_id, update))
         else:
-            self._warn_of_foreign(session_id)
+            self._warn_of_unknown(session_id)
 
-    def _warn_of_foreign(self, session_id: str) -> None:
-        """Warn once for each session, of a few sessions only: the log must not fill up."""
-        if session_id not in self._foreign and len(self._foreign) < HELD_UPDATES:
-            self._foreign.add(session_id)
+    def _warn_of_unknown(self, session_id: str) -> None:
+        """Warn once for each unknown session, and not of too many: the log must not fill up."""
+        if session_id not in self._unknown_sessions and len(self._unknown_sessions) < HELD_UPDATES:
+            self._unknown_sessions.add(session_id)
             logger.warning(
                 "%s sends updates of %r, which is no session here", self.agent, session_id
             )

@@ -1,9 +1,10 @@
-"""Open, follow and close one session of an agent: its state, its config options, its history.
+"""Open and close one session of an agent, and keep its state, config options and history.
 
-A session is loaded, resumed or new; where that is not the way that was wanted, `Opened` says why.
-Replayed history and live updates never mix. Config options change only when the agent has said so.
-A session that the agent opens when nobody waits for it any more is closed again. Must not know how
-a program uses a session. Source: https://agentclientprotocol.com/protocol/v1/session-setup
+A session is loaded, resumed, forked or new; `Opened` says why it is not the wanted one. Replayed
+history and live updates never mix. Config options change only when the agent reports them. If the
+agent opens a session after the program has given up waiting, the session is closed again. Must not
+know how a program uses a session.
+Source: https://agentclientprotocol.com/protocol/v1/session-setup
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 class AgentSession:
-    """Takes in what the process tells of one session; ``replaying`` until it is open."""
+    """The state of one session, from the agent's updates; ``replaying`` until it is open."""
 
     def __init__(
         self, process: AgentProcess, wanted: Wanted, session_id: str, *, replaying: bool
@@ -77,10 +78,11 @@ class AgentSession:
         self.usage: types.UsageUpdateSessionUpdate | None = None
         self.run: RunningPrompt | None = None
         self.listeners: list[Callable[[Update], None]] = []
-        self._outside = Record()
+        self._between_prompts = Record()
+        """Tool calls of permission requests that arrive while no prompt runs."""
 
     def take_update(self, update: Update) -> None:
-        """Change the state first: whoever is then told of the update finds the state as it says."""
+        """Apply an update to the state, then give it to the prompt and the listeners."""
         if isinstance(update, types.ConfigOptionUpdateSessionUpdate):
             self.options.reported(update.config_options)
         elif isinstance(update, types.CurrentModeUpdateSessionUpdate):
@@ -104,18 +106,18 @@ class AgentSession:
                 logger.exception("a listener of the session %s failed", self.session_id)
 
     def agent_ended(self, error: TransportError) -> None:
-        """Settle what is open. The prompt hears of the end by its own request."""
+        """Settle the open questions, and end the watchers. The prompt ends with its own request."""
         del error
         self.answers.refuse()
         self.options.ended()
 
     def _tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
-        record = self._outside if self.run is None else self.run.record
+        record = self._between_prompts if self.run is None else self.run.record
         return record.take_tool_call(request.tool_call)
 
 
 Settings: TypeAlias = "tuple[types.SessionConfigOption, ...]"
-"""All options of a session, in the agent's order, as they came."""
+"""All options of a session, in the agent's order."""
 
 MODE: Final = "mode"
 MODEL: Final = "model"
@@ -124,7 +126,7 @@ THOUGHT_LEVEL: Final = "thought_level"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A value that a setting may have. ``group`` is the name of its group, if it is in one."""
+    """A value that a setting may have; ``group`` is the name of its group, or None."""
 
     value: str
     name: str
@@ -133,7 +135,7 @@ class Choice:
 
 
 class ConfigOptions:
-    """The options of one session, made by it; in the agent's order of priority."""
+    """The config options of one session, in the agent's order of priority."""
 
     def __init__(self, session_id: str, process: AgentProcess) -> None:
         self._session_id = session_id
@@ -148,17 +150,17 @@ class ConfigOptions:
 
     @property
     def all(self) -> Settings:
-        """The complete list as the agent last reported it."""
+        """All options, as the agent last reported them."""
         return self._all
 
     @property
     def modes(self) -> types.SessionModeState | None:
-        """The older way of modes, if the agent reported any."""
+        """Session modes, the older alternative to a config option, if the agent reported any."""
         return self._modes
 
     @property
     def model(self) -> Setting:
-        """The option of category ``model``, to be read and set."""
+        """The option of category ``model``."""
         return Setting(self, MODEL)
 
     @property
@@ -172,35 +174,35 @@ class ConfigOptions:
         return Setting(self, THOUGHT_LEVEL)
 
     def get(self, config_id: str) -> types.SessionConfigOption | None:
-        """The option with this id, or None."""
+        """Return the option with this id, or None."""
         return next((option for option in self._all if option.id == config_id), None)
 
     def find(self, category: str) -> types.SessionConfigOption | None:
-        """The first option of a category; where none has it, the one whose id is that word."""
+        """Return the first option of a category; else the option without a category whose id is
+        ``category``; else None."""
         for option in self._all:
             if option.category == category:
                 return option
         option_of_id = self.get(category)
-        # One that has another category is something else that happens to have the name.
         return option_of_id if option_of_id is not None and not option_of_id.category else None
 
     async def set(self, config_id: str, value: str | bool) -> Settings:
-        """Set one option, also while a prompt runs; the complete list as the agent answers it.
+        """Set one option, also while a prompt runs; return all options, as the agent reports them.
 
-        Raises OptionNotOffered if there is no such option, MisuseError for a value of the wrong
-        type, and ErrorReply if the agent refuses.
+        Raises OptionNotOffered for an unknown option, MisuseError for a value of the wrong type,
+        ErrorReply if the agent refuses.
         """
         option = self.get(config_id)
         if option is None:
             raise OptionNotOffered(self._process.agent, f"the config option {config_id!r}")
         is_boolean = isinstance(option, types.BooleanSessionConfigOption)
         if not isinstance(value, bool if is_boolean else str):
-            wanted = "is true or false" if is_boolean else "has named values"
-            raise MisuseError(f"the config option {config_id!r} {wanted}, not {value!r}")
-        make: Any = types.ValueIdSetSessionConfigOptionRequest
+            values = "is true or false" if is_boolean else "has named values"
+            raise MisuseError(f"the config option {config_id!r} {values}, not {value!r}")
+        request_class: Any = types.ValueIdSetSessionConfigOptionRequest
         if is_boolean:
-            make = types.BooleanSetSessionConfigOptionRequest
-        params = make(session_id=self._session_id, config_id=config_id, value=value)
+            request_class = types.BooleanSetSessionConfigOptionRequest
+        params = request_class(session_id=self._session_id, config_id=config_id, value=value)
         call = self._process.client.session_set_config_option(params)
         response = await self._process.ask("session/set_config_option", call)
         self.reported(response.config_options)
@@ -210,39 +212,39 @@ class ConfigOptions:
         """Set a legacy mode. Raises OptionNotOffered if the agent reported none."""
         if self._modes is None:
             raise OptionNotOffered(self._process.agent, "session modes")
-        before = self._mode_reports
+        reports_before = self._mode_reports
         request = types.SetSessionModeRequest(session_id=self._session_id, mode_id=mode_id)
         call = self._process.client.session_set_mode(request)
         await self._process.ask("session/set_mode", call)
-        if self._mode_reports == before:  # else it has said itself which mode it is in
+        if self._mode_reports == reports_before:  # else the agent has reported its mode
             self.mode_reported(mode_id)
 
     def watch(self) -> _Watcher:
-        """An async iterator of complete lists: the current one at once, then each newer one.
+        """Return an async iterator of all options: the current ones, then those of each change.
 
-        One that is slow is given the latest and not those between. Ends with the session;
-        use it as a context manager, or call ``aclose``, to end it before.
+        A slow reader gets the latest options, and not those between. The iterator ends with the
+        session; to end it earlier, use it as a context manager or call ``aclose``.
         """
         watcher = _Watcher(self)
         self._watchers.append(watcher)
         return watcher
 
-    # What the session calls.
+    # Called by `AgentSession`.
 
     def reported(self, options: Sequence[types.SessionConfigOption] | None) -> None:
-        """Take the complete list that the agent has reported; None: it has said nothing."""
+        """Set the options that the agent has reported; None: it has reported none."""
         if options is not None:
             self._all = tuple(options)
             self._wake()
 
     def modes_reported(self, modes: types.SessionModeState | None) -> None:
-        """Take the legacy modes that the agent has reported; None: it has said nothing."""
+        """Set the legacy modes that the agent has reported; None: it has reported none."""
         if modes is not None:
             self._modes = modes
             self._wake()
 
     def mode_reported(self, mode_id: str) -> None:
-        """Note the legacy mode that the agent is in now."""
+        """Set the current legacy mode, which the agent has reported."""
         self._mode_reports += 1
         if self._modes is not None:
             self._modes = self._modes.model_copy(update={"current_mode_id": mode_id})
@@ -254,7 +256,7 @@ class ConfigOptions:
             watcher.end()
 
     def forget(self, watcher: _Watcher) -> None:
-        """Forget a watcher."""
+        """Remove a watcher."""
         if watcher in self._watchers:
             self._watchers.remove(watcher)
 
@@ -264,7 +266,7 @@ class ConfigOptions:
 
 
 class Setting:
-    """One thing to set, wherever the agent has it. False where the agent has it nowhere."""
+    """A setting that the agent has as a config option or as legacy modes. False if as neither."""
 
     def __init__(self, options: ConfigOptions, category: str) -> None:
         self._options = options
@@ -278,33 +280,34 @@ class Setting:
 
     @property
     def option(self) -> types.SessionConfigOption | None:
-        """The config option as it came; None where there is none."""
+        """The config option, or None."""
         return self._options.find(self._category)
 
     @property
     def current(self) -> str | bool | None:
-        """The value that the agent last reported; None where it is not offered."""
+        """The value that the agent last reported; None if the agent does not have the setting."""
         if self.option is not None:
             return self.option.current_value
         return self._legacy.current_mode_id if self._legacy is not None else None
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """Return the values that it may be set to, groups made flat; empty for true and false."""
+        """Return the possible values, also those in groups; empty for a boolean option."""
         option = self.option
-        found: list[Choice] = []
-        for entry in option.options if isinstance(option, types.SelectSessionConfigOption) else ():
-            if isinstance(entry, types.SessionConfigSelectGroup):
-                found += [Choice(o.value, o.name, o.description, entry.name) for o in entry.options]
-            else:
-                found.append(Choice(entry.value, entry.name, entry.description))
         if option is None and self._legacy is not None:
             modes = self._legacy.available_modes
-            found += [Choice(mode.id, mode.name, mode.description) for mode in modes]
-        return tuple(found)
+            return tuple(Choice(mode.id, mode.name, mode.description) for mode in modes)
+        choices: list[Choice] = []
+        for entry in option.options if isinstance(option, types.SelectSessionConfigOption) else ():
+            if isinstance(entry, types.SessionConfigSelectGroup):
+                group = entry.name
+                choices += [Choice(o.value, o.name, o.description, group) for o in entry.options]
+            else:
+                choices.append(Choice(entry.value, entry.name, entry.description))
+        return tuple(choices)
 
     async def set(self, value: str | bool) -> None:
-        """Set it; afterwards `current` is what the agent made of it.
+        """Set the value; afterwards `current` is the value that the agent reports.
 
         Raises as `ConfigOptions.set`.
         """
@@ -322,7 +325,7 @@ class Setting:
 
 
 class _Watcher:
-    """Iterates over changes, as `ConfigOptions.watch` says."""
+    """The iterator of `ConfigOptions.watch`."""
 
     def __init__(self, options: ConfigOptions) -> None:
         self._options = options
@@ -336,7 +339,7 @@ class _Watcher:
         self.news.set()
 
     async def aclose(self) -> None:
-        """Watch no more."""
+        """End the iteration."""
         self.end()
 
     def __aiter__(self) -> Self:
@@ -359,12 +362,12 @@ class _Watcher:
 How: TypeAlias = Literal["new", "load", "resume", "fork"]
 
 _FIRST_PAUSE: Final = 0.1
-"""Before a busy session is asked for again; then twice as long each time."""
+"""Seconds before a second attempt to open a busy session; each next pause is twice as long."""
 _LONGEST_PAUSE: Final = 2.0
-"""Between two attempts, so that what was busy is not missed for long."""
+"""Seconds of the longest pause between two attempts."""
 
 _GONE: Final = (RESOURCE_NOT_FOUND, INVALID_PARAMS)
-"""How agents answer for an id that they do not know."""
+"""Codes with which agents answer for a session id that they do not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,32 +375,33 @@ class Opened:
     """How a session was opened."""
 
     how: How
-    """"fork" is a copy of the session that was wanted, made by the agent."""
+    """Way of opening; "fork" is a copy of the wanted session, made by the agent."""
     reason: str | None = None
-    """Why the session that was wanted is not this one; None if it is, or if none was wanted."""
+    """Why this is not the wanted session; None if it is, or if a new session was wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Request to open a session. ``session_id`` is that of an earlier session, or None."""
+    """Arguments of `AgentRuntime.open`."""
 
     cwd: str
     session_id: str | None = None
+    """Id of an earlier session; None for a new session."""
     mcp_servers: tuple[types.McpServer, ...] = ()
     directories: tuple[str, ...] = ()
     policy: PermissionPolicy | None = None
     or_new: bool = True
-    """Whether a new session is opened if the earlier one is gone."""
+    """Whether to open a new session if the earlier one is gone."""
     fork_if_busy: bool = False
-    """Whether a copy is opened if the earlier one stays busy."""
+    """Whether to open a copy if the earlier session stays busy."""
     busy_seconds: float = 0.0
-    """How long it may be busy."""
+    """Seconds to wait for a busy session."""
 
 
 async def open_session(
     process: AgentProcess, wanted: Wanted, turns: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
-    """Open it, by one of the ``turns`` while the agent works at that.
+    """Open a session; each request of the agent takes one of ``turns``, but waiting does not.
 
     Raises as `AgentProcess.ask`, TransportError, SessionBusy, MethodNotOffered and MisuseError.
     """
@@ -413,7 +417,7 @@ async def open_session(
     reason: str | None = None
     if wanted.session_id is not None:
         try:
-            return await _earlier(process, wanted, wanted.session_id, turns)
+            return await _open_earlier(process, wanted, wanted.session_id, turns)
         except CodexAcpError as error:
             is_gone = isinstance(error, MethodNotOffered) or (
                 isinstance(error, ErrorReply) and error.code in _GONE
@@ -428,13 +432,14 @@ async def open_session(
                 reason,
             )
     async with turns:
-        return await _new(process, wanted), Opened("new", reason)
+        return await _open_new(process, wanted), Opened("new", reason)
 
 
-async def _earlier(
+async def _open_earlier(
     process: AgentProcess, wanted: Wanted, session_id: str, turns: asyncio.Semaphore
 ) -> tuple[AgentSession, Opened]:
-    """Load, else resume it once it is not busy; after ``busy_seconds`` fork it, or give up."""
+    """Load or resume a session as soon as it is not busy; after ``busy_seconds``, fork it if
+    wanted, else raise SessionBusy."""
     if not (process.features.load_session or process.features.resume_session):
         raise MethodNotOffered(process.agent, "session/load or session/resume")
     how: Literal["load", "resume"] = "load" if process.features.load_session else "resume"
@@ -458,7 +463,7 @@ async def _earlier(
     if not process.features.fork_session:
         raise MethodNotOffered(process.agent, "session/fork") from busy
     async with turns:
-        return await _new(process, wanted, fork_of=session_id), Opened("fork", str(busy))
+        return await _open_new(process, wanted, fork_of=session_id), Opened("fork", str(busy))
 
 
 async def _reopen(
@@ -468,28 +473,31 @@ async def _reopen(
         raise MisuseError(f"the session {session_id} is open already")
     session = AgentSession(process, wanted, session_id, replaying=True)
     process.open(session_id, session)
-    where = _where(wanted)
+    fields = _common_fields(wanted)
     call: Awaitable[_Answer]
     if how == "load":
-        call = process.client.session_load(types.LoadSessionRequest(session_id=session_id, **where))
+        request = types.LoadSessionRequest(session_id=session_id, **fields)
+        call = process.client.session_load(request)
     else:
         call = process.client.session_resume(
-            types.ResumeSessionRequest(session_id=session_id, **where)
+            types.ResumeSessionRequest(session_id=session_id, **fields)
         )
 
     async def opened() -> None:
-        _is_open(session, await call)
+        _set_open(session, await call)
 
     try:
         await ask_to_open(process, f"session/{how}", opened(), session_id)
     except BaseException:
         process.close(session_id, session)
-        await session.answers.aclose()  # the agent may have asked for something meanwhile
+        await session.answers.aclose()  # the agent may have started terminals meanwhile
         raise
     return session
 
 
-async def _new(process: AgentProcess, wanted: Wanted, fork_of: str | None = None) -> AgentSession:
+async def _open_new(
+    process: AgentProcess, wanted: Wanted, fork_of: str | None = None
+) -> AgentSession:
     with process.opening():
         try:
             response = await _ask_new(process, wanted, fork_of)
@@ -501,7 +509,7 @@ async def _new(process: AgentProcess, wanted: Wanted, fork_of: str | None = None
             await process.ask("authenticate", process.client.authenticate(login))
             response = await _ask_new(process, wanted, fork_of)
         session = AgentSession(process, wanted, response.session_id, replaying=False)
-        _is_open(session, response)
+        _set_open(session, response)
         process.open(response.session_id, session)
     return session
 
@@ -509,29 +517,30 @@ async def _new(process: AgentProcess, wanted: Wanted, fork_of: str | None = None
 async def _ask_new(
     process: AgentProcess, wanted: Wanted, fork_of: str | None
 ) -> types.NewSessionResponse:
-    request = types.NewSessionRequest(**_where(wanted))
+    request = types.NewSessionRequest(**_common_fields(wanted))
     if fork_of is not None:
         return await ask_to_open(process, "session/fork", process.client.fork(fork_of, request))
     return await ask_to_open(process, "session/new", process.client.session_new(request))
 
 
-def _where(wanted: Wanted) -> dict[str, Any]:
-    """The fields that every request has that opens a session."""
-    where: dict[str, Any] = {"cwd": wanted.cwd, "mcp_servers": list(wanted.mcp_servers)}
+def _common_fields(wanted: Wanted) -> dict[str, Any]:
+    """Return the fields of every request that opens a session."""
+    fields: dict[str, Any] = {"cwd": wanted.cwd, "mcp_servers": list(wanted.mcp_servers)}
     if wanted.directories:
-        where["additional_directories"] = list(wanted.directories)
-    return where
+        fields["additional_directories"] = list(wanted.directories)
+    return fields
 
 
-def _is_open(session: AgentSession, response: _Answer) -> None:
-    """Open it in the same step as the answer was taken: what comes next is live."""
+def _set_open(session: AgentSession, response: _Answer) -> None:
+    """Mark the session as open. Call it without an await after the answer: later updates are
+    live."""
     session.options.modes_reported(response.modes)
     session.options.reported(response.config_options)
     session.replaying = False
 
 
 CLOSE_SECONDS: Final = 5.0
-"""For the agent to answer ``session/close``; afterwards the session is gone here all the same."""
+"""Time limit of ``session/close``; afterwards the session counts as closed."""
 
 _closing: Final[set[asyncio.Task[None]]] = set()
 
@@ -541,15 +550,16 @@ T = TypeVar("T")
 async def ask_to_open(
     process: AgentProcess, method: str, call: Awaitable[T], session_id: str | None = None
 ) -> T:
-    """`AgentProcess.ask` for a call that opens a session, which is closed if it comes too late.
+    """Wait for a call that opens a session, as `AgentProcess.ask` does.
 
-    ``session_id`` is None for a new one. The agent is told all the same that nobody waits.
+    If the wait is given up, cancels the request, and closes the session if the agent opens it all
+    the same. ``session_id`` is None for a new session.
     """
     request_id: int | None = None
 
     async def run() -> T:
         nonlocal request_id
-        request_id = process.client.next_request_id  # nothing comes between: the call sends at once
+        request_id = process.client.next_request_id  # `call` sends its request without an await
         return await call
 
     asked = asyncio.get_running_loop().create_task(run(), name=method)
@@ -562,26 +572,28 @@ async def ask_to_open(
         if not asked.done():
             params = encode_json({"requestId": request_id})
             process.client.connection.notify("$/cancel_request", params)
-        asked.add_done_callback(lambda done: _opened_late(process, session_id, done))
+        asked.add_done_callback(lambda done: _close_late(process, session_id, done))
         raise
 
 
-def _opened_late(process: AgentProcess, session_id: str | None, asked: asyncio.Task[T]) -> None:
+def _close_late(process: AgentProcess, session_id: str | None, asked: asyncio.Task[T]) -> None:
+    """Close a session that the agent has opened although the wait was given up."""
     if asked.cancelled() or asked.exception() is not None or process.failure is not None:
         return
     answer: object = asked.result()
-    late = answer.session_id if isinstance(answer, types.NewSessionResponse) else session_id
-    if late is None or process.is_open(late):  # it was opened again meanwhile
+    if isinstance(answer, types.NewSessionResponse):
+        session_id = answer.session_id
+    if session_id is None or process.is_open(session_id):  # open: the program has opened it again
         return
     task = asyncio.get_running_loop().create_task(
-        close_session(process, late), name="session/close"
+        close_session(process, session_id), name="session/close"
     )
     _closing.add(task)
     task.add_done_callback(_closing.discard)
 
 
 async def close_session(process: AgentProcess, session_id: str) -> None:
-    """``session/close``; never fails."""
+    """Send ``session/close``; an error is only logged."""
     call = process.client.session_close(types.CloseSessionRequest(session_id=session_id))
     try:
         await process.ask("session/close", call, seconds=CLOSE_SECONDS)

@@ -1,4 +1,4 @@
-"""How an agent is started: its command, its environment, and what is to be expected of it.
+"""How to start an agent, or to connect to one.
 
 Owns the two agents that are known by name. Starts nothing.
 """
@@ -23,44 +23,45 @@ if TYPE_CHECKING:
     from codex_acp.transport.remote_address import Token
 
 START_SECONDS: Final = 60.0
-"""From spawn to the answer to ``initialize``: a first start may read a binary of 300 MB."""
+"""Time from the spawn to the answer to ``initialize``: a first start may read a binary of 300
+MB."""
 
 REMOTE_SECONDS: Final = 30.0
-"""The same of one that runs already: to connect, and the answer to ``initialize``."""
+"""Time to connect to a running agent, and for its answer to ``initialize``."""
 
 FETCH_SECONDS: Final = 300.0
-"""The same where npx may have to fetch the agent first."""
+"""Time for the start of an agent that npx may have to download first."""
 
 CLAUDE_PACKAGE: Final = "@agentclientprotocol/claude-agent-acp"
 
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """An agent that speaks ACP on its standard input and output."""
+    """How to start an ACP agent, or to connect to one. The agent speaks ACP on stdin and stdout."""
 
     command: Sequence[str] = field(default=(), repr=False)
     """The program and its arguments; no shell is involved."""
     name: str = ""
     """Name of the agent in messages and in the session store; by default the program's name."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables set for it, over those it inherits."""
+    """Environment variables of the agent; they override inherited ones."""
     inherit_env: bool = True
-    """Whether it inherits this process's environment."""
+    """Whether the agent inherits this process's environment."""
     cwd: str | Path | None = None
-    """Where its process runs; None: where this one does. A session has a cwd of its own."""
+    """Directory of the agent's process; None for this process's. A session has its own cwd."""
     shared: bool = False
     """Whether one process serves all sessions; otherwise each session has its own."""
     auth_method: str | None = None
-    """Id of the method for ``authenticate``, used once if the agent asks for a login (-32000)."""
+    """Id of the method for ``authenticate``, used once if the agent requires a login (-32000)."""
     start_seconds: float = START_SECONDS
-    """Bound of its start, from the spawn to the answer to ``initialize``."""
+    """Time limit from the spawn to the answer to ``initialize``."""
     link: Callable[[], Link] | None = None
-    """In place of a command: makes the link to an agent that is no child of this process, for
+    """Makes the link to an agent that is no child of this process, instead of a command; for
     example one end of `codex_acp.transport.link.memory_pair` in a test. Needs a name."""
     line_limit: int | None = None
-    """The largest message accepted from it, in bytes; None for the default, 64 MiB."""
+    """Bytes of the largest message that is accepted from the agent; None for 64 MiB."""
     version: Literal[1, 2] | None = None
-    """The only version of ACP to speak with it; None: the highest that it has."""
+    """The only version of ACP to use; None for the highest version that the agent has."""
 
     def __post_init__(self) -> None:
         if self.link is not None:
@@ -78,21 +79,24 @@ class AgentSpec:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for two specs whose processes are alike and may stand in for each other."""
+        """Key by which sessions share a process: equal for specs that start equal processes."""
         env = tuple(sorted(self.env.items()))
         start = (self.command, self.name, self.link, env, self.inherit_env, str(self.cwd))
         return (*start, self.auth_method, self.start_seconds, self.line_limit, self.version)
 
     @property
     def environment(self) -> dict[str, str] | None:
-        """The whole environment of the process; None: this process's own."""
+        """Environment of the agent's process; None for this process's."""
         if self.inherit_env and not self.env:
             return None
         return {**(os.environ if self.inherit_env else {}), **self.env}
 
     @classmethod
     def parse(cls, command: str, *, name: str = "") -> AgentSpec:
-        """From one line, split into words as a POSIX shell does. Raises MisuseError."""
+        """Make the spec of a command line, split into words as by a POSIX shell.
+
+        Raises MisuseError.
+        """
         try:
             words = shlex.split(command)
         except ValueError as error:
@@ -106,12 +110,12 @@ class AgentSpec:
     def remote(
         cls, url: str, token: Token | None = None, *, name: str = "", shared: bool = False
     ) -> AgentSpec:
-        """An agent that listens, like ``codex-acp-sdk serve --listen``: on a websocket at ``ws://``
-        or ``wss://``, by streamable HTTP at ``http://`` or ``https://``.
+        """Make the spec of an agent that accepts network clients, like ``codex-acp-sdk --listen``.
 
-        ``token`` is shown as ``Authorization: Bearer``; a function is asked for one each time.
-        ``shared``: one connection serves all sessions. Raises MisuseError for no such URL, and for
-        a token that would travel unencrypted to another machine.
+        ``ws://`` and ``wss://`` URLs use a websocket, ``http://`` and ``https://`` streamable HTTP.
+        ``token`` is sent as ``Authorization: Bearer``; a function returns the token of each
+        connection. With ``shared``, one connection serves all sessions. Raises MisuseError for
+        another URL, or if the token would be sent unencrypted to another machine.
         """
         check_agent_url(url, token)
         name = name or bare_url(url)
@@ -126,21 +130,22 @@ class AgentSpec:
         inherit_env: bool = True,
         shared: bool = False,
     ) -> AgentSpec:
-        """The adapter of this package, in this Python; ``args`` as of ``codex-acp-sdk serve``."""
-        # -P: a module that lies in the current directory must not be taken for one of ours.
+        """Make the spec of this package's agent in this Python; ``args`` are those of ``serve``."""
+        # -P: Python must not import modules from the current directory.
         command = (sys.executable, "-P", "-m", "codex_acp", "serve", *args)
         return cls(command, "codex", env or {}, inherit_env=inherit_env, shared=shared)
 
     @classmethod
     def claude(cls, *, env: Mapping[str, str] | None = None, shared: bool = False) -> AgentSpec:
-        """``@agentclientprotocol/claude-agent-acp``, which npx fetches if it is not there."""
+        """Make the spec of ``@agentclientprotocol/claude-agent-acp``; npx downloads it if
+        missing."""
         command = ("npx", "--yes", CLAUDE_PACKAGE)
         return cls(command, "claude", env or {}, shared=shared, start_seconds=FETCH_SECONDS)
 
 
 @dataclass(frozen=True)
 class _RemoteLink:
-    """Connects each time; equal for two that connect alike."""
+    """Connects to an agent. Compares by value, so that specs of one agent are equal."""
 
     url: str = field(repr=False)
     token: Token | None = field(repr=False)
@@ -154,4 +159,4 @@ BUILT_IN: Final[Mapping[str, AgentSpec]] = {
     "codex": AgentSpec.codex(),
     "claude": AgentSpec.claude(),
 }
-"""The agents that a runtime knows by name without being told."""
+"""Agents that every runtime knows by name."""

@@ -1,4 +1,4 @@
-"""Exceptions of the agents of a runtime, beyond the exceptions of `codex_acp.errors`.
+"""Define the exceptions of the runtime; `codex_acp.errors` has their base classes.
 
 ::
 
@@ -6,21 +6,21 @@
     ├── LaunchError
     │   └── AgentLaunchError         the agent's command could not be started
     ├── PeerError
-    │   ├── AgentStartError          it started, but did not become an agent that can be used
-    │   ├── AnswerTimeout            it did not answer a request in time
+    │   ├── AgentStartError          the agent started, but the handshake failed
+    │   ├── AnswerTimeout            the agent did not answer a request in time
     │   └── ErrorReply
     │       ├── AuthenticationRequired
     │       └── SessionBusy          another process works in the session
     ├── TransportError
-    │   └── CrashLoop                it ended too often; it is not started again for a while
+    │   └── CrashLoop                the agent ended too often; it is not started for a while
     ├── MisuseError
-    │   └── SessionClosed            the session was closed here
-    ├── MethodNotOffered             the agent does not offer what was asked for
+    │   └── SessionClosed            this program has closed the session
+    ├── MethodNotOffered             the agent does not offer a method or feature
     │   └── OptionNotOffered
     └── StoreError                   the file of stored sessions cannot be used
 
-An agent that ends is a `ProcessExited`, with its exit status and the end of its stderr. Nothing
-here imports a model.
+If an agent ends, calls raise `ProcessExited`, with its exit status and the end of its stderr. This
+module imports no model.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class AgentLaunchError(LaunchError):
 
 
 class AgentStartError(PeerError):
-    """The agent's process runs but ``initialize`` led nowhere; the process was ended.
+    """The agent's process started, but ``initialize`` failed; the process was ended.
 
-    ``stderr_tail`` is the end of what it wrote to its standard error.
+    ``stderr_tail`` is the end of its output on stderr.
     """
 
     def __init__(self, agent: str, why: str, stderr_tail: str = "") -> None:
@@ -70,7 +70,7 @@ class AnswerTimeout(PeerError):
 
 
 class AuthenticationRequired(ErrorReply):
-    """The agent wants a login first (-32000); ``methods`` are those that it offers.
+    """The agent requires a login first (-32000); ``methods`` are the logins that it offers.
 
     Log in with the agent's own command, or name one of the methods as `AgentSpec.auth_method`.
     """
@@ -81,9 +81,10 @@ class AuthenticationRequired(ErrorReply):
 
 
 class SessionBusy(ErrorReply):
-    """Another process works in the session and did not end within ``seconds``; nothing is lost.
+    """Another process works in the session, and did not stop within ``seconds``; nothing is lost.
 
-    ``data`` has the ``holder``, with its ``pid`` and ``name``, where the agent knows it.
+    ``data`` has the ``holder``, with the ``pid`` and ``name`` of that process, if the agent knows
+    it.
     """
 
     def __init__(self, reply: ErrorReply, seconds: float) -> None:
@@ -92,7 +93,7 @@ class SessionBusy(ErrorReply):
 
 
 class CrashLoop(TransportError):
-    """The agent ended ``count`` times within ``seconds``; ``last`` says how, the last time."""
+    """The agent ended ``count`` times within ``seconds``; ``last`` is the error of the last end."""
 
     def __init__(self, agent: str, count: int, seconds: float, last: Exception) -> None:
         super().__init__(
@@ -106,11 +107,11 @@ class CrashLoop(TransportError):
 
 
 class SessionClosed(MisuseError):
-    """The session was closed by this program; open it again by its id."""
+    """This program has closed the session; open it again by its id."""
 
 
 class MethodNotOffered(CodexAcpError):
-    """The agent said at ``initialize`` that it cannot do this, or answered so (-32601)."""
+    """The agent did not advertise a method or feature, or answered "method not found" (-32601)."""
 
     def __init__(self, agent: str, method: str) -> None:
         super().__init__(f"{agent} does not offer {method}")
@@ -119,7 +120,7 @@ class MethodNotOffered(CodexAcpError):
 
 
 class OptionNotOffered(MethodNotOffered):
-    """The session has no such config option; ``method`` is what was looked for."""
+    """The session does not have a config option; ``method`` describes the option."""
 
 
 class StoreError(CodexAcpError):

@@ -1,4 +1,4 @@
-// What is behind one event: its ids, the other end of it, the wire, and the recorded line.
+// The pane of one event: its ids, its question or answer, the messages of the wire, and the recorded line.
 
 const PARTS = { client: 'Client', adapter: 'Adapter', codex: 'Codex' };
 const FACTS = {
@@ -52,7 +52,9 @@ class Detail {
     add('way', `${PARTS[row.from]} \u2192 ${PARTS[row.to]}`);
     for (const [key, name] of Object.entries(FACTS)) {
       const value = record[key];
-      if (value !== null && value !== undefined) add(name, typeof value === 'string' && !/_id$/.test(key) ? value : typeof value === 'string' && /request_id$/.test(key) ? JSON.stringify(value) : String(value));
+      if (value === null || value === undefined) continue;
+      const quoted = typeof value === 'string' && /request_id$/.test(key);  // the id "0" is not 0
+      add(name, quoted ? JSON.stringify(value) : String(value));
     }
     for (const option of record.options || []) add('choice', `${option.name} (${String(option.kind).replace('_', ' ')})`);
     return list;
@@ -69,7 +71,7 @@ class Detail {
     this.pane.append(go);
   }
 
-  /** From a question to its answer, and back. */
+  /** Go from a question to its answer, or back. */
   toPair() {
     const pair = this.timeline.rows[this.number]?.pair;
     if (pair === undefined) return;
@@ -79,13 +81,13 @@ class Detail {
   addWire(row) {
     if (row.kind === 'unread') return;
     this.pane.append(element('h3', '', 'The wire'));
-    const behind = row.kind === 'wire' ? [this.number] : row.wire;
-    if (!behind) {
+    const messages = row.kind === 'wire' ? [this.number] : row.wire;
+    if (!messages) {
       const recorded = this.timeline.rows.some((other) => other.kind === 'wire');
       this.pane.append(element('p', 'said', recorded ? 'No message of the wire belongs to this event.' : 'The wire was not recorded. Start the agent with --transcript-wire to have it here.'));
       return;
     }
-    for (const number of behind) {
+    for (const number of messages) {
       const wire = this.timeline.rows[number];
       const record = JSON.parse(this.timeline.details[number]);
       const head = [element('b', '', `${PARTS[wire.from]} \u2192 ${PARTS[wire.to]}`), element('span', '', ` ${visible(wire.verb)} `), visible(wire.about), element('span', '', ` \u00b7 ${clock(wire.t)} \u00b7 ${visible(wire.detail)}`)];

@@ -1,7 +1,7 @@
-// The page: what is shown of the transcript, and the keys.
+// The page: its filters, its theme and its keys.
 
-const MARKS = new Set(['approval', 'elicitation', 'decline', 'unread']);
-const SEARCH_PAUSE = 120;
+const MARKS = new Set(['approval', 'elicitation', 'decline', 'unread']);  // kinds that n and p go to
+const SEARCH_PAUSE = 120;  // milliseconds after a key before the search begins
 
 const rows = JSON.parse(document.getElementById('data-rows').textContent);
 const details = document.getElementById('data-details').textContent.split('\n');
@@ -10,13 +10,14 @@ const detail = new Detail(timeline);
 const search = document.getElementById('search');
 const sessions = document.getElementById('session');
 const kinds = new Map();
-const told = document.getElementById('told');
+const status = document.getElementById('told');
 
 function filter() {
   const text = search.value.trim();
   const escaped = text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const wanted = text ? new RegExp(escaped, 'gi') : null;
-  const inLine = text ? new RegExp(JSON.stringify(text).slice(1, -1).replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'i') : null;
+  const escapedJson = JSON.stringify(text).slice(1, -1).replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const inLine = text ? new RegExp(escapedJson, 'i') : null;
   const shown = [];
   for (const [number, row] of rows.entries()) {
     if (kinds.get(row.kind)?.getAttribute('aria-pressed') === 'false') continue;
@@ -28,7 +29,7 @@ function filter() {
     shown.push(number);
   }
   timeline.show(shown, wanted);
-  told.textContent = `${shown.length} of ${rows.length} events are shown`;
+  status.textContent = `${shown.length} of ${rows.length} events are shown`;
 }
 
 function addKinds() {

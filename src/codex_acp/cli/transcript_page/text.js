@@ -1,7 +1,7 @@
-// Text of others: shown as text, with what has no glyph written out.
+// Show texts of the transcript: characters without a glyph as codes, never as markup.
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f]/gu;
-const KEPT = /[\n\t]/;
+const KEPT = /[\n\t]/;  // not written out in a text of several lines  // not written out in a text of several lines
 
 function element(name, className, ...children) {
   const made = document.createElement(name);
@@ -24,12 +24,12 @@ function writtenOut(character) {
   return `\u27e6U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}\u27e7`;
 }
 
-/** `text` on one line, in which every character can be seen. */
+/** Return `text` on one line, its invisible characters as codes. */
 function visible(text) {
   return text.replace(/\n/g, '\u23ce').replace(/\t/g, '\u21e5').replace(HIDDEN, writtenOut);
 }
 
-/** Nodes of `text` on several lines; what was written out is marked. */
+/** Return nodes of `text` on several lines, its invisible characters as marked codes. */
 function visibleNodes(text) {
   const nodes = [];
   let from = 0;
@@ -42,7 +42,7 @@ function visibleNodes(text) {
   return nodes;
 }
 
-/** `text` with what is searched for marked. */
+/** Return nodes of `text` with the matches of `wanted` marked. */
 function marked(text, wanted) {
   const shown = visible(text);
   if (!wanted) return [shown];
@@ -57,9 +57,9 @@ function marked(text, wanted) {
 }
 
 const JSON_PARTS = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d[\d.eE+-]*/g;
-const MAX_COLOURED = 200000;
+const MAX_COLOURED = 200000;  // characters of JSON; longer JSON has no colours  // characters of JSON; longer JSON has no colours
 
-/** A value of JSON as nodes: indented, coloured. */
+/** Return nodes of a JSON value, indented and coloured. */
 function jsonNodes(value) {
   const text = JSON.stringify(value, null, 2);
   if (text.length > MAX_COLOURED) return visibleNodes(text);

@@ -1,11 +1,11 @@
-// The list of events: only the rows that can be seen exist.
+// The list of events. Only visible rows have elements.
 
 const WORDS = {
   approval: 'Approval', elicitation: 'Elicitation', decline: 'Declined', prompt: 'Prompt',
   session: 'Session', wire: 'Wire', unread: 'Unreadable',
 };
 const SIDES = ['client', 'adapter', 'codex'];
-const SPARE = 8;
+const SPARE = 8;  // rows with elements above and below the visible ones  // rows with elements above and below the visible ones
 
 class Timeline {
   constructor(rows, details) {
@@ -34,7 +34,7 @@ class Timeline {
 
   get height() { return parseFloat(getComputedStyle(document.documentElement).getPropertyValue('--row')); }
 
-  /** Show these rows (their numbers), and mark what is searched for. */
+  /** Show the rows with these numbers, and mark the matches of `wanted`. */
   show(shown, wanted) {
     const before = this.shown[this.at];
     this.shown = shown;
@@ -108,14 +108,14 @@ class Timeline {
     this.onchoose(this.shown[this.at], open);
   }
 
-  /** To a row by its number, if it is shown. */
+  /** Go to a row by its number; return whether it is shown. */
   go(number) {
     const at = this.shown.indexOf(number);
     if (at >= 0) this.choose(at, false);
     return at >= 0;
   }
 
-  /** To the next row, in a direction, that a test accepts. */
+  /** Go to the next row in a direction that a test accepts. */
   seek(step, test) {
     for (let at = this.at + step; at >= 0 && at < this.shown.length; at += step) {
       if (test(this.rows[this.shown[at]])) return this.choose(at, false);
@@ -133,7 +133,7 @@ class Timeline {
     this.list.scrollTop = part * this.shown.length * this.height - this.list.clientHeight / 2;
   }
 
-  /** The whole list beside it: where approvals, elicitations and declines are. */
+  /** Draw the map beside the list: the places of approvals, elicitations and declines. */
   drawMap() {
     const [width, height] = [this.map.clientWidth, this.map.clientHeight];
     const scale = window.devicePixelRatio || 1;
