@@ -22,12 +22,12 @@ from codex_acp.testing import (
     apply_patch,
     words,
 )
-from codex_acp.testing.scripted_model import StreamPart, encode_response, personalise
+from codex_acp.testing.scripted_model import StreamPart, encode_response, with_number
 
 
 def events(parts: tuple[StreamPart, ...], number: int = 7) -> list[dict[str, Any]]:
     """The events of the bytes among ``parts``, read as a client of server-sent events does."""
-    text = b"".join(personalise(p, number) for p in parts if isinstance(p, bytes)).decode()
+    text = b"".join(with_number(p, number) for p in parts if isinstance(p, bytes)).decode()
     found = []
     for block in text.split("\n\n")[:-1]:
         name, data = block.split("\n")

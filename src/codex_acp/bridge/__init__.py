@@ -1,10 +1,11 @@
-"""Codex's app-server protocol as ACP, and back, without IO: for adapters and tools of your own.
+"""Translate Codex's app-server protocol to ACP and back, without IO, for your own adapters and
+tools.
 
 ::
 
     bridge = Bridge("the thread's id")
     told = bridge.heard(method, params)  # a notification of Codex
-    told.v1(), told.v2()                 # the updates, in either version of ACP
+    told.v1(), told.v2()                 # its updates, in either version of ACP
 
     match bridge.asked(request_id, method, params):  # a request of Codex
         case Approval() as approval:
@@ -13,18 +14,18 @@
             told = bridge.answered(elicitation, ...)
         case Decline() as decline:
             told = decline.told
-    told.replies  # what Codex is to be sent
+    told.replies  # send these to Codex
 
-It is what the agent itself is made of: the same routing table, the same mapping, the same ledger.
-Every request gets exactly one reply, and an accepting one only for the option that was offered for
-this very action. Nothing here reads, waits, or looks at a clock; bytes are the program's matter.
+The bridge uses the agent's routing table, mapping and ledger. Every request gets exactly one reply;
+a reply accepts an action only if the client chose an option that was offered for this action. The
+bridge does no IO, does not wait and uses no clock: the program reads and writes the messages.
 """
 
 from __future__ import annotations
 
 from codex_acp._lazy import lazy
 
-TYPE_CHECKING = False  # typing itself is not worth its import here
+TYPE_CHECKING = False  # without importing typing, which takes time
 if TYPE_CHECKING:
     from codex_acp.bridge.bridge import Approval as Approval
     from codex_acp.bridge.bridge import Bridge as Bridge

@@ -1,7 +1,7 @@
-"""PURE: one session of Codex as an ACP client is told of it, and the client's answers as replies.
+"""PURE: translate one session of Codex to ACP, and the client's answers to replies for Codex.
 
-Owns the order of things and what is open. What a request is, what may answer it and how anything
-is shown, `routing` and `mapping` decide; an accepting reply comes from the ledger alone.
+Owns the open questions, and the order of updates and replies. `routing` decides what a request is
+and what may answer it, `mapping` how items are shown; only the ledger makes accepting replies.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Reply(NamedTuple):
 
 
 class RunningTurn(NamedTuple):
-    """A turn that is to be interrupted at once: Codex may take an acceptance for another action."""
+    """A turn that the program must interrupt at once."""
 
     thread_id: str
     turn_id: str
@@ -71,16 +71,17 @@ class RunningTurn(NamedTuple):
 
 @dataclass(frozen=True)
 class Told:
-    """Results of one message of Codex or of the client."""
+    """Results of one message of Codex or of the client: what to send to both."""
 
     session_id: str
     replies: tuple[Reply, ...] = ()
     """Replies for Codex."""
     settled: tuple[RequestId, ...] = ()
-    """Requests whose question is to be withdrawn: something else than an answer settled them."""
+    """Ids of the requests whose questions were settled without an answer: withdraw them."""
     interrupts: tuple[RunningTurn, ...] = ()
+    """Turns to interrupt: Codex may take an acceptance for another action."""
     end: PromptEnd | None = None
-    """How the prompt ends, if the turn of the session has ended."""
+    """Answer to the prompt, if the turn of the session has ended."""
     _events: tuple[SessionEvent, ...] = ()
     _client: ClientFeatures = field(default_factory=ClientFeatures)
 
@@ -103,17 +104,17 @@ class Told:
 
 @dataclass(frozen=True)
 class Approval:
-    """Asks whether one pending action may run: ``session/request_permission``, and nothing else."""
+    """A question whether an action may run: send it as ``session/request_permission``."""
 
     id: RequestId
     told: Told
-    """Updates for the client to be sent first: the tool call that the question refers to."""
+    """Updates to send before the question: the tool call that it refers to."""
     _entry: LedgerEntry
     _question: PermissionQuestion
 
     @property
     def title(self) -> str:
-        """Return what would run, in one line."""
+        """Return the action in one line."""
         return self._question.shown.title or ""
 
     def v1(self) -> v1.RequestPermissionRequest:
@@ -131,16 +132,18 @@ class Approval:
 
 @dataclass(frozen=True)
 class Elicitation:
-    """Asks a person for input: ``elicitation/create``, and nothing else."""
+    """A question for a person's input: send it as ``elicitation/create``."""
 
     id: RequestId
     told: Told
+    """Updates to send before the question."""
     _route: routes.Elicitation
     _name: str
+    """The ``elicitationId`` in ACP."""
 
     @property
     def message(self) -> str:
-        """Return what is asked, with whose words they are."""
+        """Return the text of the question, which names who asks."""
         return str(self._params()["message"])
 
     def v1(self) -> v1.CreateElicitationRequest:
@@ -167,12 +170,12 @@ class Elicitation:
 
 @dataclass(frozen=True)
 class Decline:
-    """Answered at once, with the refusal of its method; the person is told why."""
+    """A request that nobody is asked about: Codex gets the refusal of its method."""
 
     id: RequestId
     reason: str
     told: Told
-    """The reply, and the line for the person if the session's thread has asked."""
+    """The reply, and a notice for the person if the request is the session's."""
 
 
 Route: TypeAlias = Approval | Elicitation | Decline
@@ -186,14 +189,14 @@ if TYPE_CHECKING:
         | v2.CreateElicitationResponse
         | Mapping[str, object]
     )
-    """Answer of a client, as a model of either version or as it came."""
+    """Answer of a client, as a model of either version or as JSON."""
 
 _COMPLETED: Final = "completed"
 
 
 @dataclass(slots=True)
 class _Results:
-    """Gathers the results of one step."""
+    """Collects the results of one message."""
 
     events: list[SessionEvent] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
@@ -203,13 +206,14 @@ class _Results:
 
 
 class Bridge:
-    """One session: ``thread_id`` is its thread of Codex, and its id for the client.
+    """Translates one session; ``thread_id`` is its thread in Codex, and its session id in ACP.
 
-    ``client`` is what the client can do beyond the baseline. ``roots`` are the session's
-    directories. ``others`` are threads of other sessions on the same Codex. ``look`` tells where
-    paths lead that an approval names (`look_at` asks the disk); without it a link is not seen.
-    Every notification of the connection is to be given, in the order in which it came, and every
-    request that the session `holds`.
+    ``client`` has the client's capabilities. ``roots`` are the session's directories. ``others``
+    are the threads of other sessions on the same Codex. ``look`` returns where the paths of an
+    approval lead (`look_at` reads the disk); without it, links are not followed.
+
+    Call `heard` with every notification of the connection, in order, and `asked` with every request
+    that the session `holds`.
     """
 
     def __init__(
@@ -229,18 +233,19 @@ class Bridge:
         self._state = SessionState(client=self._client, roots=tuple(roots))
         self._open: dict[Key, tuple[ServerRequest, Approval | Elicitation]] = {}
         self._calls_of_items: dict[tuple[str, str], list[str]] = {}
-        """By thread and item: accepted tool calls that the item itself does not end."""
+        """Thread and item → ids of accepted tool calls that the item's own call does not end."""
         self._cancelled: set[tuple[str, str]] = set()
-        """Turns whose prompt was cancelled: nobody is asked of these any more."""
-        self._asked = 0
+        """Thread and turn of cancelled prompts: their later requests are declined."""
+        self._elicitations = 0
+        """Number of elicitations so far, for their ids."""
 
-    # What Codex says.
+    # Messages of Codex.
 
     def heard(self, method: str, params: JsonValue, now: float | None = None) -> Told:
-        """Take a notification of Codex. One of a method that is not known tells nothing.
+        """Take a notification of Codex. An unknown method has no result.
 
-        ``now`` is a clock's seconds, by which output that comes too fast is held back; without one
-        each notification counts as a second. Raises InvalidPayload if the params do not fit.
+        ``now`` is the time in seconds, by which output that arrives too fast is held back; without
+        it, each notification counts as one second. Raises InvalidPayload if the params do not fit.
         """
         self._state.now = self._state.now + 1 if now is None else now
         out = _Results()
@@ -248,10 +253,10 @@ class Bridge:
             return self._as_told(out)
         if method in WITHOUT_SECRETS:
             params = WITHOUT_SECRETS[method](params)
-        name, given = SERVER_NOTIFICATIONS[method].params, {} if params is None else params
-        if name is not None:
-            given = MODELS.decode(name, given, f"the params of {method}")
-        event = notifications.NOTIFICATION_CLASSES[method](given)
+        model, decoded = SERVER_NOTIFICATIONS[method].params, {} if params is None else params
+        if model is not None:
+            decoded = MODELS.decode(model, decoded, f"the params of {method}")
+        event = notifications.NOTIFICATION_CLASSES[method](decoded)
         self._items.apply(event)
         self._fail_closed(self._ledger.reported(event), out)
         if getattr(event.params, "thread_id", None) in (self.thread_id, None):
@@ -261,9 +266,9 @@ class Bridge:
                 self._interrupt_reaching_turn(event, out)
             case notifications.ItemCompletedEvent():
                 item = event.params.item
-                well = getattr(item, "status", _COMPLETED) == _COMPLETED
+                ended_well = getattr(item, "status", _COMPLETED) == _COMPLETED
                 key = (event.params.thread_id, str(getattr(item, "id", "")))
-                self._item_ended(key, out, ended_well=well)
+                self._item_ended(key, out, ended_well=ended_well)
             case notifications.TurnCompletedEvent():
                 self._turn_ended(event.params.thread_id, event.params.turn.id, out)
             case notifications.ServerRequestResolvedEvent():
@@ -271,43 +276,42 @@ class Bridge:
         return self._as_told(out)
 
     def holds(self, params: JsonValue) -> bool:
-        """Return whether a request is the session's: of its thread, or of a sub-agent's."""
+        """Return whether a request with these params is from the session's thread or a
+        sub-agent's."""
         thread_id = value_at(params, "threadId") or value_at(params, "conversationId")
-        line = [thread_id, *self._items.ancestors_of(str(thread_id))]
-        return self.thread_id in line
+        return self.thread_id in (thread_id, *self._items.ancestors_of(str(thread_id)))
 
     def asked(self, request_id: RequestId, method: str, params: JsonValue) -> Route:
-        """Take a request of Codex. The same one again, while it is open, gives the same value."""
+        """Take a request of Codex. If Codex repeats an open request, returns its first value."""
         info = SERVER_REQUESTS.get(method)
-        given = {} if params is None else params
         try:
             if info is None or info.params is None:
-                lacking = ("no schema that is known here has it",)
-                raise InvalidPayload(f"the request {method}", lacking)
-            read: Any = MODELS.decode(info.params, given, f"the params of {method}")
-            request: ServerRequest = REQUEST_CLASSES[method](request_id, read)
+                problems = ("no schema that is known here has it",)
+                raise InvalidPayload(f"the request {method}", problems)
+            given = {} if params is None else params
+            decoded: Any = MODELS.decode(info.params, given, f"the params of {method}")
+            request: ServerRequest = REQUEST_CLASSES[method](request_id, decoded)
         except InvalidPayload as error:
             reason = str(error)
             reply = Reply(request_id, refusals.refusal(method, params, reason))
             return Decline(request_id, reason, self._as_told(_Results(replies=[reply])))
         key = _key(request_id)
         if key in self._open:
-            before, known = self._open[key]
-            if before == request:
-                return known
+            open_request, question = self._open[key]
+            if open_request == request:
+                return question
             return self._declined(request, "the request's id is open already", self._close(key))
-        what = classify(request, self._items)
-        looks = self._look_at(what) if isinstance(what, ApprovalRequest) else {}
+        classified = classify(request, self._items)
+        looks = self._look_at(classified) if isinstance(classified, ApprovalRequest) else {}
         context = routes.RoutingContext(self._items, self._client, {self.thread_id}, looks)
         routed = route(request, context)
+        if isinstance(routed, routes.Approval | routes.Elicitation) and (
+            (routed.thread_id, routed.turn_id) in self._cancelled
+        ):
+            reason = "the prompt was cancelled"
+            result = refusals.cancelled(method, request.params, reason)
+            return self._declined(request, reason, _Results(), result)
         match routed:
-            case routes.Approval() | routes.Elicitation() if (
-                routed.thread_id,
-                routed.turn_id,
-            ) in self._cancelled:
-                reason = "the prompt was cancelled"
-                result = refusals.cancelled(method, request.params, reason)
-                return self._declined(request, reason, _Results(), result)
             case routes.Approval():
                 return self._approval(key, routed)
             case routes.Elicitation():
@@ -315,22 +319,22 @@ class Bridge:
             case routes.Decline():
                 out = _Results()
                 self._fail_closed(self._ledger.note_declined(request), out)
-                is_told = routed.session_id is not None
-                return self._declined(request, routed.reason, out, is_told=is_told)
+                has_notice = routed.session_id is not None
+                return self._declined(request, routed.reason, out, has_notice=has_notice)
             case _:
                 assert_never(routed)
 
-    # What the client says.
+    # Messages of the client.
 
     def answered(self, question: Approval | Elicitation, response: Response) -> Told:
-        """Take the client's answer to a question; one that is settled already tells nothing.
+        """Take the client's answer to a question. A settled question has no result.
 
-        Whatever is not an answer to this very question, as it was offered, accepts nothing.
+        An invalid answer, or an option that the question did not offer, accepts nothing.
         """
         if not self._is_open(question):
             return self._as_told(_Results())
-        said = plain(response)
-        answer: Mapping[str, Any] = said if isinstance(said, dict) else {}
+        content = plain(response)
+        answer: Mapping[str, Any] = content if isinstance(content, dict) else {}
         if isinstance(question, Elicitation):
             return self._settle_elicitation(
                 question, elicitations.reply_to(question._route.form_or_url, answer)
@@ -338,7 +342,7 @@ class Bridge:
         return self._settle_approval(question, _outcome(answer.get("outcome")))
 
     def failed(self, question: Approval | Elicitation, reason: str) -> Told:
-        """Decline a question that the client did not answer: an error, a time-out, a disconnect."""
+        """Decline a question that the client did not answer, because of an error, say."""
         if not self._is_open(question):
             return self._as_told(_Results())
         if isinstance(question, Elicitation):
@@ -347,7 +351,10 @@ class Bridge:
         return self._settle_approval(question, Failed(reason))
 
     def cancelled(self) -> Told:
-        """Settle all that is open: the client cancelled the prompt. Interrupt the turn besides."""
+        """Settle all open questions after the client has cancelled the prompt.
+
+        The program must also interrupt the turn.
+        """
         out = _Results()
         threads = [self.thread_id, *self._items.sub_agents_of(self.thread_id)]
         turns = [(thread, self._items.running_turn(thread)) for thread in threads]
@@ -358,12 +365,12 @@ class Bridge:
             self._withdraw(key, out)
         return self._as_told(out)
 
-    # How a request is shown.
+    # Making questions.
 
     def _approval(self, key: Key, routed: routes.Approval) -> Route:
         request = routed.approval.request
         entry = self._ledger.open(key, routed)
-        assert entry is not None, "no approval is open under a key that is not"
+        assert entry is not None, "`asked` has closed an approval with this key"
         out = _Results()
         if isinstance(entry, FailedClosed):
             self._fail_closed(entry, out)
@@ -385,12 +392,13 @@ class Bridge:
         return approval
 
     def _elicitation(self, key: Key, routed: routes.Elicitation, request: ServerRequest) -> Route:
-        self._asked += 1
+        self._elicitations += 1
         out = _Results()
         self._announce_waiting(out)
-        asked = Elicitation(request.id, self._as_told(out), routed, f"e{self._asked}")
-        self._open[key] = (request, asked)
-        return asked
+        name = f"e{self._elicitations}"
+        question = Elicitation(request.id, self._as_told(out), routed, name)
+        self._open[key] = (request, question)
+        return question
 
     def _declined(
         self,
@@ -399,12 +407,12 @@ class Bridge:
         out: _Results,
         result: Any = None,
         *,
-        is_told: bool = True,
+        has_notice: bool = True,
     ) -> Decline:
         result = result or refusals.refusal(request.method, request.params, reason)
         out.replies = [r for r in out.replies if _key(r.id) != _key(request.id)]
         out.replies.append(Reply(request.id, result))
-        if is_told:
+        if has_notice:
             out.events.append(notice_of(f"Declined without asking: {reason}"))
         return Decline(request.id, reason, self._as_told(out))
 
@@ -412,12 +420,12 @@ class Bridge:
         paths = [path for path in named_paths(approval) if path not in self._state.roots]
         return self._look(paths) if self._look is not None and paths else {}
 
-    # How a question ends.
+    # Settling questions.
 
     def _is_open(self, question: Approval | Elicitation) -> bool:
-        """Return whether this very value waits: one whose id a later request took does not."""
-        found = self._open.get(_key(question.id))
-        return found is not None and found[1] is question
+        """Return whether ``question`` is open, and not a later question with its id."""
+        _, open_question = self._open.get(_key(question.id), (None, None))
+        return open_question is question
 
     def _settle_approval(self, question: Approval, answer: Answer) -> Told:
         entry, out = question._entry, _Results()
@@ -473,7 +481,7 @@ class Bridge:
             self._carry_out(settlement, out)
 
     def _withdraw(self, key: Key, out: _Results) -> None:
-        """Settle an elicitation by something else than its answer; an approval the ledger does."""
+        """Settle an elicitation without an answer. The ledger settles approvals."""
         _, question = self._open[key]
         if isinstance(question, Elicitation):
             del self._open[key]
@@ -484,7 +492,7 @@ class Bridge:
             self._announce_running(out)
 
     def _close(self, key: Key) -> _Results:
-        """Settle what is open under an id that Codex has used for another request."""
+        """Settle the open question with an id that Codex has used for another request."""
         out = _Results()
         abandoned = self._ledger.abandoned(key, "Codex used its id again", by="superseded")
         if abandoned is not None:
@@ -538,15 +546,15 @@ class Bridge:
             self._item_ended(item, out, ended_well=False)
         for key, (_, question) in [*self._open.items()]:
             if isinstance(question, Elicitation):
-                asked = question._route
-                if (asked.thread_id, asked.turn_id) == (thread_id, turn_id):
+                routed = question._route
+                if (routed.thread_id, routed.turn_id) == (thread_id, turn_id):
                     self._withdraw(key, out)
         self._cancelled.discard((thread_id, turn_id))
         if thread_id == self.thread_id:
             out.events.append(StateChanged("idle", out.end))
 
     def _announce_waiting(self, out: _Results) -> None:
-        """Tell the client that the session waits for a person, at the first open question."""
+        """Report that the session waits for a person, if this is the first open question."""
         if not self._open:
             out.events.append(StateChanged("requires_action"))
 
@@ -570,13 +578,13 @@ def _key(request_id: RequestId) -> Key:
     return Key(1, type(request_id).__name__, request_id)
 
 
-def _outcome(said: object) -> Answer:
-    """Return the client's outcome; anything but the two that ACP has is none."""
-    outcome = said if isinstance(said, dict) else {}
-    chosen = outcome.get("optionId")
+def _outcome(value: object) -> Answer:
+    """Return the outcome in a client's answer to a permission request; Failed if invalid."""
+    outcome = value if isinstance(value, dict) else {}
+    option_id = outcome.get("optionId")
     match outcome.get("outcome"):
-        case "selected" if isinstance(chosen, str):
-            return Selected(chosen)
+        case "selected" if isinstance(option_id, str):
+            return Selected(option_id)
         case "cancelled":
             return OutcomeCancelled()
     return Failed("the client gave no outcome that ACP has")

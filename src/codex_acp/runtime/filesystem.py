@@ -1,7 +1,7 @@
-"""``fs/read_text_file`` and ``fs/write_text_file`` within `Roots`.
+"""``fs/read_text_file`` and ``fs/write_text_file``, confined to the directories of `Roots`.
 
-Owns what a file is read and written as, and how much of it is looked at. Must not know who asks,
-nor where a file may lie. Blocks: see `FileThreads`. POSIX only.
+Owns reading and writing text, the limits, and finding a file without leaving the roots. Must not
+know which session asks. The functions block: `FileThreads` calls them in threads. POSIX only.
 Source: https://agentclientprotocol.com/protocol/v1/file-system
 """
 
@@ -31,28 +31,30 @@ if TYPE_CHECKING:
 
 
 SIZE_LIMIT: Final = 10 * 1024 * 1024
-"""Bytes of text that are given or taken: more is no source file, and fills a model's context."""
+"""Bytes of text that are read or written at most: a source file has fewer."""
 LOOK_LIMIT: Final = 256 * 1024 * 1024
-"""Bytes that are looked at for the lines that are wanted; a log may be that long."""
+"""Bytes of a file that are searched for the requested lines; a log may be that long."""
 READ_SIZE: Final = 64 * 1024
+"""Bytes of one read."""
 VIRTUAL: Final = ("/proc", "/sys")
-"""Their files are called regular, and have no size, no end, or an effect when they are read."""
+"""Directories whose files are refused: they seem regular, but may have no end, or an effect when
+they are read."""
 _NEW_FILE_MODE: Final = 0o666
 _PERMISSIONS: Final = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """Rights of an agent to files; each is advertised only if it is allowed."""
+    """Rights of an agent to files. Only allowed methods are advertised."""
 
     read: bool = True
-    """``fs/read_text_file``."""
+    """Whether to allow ``fs/read_text_file``."""
     write: bool = False
-    """``fs/write_text_file``; directories that are missing are made."""
+    """Whether to allow ``fs/write_text_file``, which also makes missing directories."""
     roots: tuple[str | os.PathLike[str], ...] = ()
-    """Where, besides the session's cwd and additional directories."""
+    """Directories for files, besides the session's cwd and additional directories."""
     size_limit: int = SIZE_LIMIT
-    """Bytes of one file's text, read or written."""
+    """Bytes of text that one request may read or write."""
 
 
 def read_text(
@@ -61,23 +63,22 @@ def read_text(
     line: int | None,
     limit: int | None,
     size_limit: int,
-    go_on: Callable[[], None] = lambda: None,
+    check: Callable[[], None] = lambda: None,
 ) -> str:
-    """The file's text: ``limit`` lines from ``line`` on (1-based), with their ends as they are.
+    """Return ``limit`` lines of a file from ``line`` on (counted from 1), with their line ends.
 
-    ``go_on`` is called between two reads, and raises what ends them. Raises RpcError, to be
-    answered with, whatever is wrong.
+    ``check`` is called after each read; its exception ends the reading. Raises RpcError.
     """
-    with _refusing(path), ExitStack() as stack:
+    with _os_errors_as_rpc(path), ExitStack() as stack:
         folder, name = roots.find(stack, path, make=False)
-        # Not even opened if it is none: to open a device may do something.
+        # Before it is opened: opening a device may have an effect.
         _must_be_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
-        # Not to wait for the writer of a FIFO; for a regular file it means nothing.
+        # O_NONBLOCK: if the file has become a FIFO, do not wait for its writer.
         fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | FOLLOW_NOTHING, dir_fd=folder)
         stack.callback(os.close, fd)
         found = os.fstat(fd)
         _must_be_regular(found, path)
-        chunks = _chunks(fd, found.st_size, go_on)
+        chunks = _chunks(fd, found.st_size, check)
         data = _lines(chunks, line, limit, size_limit, path)
     try:
         return data.decode()
@@ -86,11 +87,11 @@ def read_text(
 
 
 def write_text(
-    roots: Roots, path: str, content: str, size_limit: int, go_on: Callable[[], None] = lambda: None
+    roots: Roots, path: str, content: str, size_limit: int, check: Callable[[], None] = lambda: None
 ) -> None:
-    """Replace the file as a whole, or make it. Raises RpcError, to be answered with.
+    """Replace the content of a file, or make the file. Raises RpcError.
 
-    ``go_on`` is called before it takes effect, and raises what prevents that.
+    ``check`` is called before the file is replaced; its exception prevents that.
     """
     try:
         data = content.encode()
@@ -98,15 +99,15 @@ def write_text(
         raise RpcError(INVALID_PARAMS, "the content is not valid text") from None
     if len(data) > size_limit:
         raise RpcError(INVALID_PARAMS, f"{len(data)} bytes are above the limit of {size_limit}")
-    with _refusing(path), ExitStack() as stack:
+    with _os_errors_as_rpc(path), ExitStack() as stack:
         folder, name = roots.find(stack, path, make=True)
         mode = _mode_of(folder, name, path)
-        _replace(folder, name, data, mode, go_on)
+        _replace(folder, name, data, mode, check)
 
 
 @contextmanager
-def _refusing(path: str) -> Iterator[None]:
-    """Turn an error of the system into the error to answer with, without what is elsewhere."""
+def _os_errors_as_rpc(path: str) -> Iterator[None]:
+    """Turn OSError into RpcError, without other paths in its message."""
     try:
         yield
     except FileNotFoundError:
@@ -126,73 +127,74 @@ def _must_be_regular(found: os.stat_result, path: str) -> None:
         raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
 
 
-def _chunks(fd: int, size: int, go_on: Callable[[], None]) -> Iterator[bytes]:
-    """Yield what was in the file when it was opened: one that grows as it is read has no end."""
+def _chunks(fd: int, size: int, check: Callable[[], None]) -> Iterator[bytes]:
+    """Yield the first ``size`` bytes of a file, since a file that grows has no end."""
     while size > 0 and (data := os.read(fd, min(READ_SIZE, size))):
         size -= len(data)
         yield data
-        go_on()
+        check()
 
 
 def _lines(
     chunks: Iterator[bytes], line: int | None, limit: int | None, size_limit: int, path: str
 ) -> bytes:
-    """``limit`` lines from ``line`` on; reads no further than they go."""
-    skip, left = max((line or 1) - 1, 0), limit
-    taken = bytearray()
-    if left == 0:
+    """Return ``limit`` lines from ``line`` on; read no chunk behind them."""
+    lines_to_skip, lines_left = max((line or 1) - 1, 0), limit
+    result = bytearray()
+    if lines_left == 0:
         return b""
-    looked = 0
+    searched = 0
     for chunk in chunks:
-        at = 0
-        looked += len(chunk)
-        while skip and at < len(chunk):
-            end = chunk.find(b"\n", at)
-            if end < 0:
-                at = len(chunk)
+        searched += len(chunk)
+        start = 0
+        while lines_to_skip and start < len(chunk):
+            line_end = chunk.find(b"\n", start)
+            if line_end < 0:
+                start = len(chunk)
             else:
-                skip, at = skip - 1, end + 1
+                lines_to_skip, start = lines_to_skip - 1, line_end + 1
         end = len(chunk)
-        if left is not None and not skip:
-            end = at
-            while left and (found := chunk.find(b"\n", end)) >= 0:
-                end, left = found + 1, left - 1
-            if left:
+        if lines_left is not None and not lines_to_skip:
+            end = start
+            while lines_left and (line_end := chunk.find(b"\n", end)) >= 0:
+                end, lines_left = line_end + 1, lines_left - 1
+            if lines_left:
                 end = len(chunk)
-        taken += chunk[at:end]
-        if len(taken) > size_limit:
+        result += chunk[start:end]
+        if len(result) > size_limit:
             message = f"{path} is above the limit of {size_limit} bytes; use line and limit"
             raise RpcError(INVALID_PARAMS, message)
-        if left == 0:
+        if lines_left == 0:
             break
-        if looked > LOOK_LIMIT:
+        if searched > LOOK_LIMIT:
             message = f"{path}: only its first {LOOK_LIMIT} bytes are looked at for lines"
             raise RpcError(INVALID_PARAMS, message)
-    return bytes(taken)
+    return bytes(result)
 
 
 def _mode_of(folder: int, name: str, path: str) -> int | None:
-    """Return who may do what with the file that is there; None if there is none.
+    """Return the permissions of the existing file; None if it does not exist.
 
-    Without setuid and setgid: what an agent wrote must not run with anybody's rights.
+    Without setuid and setgid: a file of an agent must not run with another user's rights.
     """
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
     _must_be_regular(found, path)
-    if not os.access(name, os.W_OK, dir_fd=folder):  # replacing it would go around its permissions
+    if not os.access(name, os.W_OK, dir_fd=folder):  # a rename would ignore its permissions
         raise RpcError(INTERNAL_ERROR, f"{path}: it is read-only")
     return found.st_mode & _PERMISSIONS
 
 
 def _replace(
-    folder: int, name: str, data: bytes, mode: int | None, go_on: Callable[[], None]
+    folder: int, name: str, data: bytes, mode: int | None, check: Callable[[], None]
 ) -> None:
-    """Write beside it and rename: a reader sees the old or the new, and no link is followed."""
-    beside = f".{secrets.token_hex(8)}.tmp"
+    """Write a temporary file and rename it: readers see the old or the new content, and no link is
+    followed."""
+    temporary = f".{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FOLLOW_NOTHING
-    fd = os.open(beside, flags, _NEW_FILE_MODE, dir_fd=folder)
+    fd = os.open(temporary, flags, _NEW_FILE_MODE, dir_fd=folder)
     try:
         try:
             if mode is not None:
@@ -202,28 +204,28 @@ def _replace(
                 rest = rest[os.write(fd, rest) :]
         finally:
             os.close(fd)
-        go_on()
-        os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        check()
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):
-            os.unlink(beside, dir_fd=folder)
+            os.unlink(temporary, dir_fd=folder)
         raise
 
 
-# Blocking calls in threads that nobody has to wait for: a disk may be slow, or gone.
+# Blocking calls in threads that can be abandoned: a disk may be slow, or not answer at all.
 
 T = TypeVar("T")
 CALL_SECONDS: Final = 10.0
-"""For one call, with the wait for its turn: a file of 10 MiB takes a hundredth of that."""
+"""Time limit of one call, with the wait for a thread: a file of 10 MiB takes a hundredth of it."""
 MAX_THREADS: Final = 4
-"""At a time: an agent may ask for a thousand files at once, and each call may hang for ever."""
+"""Threads at a time: an agent may request many files at once, and each call may hang for ever."""
 
 
 class FileThreads:
-    """``seconds`` bound each call; a thread that is given up goes on unseen until it can end.
+    """Runs calls in at most ``count`` threads, each at most ``seconds``.
 
-    ``drained`` is waited for before a call, in its turn: who does not take the answers that are
-    there is given no further ones to be kept.
+    A thread that takes longer is abandoned, and runs until its call ends. Each call first waits for
+    ``drained``, so that an agent that does not read the answers gets no more.
     """
 
     def __init__(
@@ -237,15 +239,16 @@ class FileThreads:
         self._slots = asyncio.Semaphore(count)
 
     async def run(self, work: Callable[[Callable[[], None]], T]) -> T:
-        """Run ``work`` in a thread and return its value. It is handed a function to call as often
-        as it can, which raises when nobody waits any more. Raises RpcError if it takes too long.
+        """Run ``work`` in a thread and return its result. Raises RpcError after the time limit.
+
+        ``work`` gets a function to call often, which raises if the thread was abandoned.
         """
         loop = asyncio.get_running_loop()
-        given_up = threading.Event()
+        abandoned = threading.Event()
         done: asyncio.Future[T] = loop.create_future()
 
-        def go_on() -> None:
-            if given_up.is_set():
+        def check() -> None:
+            if abandoned.is_set():
                 raise RpcError(INTERNAL_ERROR, "nobody waits for it any more")
 
         def settle(result: T | None, error: Exception | None) -> None:
@@ -260,13 +263,13 @@ class FileThreads:
         def call() -> None:
             result, failure = None, None
             try:
-                result = work(go_on)
-            except Exception as error:  # noqa: BLE001 - raised where it is waited for
+                result = work(check)
+            except Exception as error:  # noqa: BLE001 - `run` raises it
                 failure = error
             try:
                 loop.call_soon_threadsafe(settle, result, failure)
             except RuntimeError:
-                return  # the loop is closed: nobody is left to tell
+                return  # the loop is closed
 
         try:
             with anyio.fail_after(self._seconds):
@@ -275,16 +278,16 @@ class FileThreads:
                     if self._drained is not None:
                         await self._drained()
                 except BaseException:
-                    self._slots.release()  # the turn that no thread takes now
+                    self._slots.release()  # no thread was started that would release it
                     raise
-                # A daemon: what hangs in it must not keep this program from ending.
+                # A daemon, so that a thread that hangs does not keep the program from ending.
                 threading.Thread(target=call, name="acp file", daemon=True).start()
                 return await done
         except TimeoutError:
             message = f"it took longer than {self._seconds:g} seconds and was given up"
             raise RpcError(INTERNAL_ERROR, message) from None
         finally:
-            given_up.set()
+            abandoned.set()
 
 
 logger = logging.getLogger(__name__)
@@ -294,25 +297,27 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | FOLLOW_NOTHING
 _NEW_DIRECTORY_MODE: Final = 0o777
 
 MAX_LINKS: Final = 40
-"""Links followed for one path; as many as Linux follows."""
+"""Links that are followed for one path; Linux has the same limit."""
 
 MAX_DEPTH: Final = 100
-"""Names from a root to a file: each takes a descriptor while it is passed."""
+"""Directories from a root to a file: each takes a file descriptor during the search."""
 
 MAX_PATH: Final = 4096
-"""Bytes of a path: Linux takes no more, so that who cleans up could not reach what lies deeper."""
+"""Bytes of a path, as in Linux: a deeper file could not be removed by its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Root:
     spellings: tuple[tuple[str, ...], ...]
-    """The names from ``/`` on: as it was given, and without links."""
+    """The names from ``/`` to the root: of the given path, and of the path without links."""
     real: str
+    """The path without links."""
     fd: int
+    """The open directory."""
 
 
 class Roots:
-    """Open until `close`; a directory that is not there is left out."""
+    """The directories that an agent may access, open until `close`; missing ones are left out."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._lock = threading.Lock()
@@ -327,7 +332,7 @@ class Roots:
             self._roots.append(_Root((_names(path), _names(real)), real, fd))
 
     def close(self) -> None:
-        """Nothing is found any more; what is being walked goes on."""
+        """Close the roots: `find` finds nothing any more, but running searches go on."""
         with self._lock:
             roots, self._roots = self._roots, []
         for root in roots:
@@ -337,10 +342,10 @@ class Roots:
         self.close()
 
     def find(self, stack: ExitStack, path: str, *, make: bool) -> tuple[int, str]:
-        """The directory that holds the file, and the name in it, which is no link.
+        """Return a descriptor of the file's directory, and the file's name there, which is no link.
 
-        The descriptor is the stack's. ``make``: directories that are missing are made. Raises
-        RpcError for what is outside and for a directory, and OSError.
+        ``stack`` closes the descriptor. ``make`` makes missing directories. Raises RpcError for a
+        path outside the roots or of a directory; OSError.
         """
         _must_be_short(path)
         if not path.startswith("/"):
@@ -349,15 +354,16 @@ class Roots:
         folders = [root.fd]
         links = 0
         while names:
-            if len(folders) + len(names) - 1 > MAX_DEPTH:  # before any of them is made
+            if len(folders) + len(names) - 1 > MAX_DEPTH:  # before a directory is made
                 message = f"{path} goes through more than {MAX_DEPTH} directories"
                 raise RpcError(INVALID_PARAMS, message)
             name = names.popleft()
             if name == ".." and len(folders) > 1:
                 folders.pop()
                 continue
-            if name == "..":
-                way = os.path.dirname(root.real)  # noqa: PTH120 - text, nothing is looked up
+            new_start = ""
+            if name == "..":  # out of the root, perhaps into another one
+                new_start = os.path.dirname(root.real)  # noqa: PTH120 - a text operation
             else:
                 target = _target(folders[-1], name)
                 if target is None and not names:
@@ -369,23 +375,23 @@ class Roots:
                     folders.append(os.open(name, _DIRECTORY, dir_fd=folders[-1]))
                     stack.callback(os.close, folders[-1])
                     continue
-                if not target.startswith("/"):
-                    way = ""
-                    names.extendleft(reversed(_names(target)))
+                if target.startswith("/"):
+                    new_start = target
                 else:
-                    way = target
+                    names.extendleft(reversed(_names(target)))
             links += 1
             if links > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-            if way:
-                root, names = self._start(stack, path, "/".join([way, *names]))
+            if new_start:
+                root, names = self._start(stack, path, "/".join([new_start, *names]))
                 folders = [root.fd]
         raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
 
-    def _start(self, stack: ExitStack, path: str, way: str) -> tuple[_Root, deque[str]]:
-        """The innermost root that the way leads into, as a descriptor of its own, and the rest."""
-        for spelled in (way, None):
-            names = _names(os.path.realpath(way) if spelled is None else way)
+    def _start(self, stack: ExitStack, path: str, target: str) -> tuple[_Root, deque[str]]:
+        """Return the innermost root around ``target``, with a new descriptor, and the names of
+        ``target`` below the root. ``path`` is for the error."""
+        for follow_links in (False, True):
+            names = _names(os.path.realpath(target) if follow_links else target)
             with self._lock:
                 fitting = [
                     (len(spelling), root)
@@ -394,8 +400,8 @@ class Roots:
                     if names[: len(spelling)] == spelling
                 ]
                 if fitting:
-                    length, root = max(fitting, key=lambda one: one[0])
-                    fd = _again(root)
+                    length, root = max(fitting, key=lambda fit: fit[0])
+                    fd = _reopen(root)
                     stack.callback(os.close, fd)
                     return _Root((), root.real, fd), deque(names[length:])
         raise RpcError(INVALID_PARAMS, f"{path} is outside the directories of this session")
@@ -403,7 +409,7 @@ class Roots:
 
 def _must_be_short(path: str) -> None:
     size = len(path.encode("utf-8", "surrogatepass"))
-    if size >= MAX_PATH:  # shown by its beginning only
+    if size >= MAX_PATH:
         message = f"{path[:80]!r}… is no path: its {size} bytes are above the limit of {MAX_PATH}"
         raise RpcError(INVALID_PARAMS, message)
 
@@ -413,7 +419,7 @@ def _names(path: str) -> tuple[str, ...]:
 
 
 def _target(folder: int, name: str) -> str | None:
-    """Where a link leads; None of what is no link, or not there."""
+    """Return the target of a link; None if the name is no link or does not exist."""
     try:
         return os.readlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -424,15 +430,15 @@ def _target(folder: int, name: str) -> str | None:
         raise
 
 
-def _again(root: _Root) -> int:
-    """The root's directory; if it was deleted, the one that is in its place now."""
+def _reopen(root: _Root) -> int:
+    """Return a new descriptor of a root; if it was deleted, of the directory in its place now."""
     if os.fstat(root.fd).st_nlink:
         return os.dup(root.fd)
     return _open_real(root.real)
 
 
 def _open_real(real: str) -> int:
-    """A directory by a path in which nothing may be a link."""
+    """Open a directory by a path in which no name may be a link."""
     fd = os.open("/", _DIRECTORY)
     for name in _names(real):
         try:

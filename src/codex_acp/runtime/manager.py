@@ -1,6 +1,6 @@
-"""All agents of a program: which run, which are started, and how all of them end.
+"""All agents of a program: starting them, sharing their processes, and ending them all.
 
-Owns when a process is started and by whom it is used. Must not know what a session does.
+Owns when a process is started and which sessions share it. Must not know what a session does.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 120.0
-"""For any answer but a prompt's: a session may start MCP servers before it is there."""
+"""Time limit of any answer but a prompt's: a new session may have to start MCP servers first."""
 
 BUSY_SECONDS: Final = 10.0
-"""For what runs elsewhere in a session to end: a short turn does; a long one is better said."""
+"""Time to wait for a session that is busy elsewhere: a short turn ends within it."""
 
 OPENING_AT_ONCE: Final = 8
-"""Sessions that are opened at the same time: each is processes that start, and more of them at once
-only bring all of them nearer to their time-out."""
+"""Sessions that are opened at the same time. Each starts processes: more at once would only take
+longer, and come closer to their time limits."""
 
 MAX_PAGES: Final = 1000
-"""Pages of ``session/list`` that are read: an agent that never ends must not hold us up."""
+"""Pages of ``session/list`` that are read, if the list of an agent never ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentDescription:
-    """Answer of an agent at ``initialize``."""
+    """Answer of an agent to ``initialize``."""
 
     info: Implementation | None
     features: AgentFeatures
@@ -65,23 +65,23 @@ class AgentDescription:
 
 
 class AgentRuntime:
-    """Runs any ACP agents; an async context manager at whose end none of them is left.
+    """Runs any ACP agents; an async context manager whose end ends all of them.
 
-    ``agents`` adds agents by name to those that are known, "codex" and "claude".
+    ``agents`` adds agents by name to the known "codex" and "claude".
 
-    What this program does for its agents, and thereby tells them that it can:
+    These arguments answer the agents' requests, and are advertised to the agents:
 
     * ``permissions`` answers permission requests, see `PermissionPolicy`; by default all are
       rejected.
-    * ``on_form`` and ``on_url`` answer elicitations; without one its mode is not offered.
-      ``on_url_done`` hears the id of a URL whose business is done.
+    * ``on_form`` and ``on_url`` answer elicitations; without a function, its mode is not
+      advertised. ``on_url_done`` is called with the id of a URL when its page is done.
     * ``files`` lets agents read and write files, confined to the session's directories.
-    * ``terminals`` lets agents run commands, as this user and unconfined.
+    * ``terminals`` lets agents run commands, as this user and not confined.
 
-    ``store`` remembers the sessions. ``answer_seconds`` bounds every answer but a prompt's,
-    ``busy_seconds`` the wait for a session in which another process works, and ``opening_at_once``
-    the sessions that are opened at the same time; more wait for their turn. ``restarts`` says how
-    often an agent may end by itself before it is not started again.
+    ``store`` remembers the sessions. ``answer_seconds`` limits the wait for every answer but a
+    prompt's, ``busy_seconds`` the wait for a session in which another process works.
+    ``opening_at_once`` limits the sessions that are opened at the same time. ``restarts`` says how
+    often an agent may end unexpectedly until it is not started again for a while.
     """
 
     def __init__(
@@ -139,18 +139,21 @@ class AgentRuntime:
         permissions: PermissionPolicy | None = None,
         token: Token | None = None,
     ) -> _Opening:
-        """A session in ``cwd``, by default the current directory: to be awaited, or used at once
-        in an ``async with``.
+        """Open a session in ``cwd``, by default the current directory.
 
-        ``agent`` is a name, a spec, or the URL of one that listens: ``ws://``, ``wss://``,
-        ``http://`` or ``https://``, which is shown ``token`` as ``Authorization: Bearer``.
-        ``session_id`` names an earlier session: it is loaded if the agent can, else resumed. One
-        that is gone, or that the agent can give back in neither way, is replaced by a new one, and
-        `Session.opened` says why, unless ``or_new`` is False. One in which another process works
-        is waited for, for the runtime's ``busy_seconds``; then SessionBusy is raised, or a copy is
-        opened with ``fork_if_busy``. ``key`` is the program's own name for the conversation: the
-        session that the store has under it is opened again. ``permissions`` goes before the
-        runtime's for this session.
+        Await the result, or use it with ``async with``.
+
+        ``agent`` is a name, a spec, or the URL of an agent that accepts network clients (``ws://``,
+        ``wss://``, ``http://`` or ``https://``), which gets ``token`` as ``Authorization: Bearer``.
+
+        ``session_id`` names an earlier session: the agent loads it, or resumes it if it cannot load
+        sessions. If the session is gone, or the agent can do neither, a new session is opened, and
+        `Session.opened` says why; with ``or_new`` False, the error is raised. If another process
+        works in the session, the runtime waits ``busy_seconds``, then raises SessionBusy, or opens
+        a copy with ``fork_if_busy``.
+
+        ``key`` is the program's own name for the conversation: the session that the store has under
+        the key is opened again. ``permissions`` replaces the runtime's for this session.
 
         Raises AgentLaunchError, AgentStartError, ProcessExited, CrashLoop; ErrorReply if the agent
         refuses, which may be AuthenticationRequired or SessionBusy; AnswerTimeout,
@@ -171,7 +174,7 @@ class AgentRuntime:
         return _Opening(partial(self._open, self._spec(agent, token), wanted, key))
 
     async def describe(self, agent: str | AgentSpec = "codex") -> AgentDescription:
-        """Return what the agent says of itself; start it if it does not run."""
+        """Return the agent's answer to ``initialize``; start the agent if it does not run."""
         async with self._borrowed(self._spec(agent)) as process:
             methods = tuple(process.response.auth_methods)
             return AgentDescription(process.response.agent_info, process.features, methods)
@@ -179,7 +182,10 @@ class AgentRuntime:
     async def sessions(
         self, agent: str | AgentSpec = "codex", *, cwd: str | os.PathLike[str] | None = None
     ) -> list[SessionInfo]:
-        """The agent's own list of sessions, of one directory or of all. Raises MethodNotOffered."""
+        """Return the agent's list of sessions, of one directory or of all.
+
+        Raises MethodNotOffered.
+        """
         spec = self._spec(agent)
         async with self._borrowed(spec) as process:
             if not process.features.list_sessions:
@@ -187,25 +193,25 @@ class AgentRuntime:
             request = ListSessionsRequest()
             if cwd is not None:
                 request.cwd = _absolute(cwd)
-            found: list[SessionInfo] = []
-            seen: set[str] = set()
-            while len(seen) < MAX_PAGES:
+            sessions: list[SessionInfo] = []
+            cursors: set[str] = set()
+            while len(cursors) < MAX_PAGES:
                 call = process.client.session_list(request)
                 page = await process.ask("session/list", call)
-                found += page.sessions
+                sessions += page.sessions
                 cursor = page.next_cursor
                 if cursor is None:
-                    return found
-                if cursor in seen:
+                    return sessions
+                if cursor in cursors:
                     raise PeerError(f"{process.agent} gave the same cursor of session/list twice")
-                seen.add(cursor)
+                cursors.add(cursor)
                 request = request.model_copy(update={"cursor": cursor})
-            return found
+            return sessions
 
     async def delete(self, agent: str | AgentSpec, session_id: str) -> None:
         """Delete a session that is not open, at the agent and in the store.
 
-        Raises MethodNotOffered; no error if there is no such session.
+        Raises MethodNotOffered. A session that does not exist is no error.
         """
         spec = self._spec(agent)
         async with self._borrowed(spec) as process:
@@ -217,15 +223,15 @@ class AgentRuntime:
             await to_thread.run_sync(self._store.remove, spec.name, session_id)
 
     def kill(self) -> None:
-        """Kill every agent and all it started, at once: the last resort; `aclose` follows.
+        """Kill every agent and its child processes at once; `aclose` must still be called.
 
-        Not for agents of other machines or of this process. Takes up to 0.1 s for each.
+        Agents with a link are not killed. Takes up to 0.1 s for each agent.
         """
         for process in tuple(self._processes):
             process.kill()
 
     async def aclose(self) -> None:
-        """Close every session and end every agent. Not cut short by cancellation."""
+        """Close every session and end every agent, even if this call is cancelled."""
         if self._closing is None:
             self._closing = running_loop().create_task(self._close())
         if not answering.get():
@@ -297,7 +303,7 @@ class AgentRuntime:
             logger.warning("the end of the session %s is not noted: %s", session_id, error)
 
     async def _process(self, spec: AgentSpec) -> AgentProcess:
-        """A process of its own, or the shared one, which is started once however many ask."""
+        """Return a new process, or the shared process, which concurrent calls start only once."""
         self._must_be_open()
         running_loop()
         if not spec.shared:
@@ -308,7 +314,7 @@ class AgentRuntime:
             return process
 
         def started(task: asyncio.Task[AgentProcess]) -> None:
-            # Also if nobody waits for it any more: it is there for the next who asks.
+            # Even if the call that started it was cancelled: the next call uses the process.
             self._starting.pop(key, None)
             if not task.cancelled() and task.exception() is None:
                 self._shared[key] = task.result()
@@ -327,12 +333,12 @@ class AgentRuntime:
 
     @staticmethod
     async def _wait_for(task: asyncio.Task[AgentProcess], *, alone: bool) -> AgentProcess:
-        """Wait for a process that starts; one that is shared goes on if this is cancelled."""
+        """Wait for a process that starts. If cancelled, end it if it is not shared (``alone``)."""
         try:
             return await shielded(task)
         except asyncio.CancelledError:
-            too_late = alone and not task.cancel()
-            if too_late and not task.cancelled() and task.exception() is None:
+            has_started = alone and not task.cancel()
+            if has_started and not task.cancelled() and task.exception() is None:
                 await task.result().aclose()
             raise
 
@@ -355,13 +361,13 @@ class AgentRuntime:
             self._processes.discard(process)
 
         process.on_ended = ended
-        if process.failure is not None:  # it has ended already
+        if process.failure is not None:  # it ended before `on_ended` was set
             ended(process.failure)
         return process
 
     @asynccontextmanager
     async def _borrowed(self, spec: AgentSpec) -> AsyncIterator[AgentProcess]:
-        """A process for one purpose; ended afterwards unless it is shared."""
+        """Use a process within the block; then end it, unless it is shared."""
         process = await self._process(spec)
         try:
             yield process
@@ -376,7 +382,7 @@ class AgentRuntime:
         ends = [session.aclose() for session in sessions]
         ends += [process.aclose() for process in tuple(self._processes) if not process.sessions]
         for outcome in await asyncio.gather(*ends, *self._starts, return_exceptions=True):
-            if isinstance(outcome, AgentProcess):  # one that was there before it was cancelled
+            if isinstance(outcome, AgentProcess):  # it had started before the cancel
                 await outcome.aclose()
             elif isinstance(outcome, Exception):
                 logger.debug("closing the runtime: %s", outcome)
@@ -386,7 +392,7 @@ class AgentRuntime:
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:
-    """Absolute, and otherwise as it was given: links stay, the agent may know them by that name."""
+    """Make a path absolute without resolving links: the agent may know it by the link's name."""
     try:
         return os.path.abspath(path)  # noqa: PTH100 - Path.absolute leaves ``..`` in
     except FileNotFoundError as error:
@@ -395,7 +401,8 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 
 
 class _Opening:
-    """The result of `AgentRuntime.open`: a session, awaited; ``async with`` closes it."""
+    """The result of `AgentRuntime.open`: ``await`` opens a session; ``async with`` also closes
+    it."""
 
     def __init__(self, make: Callable[[], Coroutine[Any, Any, Session]]) -> None:
         self._make = make

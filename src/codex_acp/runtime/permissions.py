@@ -1,7 +1,7 @@
 """Answer an agent's requests: permissions, forms, URLs, files and terminals.
 
-Owns the open questions, which a cancel settles, and what is answered where nobody decides: the
-option of kind ``reject_once``, else "cancelled". Nothing here ever accepts by itself.
+Owns the open questions, which a cancel settles, and the answer without a decision: the option of
+kind ``reject_once``, else "cancelled". Without a decision, it never accepts.
 Source: https://agentclientprotocol.com/protocol/v1/tool-calls#requesting-permission
 """
 
@@ -42,46 +42,47 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """One question of the agent: may this tool call be run?"""
+    """A question of the agent: may it run this tool call?"""
 
     session_id: str
     tool_call: ToolCall
-    """All that is known of it, this request's own part included."""
+    """The tool call with all updates so far, those in this request included."""
     options: tuple[types.PermissionOption, ...]
     request: types.RequestPermissionRequest
-    """As it came."""
+    """The agent's request."""
 
     @property
     def kind(self) -> types.ToolKind:
-        """The tool call's kind, as the agent says; ``other`` if it says none."""
+        """The kind that the agent gave the tool call; ``other`` if it gave none."""
         return self.tool_call.kind or "other"
 
     def option(self, kind: types.PermissionOptionKind) -> types.PermissionOption | None:
-        """The first option of this kind, or None.
+        """Return the first option of a kind whose id no option of another kind has, or None.
 
-        Only one whose id stands for this kind alone: the agent goes by the id.
+        The agent gets the id alone.
         """
         return option_of(self.options, kind)
 
 
 Decision: TypeAlias = types.PermissionOption | str | None
-"""The option or its id; None rejects."""
+"""The chosen option or its id; None rejects."""
 PermissionPolicy: TypeAlias = Callable[[Permission], Decision | Awaitable[Decision]]
-"""A function that chooses an option. To raise, or to name an unknown option, rejects."""
+"""A function that chooses an option. An exception or an unknown option rejects."""
 
 
 def reject_all(permission: Permission) -> None:
-    """The default: nothing is permitted."""
+    """Reject every permission request; the policy by default."""
     del permission
 
 
 def allow_kinds(
     *kinds: types.ToolKind, otherwise: PermissionPolicy = reject_all
 ) -> PermissionPolicy:
-    """Permit once the tool calls of these kinds, and ask ``otherwise`` of all else.
+    """Make a policy that permits tool calls of these kinds once each, and asks ``otherwise`` about
+    all others.
 
-    The kind is what the agent says of its own tool call: this trusts the agent, not the model.
-    Raises MisuseError for what is no kind.
+    The agent itself says of which kind a tool call is: the policy trusts the agent, not the model.
+    Raises MisuseError for an unknown kind.
     """
     known = get_args(types.ToolKind)
     for kind in kinds:
@@ -98,7 +99,7 @@ def allow_kinds(
 async def decide(
     policy: PermissionPolicy, permission: Permission
 ) -> types.RequestPermissionOutcome:
-    """Return the answer to the request; never raise, unless it is cancelled."""
+    """Ask the policy; return the answer to the request. Raises nothing but CancelledError."""
     try:
         answer = policy(permission)
         chosen = await answer if inspect.isawaitable(answer) else answer
@@ -117,11 +118,11 @@ async def decide(
 
 
 def rejected(permission: Permission) -> types.RequestPermissionOutcome:
-    """The option that rejects once, or "cancelled" where there is none."""
+    """Return the option that rejects once, or "cancelled" if the agent offers none."""
     return outcome_of(permission.options, "reject_once")
 
 
-# The agent's forms and URLs: given to the callback that was registered for them, if any.
+# The agent's forms and URLs, which callbacks of the program answer.
 
 Form: TypeAlias = (
     types.SessionFormCreateElicitationRequest | types.RequestFormCreateElicitationRequest
@@ -130,7 +131,7 @@ Form: TypeAlias = (
 UrlRequest: TypeAlias = (
     types.SessionUrlCreateElicitationRequest | types.RequestUrlCreateElicitationRequest
 )
-"""A page that the person is asked to open: ``message``, ``url``, ``elicitation_id``.
+"""A request to open a page: ``message``, ``url``, ``elicitation_id``.
 
 A callback gets only a URL that `codex_acp.acp.allowed_url` allows; show its ``host``.
 """
@@ -143,27 +144,27 @@ UrlCallback: TypeAlias = Callable[[UrlRequest], UrlAnswer | Awaitable[UrlAnswer]
 
 
 def problems_of(schema: types.ElicitationSchema, content: Mapping[str, object]) -> tuple[str, ...]:
-    """Return what is wrong with ``content``, a sentence for each field; empty if it fits."""
+    """Return the problems of ``content``, a sentence for each field; empty if it fits."""
     checked = validate(written(schema), content)
     return checked.sentences() if isinstance(checked, InvalidContent) else ()
 
 
 async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitationResponse:
-    """Ask the program, and return the answer to the form; content that does not fit the form is not
-    sent, and a form that nobody could fill in is declined unasked."""
+    """Call the callback; return the answer to the form. Content that does not fit cancels the form;
+    a form that is too large is declined without the callback."""
     reason = too_large(written(form.requested_schema))
     if reason is not None:
         logger.warning("a form of the agent was declined because %s", reason)
         return types.DeclineCreateElicitationResponse()
     try:
         answer = callback(form)
-        given = await answer if inspect.isawaitable(answer) else answer
+        content = await answer if inspect.isawaitable(answer) else answer
     except Exception:
         logger.exception("the callback for forms failed; the form is cancelled")
         return types.CancelCreateElicitationResponse()
-    if not isinstance(given, Mapping):
-        return _without_content(given)
-    checked = validate(written(form.requested_schema), given)
+    if not isinstance(content, Mapping):
+        return _without_content(content)
+    checked = validate(written(form.requested_schema), content)
     if isinstance(checked, InvalidContent):
         why = "; ".join(checked.sentences())
         logger.error("the form's answer does not fit it and is cancelled: %s", why)
@@ -172,21 +173,21 @@ async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitatio
 
 
 async def ask_url(callback: UrlCallback, request: UrlRequest) -> types.CreateElicitationResponse:
-    """Ask the program, and return the answer to the URL; one that a browser reads as another is
-    declined unasked."""
+    """Call the callback; return the answer to the request. A URL that is not allowed is declined
+    without the callback."""
     page = allowed_url(request.url)
     if isinstance(page, RefusedUrl):
         logger.error("a page of the agent was declined: the URL was refused: %s", page.reason)
         return types.DeclineCreateElicitationResponse()
     try:
         answer = callback(request)
-        given = await answer if inspect.isawaitable(answer) else answer
+        word = await answer if inspect.isawaitable(answer) else answer
     except Exception:
         logger.exception("the callback for URLs failed; the request is cancelled")
         return types.CancelCreateElicitationResponse()
-    if given == "accept":
+    if word == "accept":
         return types.AcceptCreateElicitationResponse()
-    return _without_content(given)
+    return _without_content(word)
 
 
 def _without_content(word: object) -> types.CreateElicitationResponse:
@@ -203,7 +204,7 @@ NAME: Final = "codex-acp-sdk"
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Arguments of `AgentRuntime` that say what is done for agents."""
+    """Arguments of `AgentRuntime` that answer the agents' requests."""
 
     permissions: PermissionPolicy = reject_all
     on_form: FormCallback | None = None
@@ -213,10 +214,10 @@ class Services:
     terminals: TerminalAccess | None = None
 
     def introduction(self) -> types.InitializeRequest:
-        """Return the ``initialize`` of this program, in the words of version 1.
+        """Return the params of ``initialize``, as in version 1.
 
-        Boolean options, notices and compaction are always understood: they are updates and options
-        like others.
+        Boolean options, notices and compaction are always advertised: programs get them as other
+        options and updates.
         """
         capabilities = types.ClientCapabilities(
             session=types.ClientSessionCapabilities(
@@ -254,10 +255,10 @@ NO_FILES: Final = FileAccess(read=False, write=False)
 
 
 class Answers:
-    """The answers of one session.
+    """Answers the requests of one session.
 
-    ``tool_call`` gives the tool call of a permission request as it is known, the request included.
-    ``drained`` waits until the agent has taken most of what it was sent.
+    ``tool_call`` returns the tool call of a permission request with all its updates. ``drained``
+    waits until the agent has read most of what was sent.
     """
 
     def __init__(
@@ -279,29 +280,30 @@ class Answers:
         self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
         self._tool_call = tool_call
         self._open: set[CancelScope] = set()
+        """Scopes of the open questions."""
         self.refusing: bool = False
-        """Whether every question is answered "cancelled" at once: a prompt is being cancelled, or
-        the session is closed."""
+        """Whether all questions are answered "cancelled" at once, because the prompt was cancelled
+        or the session closed."""
 
     @property
     def terminals(self) -> Terminals:
-        """The session's terminals. Raises RpcError where there are none."""
+        """The session's terminals. Raises RpcError if terminals are not offered."""
         if self._terminals is None:
             raise RpcError(METHOD_NOT_FOUND, "terminals are not offered")
         return self._terminals
 
     def refuse(self) -> None:
-        """Settle every open question, and those that come: they are answered "cancelled"."""
+        """Settle every open and every later question: they are answered "cancelled"."""
         self.refusing = True
         self.settle()
 
     def settle(self) -> None:
-        """Settle every open question: nobody waits for the answer any more."""
+        """Settle every open question."""
         for scope in tuple(self._open):
             scope.cancel()
 
     async def aclose(self) -> None:
-        """Settle what is open, and end the terminals."""
+        """Settle the questions, and end the terminals."""
         self.refuse()
         self._roots.close()
         if self._terminals is not None:
@@ -310,7 +312,7 @@ class Answers:
     async def permission(
         self, request: types.RequestPermissionRequest
     ) -> types.RequestPermissionResponse:
-        """Answer by the policy."""
+        """Answer a permission request by the policy."""
         question = Permission(
             request.session_id, self._tool_call(request), tuple(request.options), request
         )
@@ -324,7 +326,7 @@ class Answers:
     async def elicitation(
         self, ask: Callable[[], Awaitable[types.CreateElicitationResponse]]
     ) -> types.CreateElicitationResponse:
-        """Answer as ``ask`` does, by the program's callback; a cancel ends it."""
+        """Answer an elicitation by ``ask``; a cancel ends it."""
         return await self._unless_cancelled(ask) or types.CancelCreateElicitationResponse()
 
     async def read_file(self, request: types.ReadTextFileRequest) -> types.ReadTextFileResponse:
@@ -335,14 +337,14 @@ class Answers:
         return types.ReadTextFileResponse(content=await self._threads.run(work))
 
     async def write_file(self, request: types.WriteTextFileRequest) -> types.WriteTextFileResponse:
-        """Write a file within the roots: it is replaced as a whole, or not if this is cancelled."""
+        """Write a file within the roots. If cancelled, the file stays as it was."""
         size = self._files.size_limit
         path, content = request.path, request.content
         await self._threads.run(partial(write_text, self._roots, path, content, size))
         return types.WriteTextFileResponse()
 
     async def _unless_cancelled(self, question: Callable[[], Awaitable[T]]) -> T | None:
-        """The answer; None if a cancel settled the question, before, meanwhile or just now."""
+        """Return the answer to a question; None if a cancel has settled the question."""
         answer: T | None = None
         with CancelScope() as scope:
             self._open.add(scope)
@@ -355,25 +357,25 @@ class Answers:
 
 
 answering: Final[ContextVar[bool]] = ContextVar("answering", default=False)
-"""Whether this task answers a request of an agent, and so may run the program's callbacks."""
+"""Whether this task answers a request of an agent, so that closing must not wait for the task."""
 
 
 class SessionSink(Protocol):
-    """A session, as far as the handlers need it."""
+    """A session, as the handlers use it."""
 
     @property
     def answers(self) -> Answers:
-        """Return what answers the agent's requests for this session."""
+        """Return the answers of this session."""
 
     def take_update(self, update: Update) -> None:
         """Take the next update of this session."""
 
     def agent_ended(self, error: TransportError) -> None:
-        """Note that the agent's process is gone, so that nothing more will come."""
+        """Handle the end of the agent's process."""
 
 
 class Handlers:
-    """The handler tables of one connection, for the session of an id that ``find`` returns."""
+    """The handler tables of one connection; ``find`` returns the session of an id."""
 
     def __init__(
         self,
@@ -387,18 +389,21 @@ class Handlers:
         self._find = find
         self._on_update = on_update
         self._opened_urls: set[str] = set()
+        """Ids of the URL elicitations that a person has accepted."""
         self._complaints = Complaints()
 
     def requests(self) -> ClientRequestHandlers:
         """Return the request handlers; None for each capability that is not advertised."""
         files = self._services.files or NO_FILES
         elicits = self._services.on_form is not None or self._services.on_url is not None
-        of = self._session
+        answers = self._answers_of
         handlers: ClientRequestHandlers = {
-            "session/request_permission": lambda r: of(r.session_id).permission(r),
-            "fs/read_text_file": (lambda r: of(r.session_id).read_file(r)) if files.read else None,
+            "session/request_permission": lambda r: answers(r.session_id).permission(r),
+            "fs/read_text_file": (
+                (lambda r: answers(r.session_id).read_file(r)) if files.read else None
+            ),
             "fs/write_text_file": (
-                (lambda r: of(r.session_id).write_file(r)) if files.write else None
+                (lambda r: answers(r.session_id).write_file(r)) if files.write else None
             ),
             "terminal/create": None,
             "terminal/output": None,
@@ -409,13 +414,15 @@ class Handlers:
         }
         if self._services.terminals is not None:
             handlers |= {
-                "terminal/create": lambda r: of(r.session_id).terminals.create(r),
+                "terminal/create": lambda r: answers(r.session_id).terminals.create(r),
                 "terminal/output": self._terminal_output,
                 "terminal/wait_for_exit": (
-                    lambda r: of(r.session_id).terminals.wait_for_exit(r.terminal_id)
+                    lambda r: answers(r.session_id).terminals.wait_for_exit(r.terminal_id)
                 ),
-                "terminal/kill": lambda r: of(r.session_id).terminals.kill(r.terminal_id),
-                "terminal/release": lambda r: of(r.session_id).terminals.release(r.terminal_id),
+                "terminal/kill": lambda r: answers(r.session_id).terminals.kill(r.terminal_id),
+                "terminal/release": (
+                    lambda r: answers(r.session_id).terminals.release(r.terminal_id)
+                ),
             }
         return handlers
 
@@ -427,8 +434,9 @@ class Handlers:
             "$/cancel_request": None,
         }
 
-    def _session(self, session_id: str) -> Answers:
-        answering.set(True)  # each request has a task of its own
+    def _answers_of(self, session_id: str) -> Answers:
+        """Return the answers of a session, for a request of the agent. Raises RpcError."""
+        answering.set(True)  # of this request's own task
         session = self._find(session_id)
         if session is None:
             what = "the agent asked something for %r, which is no session"
@@ -439,29 +447,30 @@ class Handlers:
     async def _terminal_output(
         self, request: types.TerminalOutputRequest
     ) -> types.TerminalOutputResponse:
-        await self._drained()  # else a slow agent that keeps asking fills our memory with copies
-        return self._session(request.session_id).terminals.output(request.terminal_id)
+        await self._drained()  # else unread answers to a slow agent would fill the memory
+        return self._answers_of(request.session_id).terminals.output(request.terminal_id)
 
     async def _elicit(
         self, request: types.CreateElicitationRequest
     ) -> types.CreateElicitationResponse:
-        """Ask for input. A session answers its own elicitation, so that a cancel ends it."""
+        """Answer an elicitation. The session of an elicitation answers it, so that a cancel of the
+        session's prompt ends it."""
         answering.set(True)
         on_form, on_url = self._services.on_form, self._services.on_url
         if isinstance(request, types.SessionFormCreateElicitationRequest) and on_form is not None:
-            session = self._session(request.session_id)
-            return await session.elicitation(lambda: ask_form(on_form, request))
+            answers = self._answers_of(request.session_id)
+            return await answers.elicitation(lambda: ask_form(on_form, request))
         if isinstance(request, types.RequestFormCreateElicitationRequest) and on_form is not None:
             return await ask_form(on_form, request)
         if isinstance(request, types.SessionUrlCreateElicitationRequest) and on_url is not None:
-            session = self._session(request.session_id)
-            answer = await session.elicitation(lambda: ask_url(on_url, request))
-            return self._noted(request, answer)
+            answers = self._answers_of(request.session_id)
+            answer = await answers.elicitation(lambda: ask_url(on_url, request))
+            return self._with_url_noted(request, answer)
         if isinstance(request, types.RequestUrlCreateElicitationRequest) and on_url is not None:
-            return self._noted(request, await ask_url(on_url, request))
+            return self._with_url_noted(request, await ask_url(on_url, request))
         raise RpcError(INVALID_PARAMS, "elicitation of this mode was not advertised")
 
-    def _noted(
+    def _with_url_noted(
         self, request: UrlRequest, answer: types.CreateElicitationResponse
     ) -> types.CreateElicitationResponse:
         if isinstance(answer, types.AcceptCreateElicitationResponse):
@@ -469,7 +478,7 @@ class Handlers:
         return answer
 
     def _url_done(self, notification: types.CompleteElicitationNotification) -> None:
-        """Report that a page is done, if the person agreed to open it; ignore any other id."""
+        """Call ``on_url_done``, if the person has agreed to open the page."""
         if notification.elicitation_id in self._opened_urls:
             self._opened_urls.remove(notification.elicitation_id)
             if self._services.on_url_done is not None:

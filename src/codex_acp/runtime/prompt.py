@@ -1,7 +1,7 @@
 """One prompt: its updates as an async iterator, its end, and its cancellation.
 
-Owns that a prompt which nobody reads any more is cancelled, and that an update is given once and
-in order. Must not know how updates come, nor what they mean.
+Owns giving each update once and in order, and cancelling a prompt that is not read any more. Must
+not know how updates arrive, nor what they mean.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HIGH_WATER: Final = 1024
-"""Updates waiting in one prompt above which reading pauses."""
+"""Unread updates of one prompt at which reading from the agent pauses."""
 
 LOW_WATER: Final = 256
-"""Updates at which it goes on."""
+"""Unread updates at which reading resumes."""
 
 CANCEL_SECONDS: Final = 10.0
-"""For an agent to end a prompt that was cancelled; then its answer is no longer waited for."""
+"""Time for an agent to end a cancelled prompt; then the prompt is abandoned."""
 
 
 class RunningPrompt:
-    """The prompt itself, which goes on though its reader may be gone.
+    """A prompt that runs, also after its reader has left.
 
-    ``send`` sends the request and gives its answer; ``cancel`` tells the agent to stop.
+    ``send`` sends the request and returns its answer; ``cancel`` sends ``session/cancel``.
     """
 
     def __init__(
@@ -51,38 +51,39 @@ class RunningPrompt:
     ) -> None:
         self._gate = gate
         self._send = send
-        self._tell = cancel
+        self._send_cancel = cancel
         self.record: Record = Record()
         self.cancelled: bool = False
-        """Whether it was cancelled from here."""
+        """Whether this program has cancelled the prompt."""
         self.ending: bool = False
-        """Whether it is, or is about to be, cancelled."""
+        """Whether the prompt was or will be cancelled."""
         self.sent = False
-        """Whether the request is on its way; ``send`` says so. One that is not is never sent."""
+        """Whether the request was sent; ``send`` sets it. A prompt cancelled earlier is not
+        sent."""
         self.response: PromptResponse | None = None
         self.error: Exception | None = None
         self._unread: deque[Update] = deque()
-        self._read = True
+        self._has_reader = True
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name="acp prompt")
 
     @property
     def done(self) -> bool:
-        """Whether the agent has answered, or never will."""
+        """Whether the prompt has its answer or an error."""
         return self.response is not None or self.error is not None
 
     def take(self, update: Update) -> None:
-        """An update came."""
+        """Take an update of the agent."""
         self.record.take(update)
-        if self._read:
+        if self._has_reader:
             self._unread.append(update)
             self._news.set()
             if len(self._unread) == HIGH_WATER:
                 self._gate.hold(self)
 
     async def next(self) -> Update | None:
-        """The next update; None at the end. Raises what the prompt ended with."""
+        """Return the next update; None at the end. Raises the error that ended the prompt."""
         while not self._unread:
             if self.error is not None:
                 raise self.error.with_traceback(None)
@@ -97,28 +98,28 @@ class RunningPrompt:
         return update
 
     def cancel(self) -> None:
-        """Tell the agent to stop; once, and only while it runs."""
+        """Cancel the prompt, once, and only while it runs."""
         if not self.cancelled and not self.done:
             self.cancelled = self.ending = True
             if self.sent:
-                self._tell()
+                self._send_cancel()
 
     def stop_reading(self) -> None:
-        """Nobody reads any more: cancel, and keep no further update."""
-        self._read = False
+        """Cancel the prompt, and keep no more updates."""
+        self._has_reader = False
         self._unread.clear()
         self._gate.release(self)
         self.cancel()
 
     def abandon(self, error: Exception) -> None:
-        """Wait for no answer any more; it ends with ``error``."""
+        """End the prompt with ``error``, without waiting for the answer."""
         if not self.done:
             self.error = error
             self._task.cancel()
             self._news.set()
 
     async def ended(self) -> None:
-        """Wait for its end, if it was cancelled no longer than the agent may take for that."""
+        """Wait for the end; abandon a cancelled prompt after `CANCEL_SECONDS`."""
         with self._gate, suppress(Exception):
             if not self.cancelled:
                 await shielded(self._task)
@@ -131,9 +132,10 @@ class RunningPrompt:
             self.abandon(CodexAcpError(message))
 
     def leave(self) -> None:
-        """`stop_reading`, from wherever Python collects garbage."""
+        """Call `stop_reading` in the event loop, from any thread: garbage collection may run in
+        any."""
         self.ending = True
-        with suppress(RuntimeError):  # the loop is closed, and the agent gone
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self.stop_reading)
 
     async def _run(self) -> None:
@@ -150,10 +152,10 @@ class RunningPrompt:
 
 
 class Prompt:
-    """A running prompt, made by `Session.prompt`; iterate over it once.
+    """A running prompt, made by `Session.prompt`; iterate over its updates once.
 
-    To leave it early, by ``break`` or an exception, cancels it: at the end of an ``async with``
-    and in `aclose` this waits for the agent to have stopped, otherwise it happens in passing.
+    Leaving the iteration early, by ``break`` or an exception, cancels the prompt. The end of an
+    ``async with`` and `aclose` wait until the agent has stopped.
     """
 
     def __init__(self, run: RunningPrompt) -> None:
@@ -164,12 +166,12 @@ class Prompt:
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Why the agent stopped; None while it has not."""
+        """Why the agent stopped; None while the prompt runs."""
         return None if self._run.response is None else self._run.response.stop_reason
 
     @property
     def tool_calls(self) -> Mapping[str, ToolCall]:
-        """Every tool call so far by its id, each as its last update left it."""
+        """All tool calls so far by their ids, with their latest updates."""
         return self._run.record.tool_calls
 
     @property
@@ -178,19 +180,22 @@ class Prompt:
         return self._run.record.messages
 
     def cancel(self) -> None:
-        """Ask the agent to stop. Go on iterating: it still says how far it got, and ends with the
-        stop reason ``cancelled``. Open questions are answered "cancelled"."""
+        """Ask the agent to stop, and answer its open questions with "cancelled".
+
+        Go on iterating: the agent may send more updates before it ends the prompt with the stop
+        reason ``cancelled``.
+        """
         self._run.cancel()
 
     async def result(self) -> PromptResult:
-        """Read what is left, and give all of it together. Raises what the prompt ended with."""
+        """Read the remaining updates; return the result. Raises the error that ended the prompt."""
         while await self._run.next() is not None:
             pass
         assert self._run.response is not None
         return self._run.record.result(self._run.response)
 
     async def aclose(self) -> None:
-        """Cancel it if it still runs, and wait until the agent has stopped, at most 10 s."""
+        """Cancel the prompt if it runs, and wait until the agent has stopped, at most 10 s."""
         if self._run.done:
             self._run.stop_reading()
             return

@@ -1,6 +1,6 @@
-"""Collects the result of a prompt: text, tool calls and plan, put together from its updates.
+"""PURE: collect the result of a prompt from its updates: messages, tool calls and plan.
 
-Pure. Owns how a tool call is patched and what one message is. Must not know how updates arrive.
+Owns patching a tool call, and joining pieces to messages. Must not know how updates arrive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call as its last update left it. Source: the protocol's page on tool calls."""
+    """A tool call with all its updates applied. Source: the protocol's page on tool calls."""
 
     tool_call_id: str
     title: str | None = None
@@ -43,7 +43,7 @@ class ToolCall:
         | types.ToolCallUpdateSessionUpdate
         | types.ToolCallUpdate,
     ) -> ToolCall:
-        """With what the update sets; lists are replaced as a whole, null changes nothing."""
+        """Return the call with the fields that the update sets; null changes nothing."""
         changes: dict[str, Any] = {}
         for name in update.model_fields_set & _PATCHED:
             value = getattr(update, name)
@@ -57,27 +57,27 @@ _PATCHED = frozenset(ToolCall.__dataclass_fields__) - {"tool_call_id"}
 
 @dataclass(frozen=True, slots=True)
 class PromptResult:
-    """How a prompt ended, and what was said and done."""
+    """The result of a prompt."""
 
     stop_reason: types.StopReason
     messages: tuple[str, ...]
-    """The agent's messages, each whole; the last one usually is the answer."""
+    """The agent's complete messages; the last one usually is the answer."""
     thoughts: str
     tool_calls: tuple[ToolCall, ...]
-    """In the order in which they began, each as it was left."""
+    """Tool calls in the order in which they began, with all their updates."""
     plan: tuple[types.PlanEntry, ...]
     response: types.PromptResponse
-    """The agent's answer as it came, with fields that this schema lacks in ``model_extra``."""
+    """The agent's answer to ``session/prompt``, with unknown fields in ``model_extra``."""
 
     @property
     def text(self) -> str:
-        """All messages, with an empty line between two."""
+        """All messages, separated by empty lines."""
         return "\n\n".join(self.messages)
 
 
 @dataclass(slots=True)
 class Record:
-    """Takes the updates of one prompt in order."""
+    """Collects the updates of one prompt."""
 
     tool_calls: dict[str, ToolCall] = field(default_factory=dict)
     plan: tuple[types.PlanEntry, ...] = ()
@@ -86,19 +86,19 @@ class Record:
     _in_message: bool = False
 
     def take(self, update: Update) -> None:
-        """Note what the update changes."""
+        """Apply an update."""
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
             text, message_id = text_of(update.content), update.message_id
-            last = self._messages[-1] if self._messages else None
-            same = last is not None and message_id == last[0]
-            if last is None or not same or (message_id is None and not self._in_message):
-                self._messages.append((message_id, [text]))
+            last_id, last_parts = self._messages[-1] if self._messages else (None, [])
+            is_same = bool(self._messages) and message_id == last_id
+            if is_same and (message_id is not None or self._in_message):
+                last_parts.append(text)
             else:
-                last[1].append(text)
+                self._messages.append((message_id, [text]))
             self._in_message = True
         elif isinstance(update, types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate):
             self.take_tool_call(update)
-            # Without message ids, what is said after a tool call is a message of its own.
+            # Without message ids, text after a tool call is another message.
             self._in_message = False
         elif isinstance(update, types.AgentThoughtChunkSessionUpdate):
             self._thoughts.append(text_of(update.content))
@@ -106,14 +106,14 @@ class Record:
             self.plan = tuple(update.entries)
 
     def take_tool_call(self, update: _ToolCallUpdate) -> ToolCall:
-        """Patch the tool call, which may be new; gives it as it is now."""
+        """Apply an update to its tool call, which may be new; return the call."""
         call_id = update.tool_call_id
         call = self.tool_calls.get(call_id) or ToolCall(call_id)
         call = self.tool_calls[call_id] = call.patched(update)
         return call
 
     def result(self, response: types.PromptResponse) -> PromptResult:
-        """All of it, with the agent's answer."""
+        """Return the result, with the agent's answer."""
         return PromptResult(
             stop_reason=response.stop_reason,
             messages=self.messages,
@@ -129,7 +129,7 @@ class Record:
         return tuple("".join(parts) for _, parts in self._messages)
 
 
-# The updates of a session as they are given to a program, those of an unknown kind included.
+# Updates as a program gets them, with those of unknown kinds.
 
 Update: TypeAlias = SessionUpdate | UnknownVariant
 """An update by its class in `codex_acp.acp.types`. UnknownVariant: an update of a kind that this
@@ -137,7 +137,7 @@ schema lacks, with all its fields in ``model_extra``."""
 
 
 def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | None:
-    """Return session and update of a newer kind; None for what is merely malformed."""
+    """Return the session id and the update of an unknown kind; None for a malformed update."""
     params = notification.params
     session_id, kind = text_at(params, "sessionId"), text_at(params, "update", "sessionUpdate")
     if notification.method != "session/update" or session_id is None:
@@ -149,17 +149,17 @@ def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | N
 
 @cache
 def _known_kinds() -> frozenset[str]:
-    stable = (each for each in get_args(get_args(SessionUpdate)[0]) if not is_unstable(each))
-    return frozenset(one.model_fields["session_update"].default for one in stable)
+    stable = (kind for kind in get_args(get_args(SessionUpdate)[0]) if not is_unstable(kind))
+    return frozenset(kind.model_fields["session_update"].default for kind in stable)
 
 
 def kind_of(update: Update) -> str:
-    """The update's kind on the wire, as ``agent_message_chunk``; also of one that is not known."""
+    """Return the update's kind on the wire, like ``agent_message_chunk``; also an unknown kind."""
     if isinstance(update, UnknownVariant):
         return str(update.wire().get("sessionUpdate"))
     return update.session_update
 
 
 def text_of(content: ContentBlock) -> str:
-    """The text of a block of text; nothing of any other."""
+    """Return the text of a text block; empty for other blocks."""
     return content.text if isinstance(content, TextContentBlock) else ""

@@ -1,6 +1,7 @@
 """A session with an agent, as a program uses it: prompts, options, and its end.
 
-Owns which prompt runs. Must not know how the session was opened, nor how its agent was started.
+Owns that one prompt runs at a time. Must not know how the session was opened, nor how its agent was
+started.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ logger = logging.getLogger(__name__)
 
 
 class Session:
-    """Made by `AgentRuntime.open`; an async context manager that closes it."""
+    """A session with an agent, made by `AgentRuntime.open`; an async context manager that closes
+    it."""
 
     def __init__(
         self,
@@ -42,22 +44,21 @@ class Session:
         self._on_closed = on_closed
         self._closing: asyncio.Task[None] | None = None
         self.deleted: bool = False
-        """Whether it was deleted at the agent, by `delete`."""
+        """Whether `delete` has deleted the session."""
         self.opened = opened
-        """How it was opened: ``how`` is "new", "load", "resume" or "fork"; ``reason`` is why not
-        the way that was wanted, if it was not."""
+        """Way in which the session was opened, and why not in the wanted way."""
 
     def __repr__(self) -> str:
         return f"Session({self.session_id!r}, agent={self.agent!r}, cwd={self.cwd!r})"
 
     @property
     def session_id(self) -> str:
-        """The agent's id for it."""
+        """The agent's id of the session."""
         return self._state.session_id
 
     @property
     def cwd(self) -> str:
-        """Where the agent works."""
+        """Directory in which the agent works."""
         return self._state.cwd
 
     @property
@@ -67,7 +68,7 @@ class Session:
 
     @property
     def agent_info(self) -> types.Implementation | None:
-        """The name and version that the agent gave itself."""
+        """Name and version that the agent reports."""
         return self._process.response.agent_info
 
     @property
@@ -77,39 +78,38 @@ class Session:
 
     @property
     def history(self) -> tuple[Update, ...]:
-        """Return the updates that the agent replayed when the session was loaded; never a live
-        update."""
+        """Return the updates that the agent replayed when the session was loaded, no live ones."""
         return tuple(self._state.history)
 
     @property
     def options(self) -> ConfigOptions:
-        """Model, mode and whatever else the agent lets one set."""
+        """Config options of the session: model, mode and others."""
         return self._state.options
 
     @property
     def commands(self) -> tuple[types.AvailableCommand, ...]:
-        """The agent's own commands; one is used by a prompt that starts with ``/`` and its name."""
+        """The agent's commands; a prompt that starts with ``/`` and a name runs the command."""
         return self._state.commands
 
     @property
     def title(self) -> str | None:
-        """The session's title, if the agent gave it one."""
+        """The session's title, if the agent has set one."""
         return self._state.title
 
     @property
     def usage(self) -> types.UsageUpdateSessionUpdate | None:
-        """How full the context is, as the agent last said."""
+        """Size of the context, as the agent last reported it."""
         return self._state.usage
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed here, or its agent has ended."""
+        """Whether this program has closed the session, or its agent has ended."""
         return self._closing is not None or self._process.failure is not None
 
     def prompt(
         self, content: str | types.ContentBlock | Sequence[str | types.ContentBlock]
     ) -> Prompt:
-        """Send a prompt; its updates are to be iterated over.
+        """Send a prompt; iterate over the result to get its updates.
 
         ::
 
@@ -118,9 +118,9 @@ class Session:
                     ...
             print(prompt.stop_reason)
 
-        The iteration raises what the prompt ended with: ErrorReply if the agent failed,
-        ProcessExited if it died. Raises MisuseError if a prompt of this session runs already, or
-        if the agent cannot take a kind of content; SessionClosed.
+        The iteration raises the error that ended the prompt: ErrorReply if the agent failed,
+        ProcessExited if its process ended. Raises MisuseError if another prompt of this session
+        runs; MethodNotOffered if the agent does not accept a kind of content; SessionClosed.
         """
         self._must_be_open()
         blocks = self._blocks(content)
@@ -141,7 +141,7 @@ class Session:
             try:
                 return await self._process.ask("session/prompt", call, prompt=True)
             finally:
-                self._state.answers.settle()  # nobody waits for the answers any more
+                self._state.answers.settle()  # the agent does not wait for answers any more
 
         run = RunningPrompt(self._process.gate, send, self._cancel)
         if before is None or before.done:
@@ -151,14 +151,14 @@ class Session:
     async def run(
         self, content: str | types.ContentBlock | Sequence[str | types.ContentBlock]
     ) -> PromptResult:
-        """Send a prompt, and wait for all that comes of it. When cancelled, so is the prompt."""
+        """Send a prompt, and wait for its result. If this call is cancelled, so is the prompt."""
         async with self.prompt(content) as prompt:
             return await prompt.result()
 
     def listen(self, listener: Callable[[Update], None]) -> Callable[[], None]:
-        """Call ``listener`` with each live update, also those between prompts, in order.
+        """Call ``listener`` with each live update, also between prompts; it must not block.
 
-        It must not block. Gives the function that ends it.
+        Returns a function that ends this.
         """
         listeners = self._state.listeners
         listeners.append(listener)
@@ -170,7 +170,7 @@ class Session:
         return stop
 
     async def delete(self) -> None:
-        """Delete it at the agent, and close it. Raises MethodNotOffered."""
+        """Delete the session at the agent, and close it. Raises MethodNotOffered."""
         self._must_be_open()
         if not self.features.delete_session:
             raise MethodNotOffered(self.agent, "session/delete")
@@ -180,20 +180,20 @@ class Session:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Cancel what runs, close the session at the agent if it offers that, and end its process
-        if it has one of its own. Bounded; not cut short by cancellation."""
+        """Cancel the prompt, and close the session at the agent if the agent can do that; end the
+        process if it is not shared. Takes a limited time, and completes even if cancelled."""
         if self._closing is None:
             self._state.answers.refuse()
             self._closing = asyncio.get_running_loop().create_task(self._close())
-        if not answering.get():  # closing ends that very answer first, so it cannot be waited for
+        if not answering.get():  # this task answers a request: closing waits for its end
             await finish(self._closing)
 
     async def detach(self) -> None:
-        """Leave it as it is: nothing is cancelled, answered or closed at the agent.
+        """Leave the session without cancelling, answering or closing anything at the agent.
 
-        For a remote agent that keeps sessions: what runs goes on, its questions wait, and whoever
-        opens it again by its id gets both. Raises MisuseError for an agent that this program has
-        started, or whose connection other sessions share.
+        For a remote agent that keeps sessions: its prompt runs on, its questions wait, and a client
+        that opens the session again by its id gets both. Raises MisuseError for an agent that this
+        program has started, or if other sessions use the connection.
         """
         self._must_be_open()
         if self._process.spec.link is None or len(self._process.sessions) > 1:
@@ -206,7 +206,7 @@ class Session:
         state, process = self._state, self._process
         if state.run is not None:
             state.run.abandon(SessionClosed(f"the session {self.session_id} was detached"))
-        await process.cut()  # in the same step: what is settled now is neither said nor answered
+        await process.cut()  # before the questions are settled, so that no answer is sent
         state.options.ended()
         await state.answers.aclose()
         process.close(self.session_id, state)
@@ -246,7 +246,7 @@ class Session:
         return blocks
 
     def _cancel(self) -> None:
-        """Tell the agent, and settle what it has asked: nobody approves what was cancelled."""
+        """Send ``session/cancel``, and answer the open questions with "cancelled"."""
         self._state.answers.refuse()
         notification = types.CancelNotification(session_id=self.session_id)
         self._process.client.session_cancel(notification)

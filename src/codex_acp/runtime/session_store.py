@@ -1,7 +1,7 @@
-"""A file that remembers sessions, so that a program finds them again after it was restarted.
+"""Store records of sessions in a file, so that a program finds them again after a restart.
 
-Owns the file: its format and version, its lock, and that it is replaced as a whole or not at all.
-Must not know what a session is beyond its record. Several processes may use one file.
+Owns the file: its format and version, its lock, and replacing it atomically. Must not know sessions
+beyond their records. Several processes may use one file.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VERSION: Final = 1
+"""Version of the file's format."""
 
 LOCK_SECONDS: Final = 10.0
-"""For others to finish, who each take milliseconds; longer means that one hangs."""
+"""Time to wait for the lock; other processes keep it for milliseconds, unless one hangs."""
 
 LOCK_POLL_SECONDS: Final = 0.01
 
@@ -48,33 +49,33 @@ class StoredSession:
 
 
 class SessionStore:
-    """The records in ``path``, a JSON file; made, with its directory, when the first is put.
+    """The records in ``path``, a JSON file; the first `put` makes it and its directory.
 
-    Everything reads the file anew and blocks for as long as a small file takes; all of it may be
-    called from any thread and any process. A file that is no valid store is not lost: it is moved
-    aside, logged, and kept in `set_aside`. One of a newer version is left alone, and a StoreError.
+    Each method reads the small file again, and blocks while it does; call the methods from any
+    thread or process. A file that is no valid store is moved to another name, logged, and listed in
+    `set_aside`. A file of a newer version stays, and raises StoreError.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = Path(path)
         self.set_aside: list[tuple[Path, str]] = []
-        """Files that could not be read: where each was moved to, and what was wrong with it."""
+        """New paths of the files that could not be read, each with its problem."""
 
     def __repr__(self) -> str:
         return f"SessionStore({str(self.path)!r})"
 
     def all(self) -> list[StoredSession]:
-        """Every record, the one that was used last first."""
+        """Return all records, the last used first."""
         return sorted(self._read(), key=lambda record: record.updated_at, reverse=True)
 
     def find(self, agent: str, key: str) -> StoredSession | None:
-        """The latest record of this agent under this key."""
+        """Return the last used record of an agent with a key, or None."""
         return next((r for r in self.all() if r.agent == agent and r.key == key), None)
 
     def put(self, record: StoredSession) -> StoredSession:
-        """Add it, or replace the one of the same agent and id; its times are set here.
+        """Add a record, or replace that of its agent and id; return it with its times set.
 
-        Another session that had the same key loses it: a key finds one session.
+        Another session with the same key loses the key.
         """
         now = datetime.now(UTC).isoformat()
 
@@ -85,15 +86,16 @@ class SessionStore:
             record = replace(record, created_at=created, updated_at=now)
             rest = [r for r in records if not _same(r, record)]
             if record.key is not None:
-                taken = (record.agent, record.key)
-                rest = [replace(r, key=None) if (r.agent, r.key) == taken else r for r in rest]
+                owner = (record.agent, record.key)
+                rest = [replace(r, key=None) if (r.agent, r.key) == owner else r for r in rest]
             return [*rest, record]
 
         self._change(change)
         return record
 
     def touch(self, agent: str, session_id: str, title: str | None) -> None:
-        """It was used until now, and has this title, if any; nothing if it is not there."""
+        """Set the time of the last use to now, and the title, if any. No effect without a
+        record."""
         used = StoredSession(agent, session_id, "")
         now = datetime.now(UTC).isoformat()
 
@@ -106,7 +108,7 @@ class SessionStore:
         self._change(change)
 
     def remove(self, agent: str, session_id: str) -> None:
-        """Forget it; no error if it is not there."""
+        """Remove a record; no error if there is none."""
         gone = StoredSession(agent, session_id, "")
         self._change(lambda records: [r for r in records if not _same(r, gone)])
 
@@ -121,7 +123,7 @@ class SessionStore:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Alone with the file; the lock is on one beside it, since the file itself is replaced."""
+        """Lock the store within the block, by a file of its own, since the store's is replaced."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         fd = os.open(self.path.with_name(f"{self.path.name}.lock"), flags, 0o600)
         try:
@@ -153,7 +155,7 @@ class SessionStore:
             if locked:
                 self._set_aside(str(error))
                 return []
-            # Another look with the lock: nobody else may move the same file.
+            # Read again with the lock: another process may have moved the file.
             with self._locked():
                 return self._read(locked=True)
 
@@ -194,7 +196,8 @@ def _same(left: StoredSession, right: StoredSession) -> bool:
 
 
 def _records(data: bytes, path: Path) -> list[StoredSession]:
-    """The records of a file's content. Raises ValueError if it is none, StoreError if newer."""
+    """Return the records in a file's content. Raises ValueError for no valid store, StoreError for
+    a newer version."""
     content: Any = json.loads(data)
     version = content.get("version") if isinstance(content, dict) else None
     if not isinstance(version, int) or isinstance(version, bool):

@@ -1,6 +1,6 @@
-"""``terminal/*``: the commands that the agent runs in one session, and their limits.
+"""``terminal/*``: the commands that an agent runs in one session, and their limits.
 
-Owns the terminals' ids and their number. Must not know how a process is run.
+Owns the terminals of a session, their processes and output.
 Source: https://agentclientprotocol.com/protocol/v1/terminals
 """
 
@@ -30,26 +30,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OUTPUT_LIMIT: Final = 1024 * 1024
-"""Bytes of output kept of a terminal: what a model can read is a small part of it."""
+"""Bytes of a terminal's output that are kept, more than a model can read."""
 MAX_TERMINALS: Final = 16
-"""Terminals of one session that were not released; more are a mistake or an attack."""
+"""Terminals of one session that are not released; more are a mistake or an attack."""
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalAccess:
-    """Rights of an agent to terminals. It runs commands as this user, unasked.
-
-    ``approve`` is asked before each command; without it every command runs.
-    """
+    """Rights of an agent to terminals, in which it runs commands as this user."""
 
     output_limit: int = OUTPUT_LIMIT
-    """Bytes of output kept of each; the agent may ask for less."""
+    """Bytes of each terminal's output that are kept; the agent may request fewer."""
     max_terminals: int = MAX_TERMINALS
-    """How many may be there at a time in one session, until they are released."""
+    """Terminals of one session at a time, until the agent releases them."""
     env: Mapping[str, str] | None = field(default=None, repr=False)
-    """The commands' environment, over which the agent's is set; None: this process's own."""
+    """The commands' environment, to which the agent's variables are added; None for this
+    process's."""
     approve: Callable[[types.CreateTerminalRequest], bool | Awaitable[bool]] | None = None
-    """Whether the command may run; if it raises, it may not."""
+    """Returns whether a command may run, an exception means no; None allows every command."""
 
 
 class Terminals:
@@ -64,7 +62,7 @@ class Terminals:
         self._closed = False
 
     async def create(self, request: types.CreateTerminalRequest) -> types.CreateTerminalResponse:
-        """Start the command. Raises RpcError if it may not or cannot be started."""
+        """Start a command. Raises RpcError if that is not allowed or fails."""
         limit = self._access.max_terminals
         if len(self._open) + self._starting >= limit:
             raise RpcError(INVALID_PARAMS, f"{limit} terminals are open; release one first")
@@ -101,7 +99,7 @@ class Terminals:
         return types.CreateTerminalResponse(terminal_id=terminal_id)
 
     def output(self, terminal_id: str) -> types.TerminalOutputResponse:
-        """Return its output so far, and how it ended if it has."""
+        """Return the output so far, and the exit status if the command has ended."""
         process = self._find(terminal_id)
         text, truncated = process.output()
         response = types.TerminalOutputResponse(output=text, truncated=truncated)
@@ -111,25 +109,25 @@ class Terminals:
         return response
 
     async def wait_for_exit(self, terminal_id: str) -> types.WaitForTerminalExitResponse:
-        """Wait until it has ended."""
+        """Wait until the command has ended."""
         process = self._find(terminal_id)
         await process.wait()
         return types.WaitForTerminalExitResponse(exit_code=process.exit_code, signal=process.signal)
 
     async def kill(self, terminal_id: str) -> types.KillTerminalResponse:
-        """End its command; it stays, with its output, until it is released."""
+        """End the command; the terminal and its output stay until `release`."""
         await self._find(terminal_id).kill()
         return types.KillTerminalResponse()
 
     async def release(self, terminal_id: str) -> types.ReleaseTerminalResponse:
-        """End its command and forget it."""
+        """End the command, and remove the terminal."""
         process = self._find(terminal_id)
         del self._open[terminal_id]
         await process.aclose()
         return types.ReleaseTerminalResponse()
 
     async def aclose(self) -> None:
-        """Release them all."""
+        """Release all terminals."""
         self._closed = True
         processes = tuple(self._open.values())
         self._open.clear()
@@ -142,30 +140,31 @@ class Terminals:
         return process
 
 
-# One command of a terminal: its process, and the end of its output.
+# The process of a terminal's command, and the end of its output.
 
 FINAL_READ_LIMIT: Final = 1024 * 1024
-"""Bytes read when the command has ended: the largest pipe, so that nothing it wrote is missed."""
+"""Bytes that are read after the command's end: as many as the largest pipe can have."""
 TERMINATE_SECONDS: Final = 0.3
-"""For a command to clean up after SIGTERM, which is all that it is told."""
+"""Time for a command to clean up after SIGTERM; then SIGKILL follows."""
 COLLECT_SECONDS: Final = 1.0
-"""For the kernel to give the status of a process that was killed."""
+"""Time for the kernel to report the status of a killed process."""
 _CONTINUATION: Final = range(0x80, 0xC0)
-"""The bytes of UTF-8 that go on with a character."""
+"""Bytes of UTF-8 behind the first byte of a character."""
 _LONGEST_CHARACTER: Final = 4
+"""Bytes of the longest character in UTF-8."""
 
 
 class OutputTail:
-    """The last ``limit`` bytes of an output, cut from its start at a character's boundary."""
+    """Keeps the last ``limit`` bytes of an output; the text begins at a whole character."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._data = bytearray()
         self.truncated: bool = False
-        """Whether anything was cut."""
+        """Whether the beginning of the output was cut."""
 
     def feed(self, data: bytes) -> None:
-        """Take what was written."""
+        """Add output."""
         self._data += data
         excess = len(self._data) - self._limit
         if excess <= 0:
@@ -174,29 +173,31 @@ class OutputTail:
         del self._data[:excess]
 
     def text(self, *, complete: bool) -> str:
-        """The text; a character whose end has not come is left out until it is ``complete``."""
+        """Return the text; without an unfinished character at its end unless ``complete``."""
         start, data = 0, bytes(self._data)
         if self.truncated:
             while start < min(_LONGEST_CHARACTER - 1, len(data)) and data[start] in _CONTINUATION:
                 start += 1
-        return data[start : len(data) if complete else _whole(data)].decode(errors="replace")
+        end = len(data) if complete else _end_of_characters(data)
+        return data[start:end].decode(errors="replace")
 
 
-def _whole(data: bytes) -> int:
-    """How much of it is not the beginning of an unfinished character."""
+def _end_of_characters(data: bytes) -> int:
+    """Return the end of the last complete character of UTF-8."""
     for back in range(1, min(_LONGEST_CHARACTER, len(data) + 1)):
         byte = data[-back]
         if byte in _CONTINUATION:
             continue
-        length = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+        # A character's length by its first byte, 1 for ASCII.
+        length = 1 + (byte >= 0x80) + (byte >= 0xE0) + (byte >= 0xF0)
         return len(data) - back if length > back else len(data)
     return len(data)
 
 
 class TerminalProcess:
-    """A running command, in a session and process group of its own, with no stdin.
+    """A running command without stdin, in a process group of its own.
 
-    Raises OSError if it cannot be started. `aclose` must be called, also after its end.
+    Raises OSError if it cannot be started. `aclose` must be called, even after the command's end.
     """
 
     def __init__(
@@ -230,7 +231,7 @@ class TerminalProcess:
 
     @property
     def pid(self) -> int:
-        """The process id; the same as the id of its group."""
+        """The process id, which is also the id of the process group."""
         return self._process.pid
 
     @property
@@ -240,30 +241,30 @@ class TerminalProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code; None while it runs and after a signal."""
+        """The exit code; None while the command runs, and after a signal."""
         code = self._watch.returncode
         return code if code is not None and code >= 0 else None
 
     @property
     def signal(self) -> str | None:
-        """The name of the signal that ended it, as SIGTERM; None if none has."""
+        """Name of the signal that ended the command, like SIGTERM; None if none has."""
         code = self._watch.returncode
         return None if code is None or code >= 0 else signal_name(-code)
 
     def output(self) -> tuple[str, bool]:
-        """The end of what it wrote to stdout and stderr, and whether its start was cut."""
+        """Return the end of the output on stdout and stderr, and whether its beginning was cut."""
         return self._output.text(complete=self.exited), self._output.truncated
 
     async def wait(self) -> None:
-        """Wait until the command has ended, and what it wrote is here."""
+        """Wait until the command has ended and its output was read."""
         await shielded(self._exited)
 
     async def kill(self) -> None:
-        """End the command and all it started: SIGTERM, a moment, SIGKILL. The output stays."""
+        """End the command and its child processes by SIGTERM, then SIGKILL. The output stays."""
         await terminate(self._tree, self._exited, TERMINATE_SECONDS)
 
     async def aclose(self) -> None:
-        """End what still runs of it, also in the background; not interrupted by cancellation."""
+        """End the command and its child processes, even if this call is cancelled."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await finish(self._closing)
@@ -281,12 +282,12 @@ class TerminalProcess:
             try:
                 self._process.wait(COLLECT_SECONDS)
             except subprocess.TimeoutExpired:
-                pass  # even SIGKILL waits for a process that hangs in the kernel
+                pass  # a process that hangs in the kernel does not end even by SIGKILL
             else:
                 self._tree.root_collected()
 
     def _process_exited(self, collected: bool) -> None:
-        # Who is left of its group is noted while its id is still its own.
+        # Find its remaining child processes before the process's id can be used again.
         self._tree.refresh()
         if collected:
             self._tree.root_collected()

@@ -1,22 +1,23 @@
-"""Support for testing against Codex with no account and no network.
+"""Support for tests of Codex, agents and clients, without an account and a network.
 
 With the real Codex:
 
-* :class:`ScriptedModel`: a model on a loopback port that says what a script says.
-* :class:`CodexHome`: a throw-away ``CODEX_HOME`` that points Codex to it.
+* :class:`ScriptedModel`: a model on a loopback port that sends the responses of a script.
+* :class:`CodexHome`: a temporary ``CODEX_HOME`` whose Codex uses that model.
 * :class:`ScriptedMcpServer`: an MCP server with scripted tools and elicitations.
 
-For agents and clients of one's own, without any Codex:
+For your own agents and clients, without Codex:
 
-* :class:`ScriptedAgent`: an ACP agent that does what a script says.
-* :class:`ScriptedClient`: an ACP client that answers as a script says.
+* :class:`ScriptedAgent`: an ACP agent that plays a script.
+* :class:`ScriptedClient`: an ACP client with scripted answers.
 
-Where pytest is, ``scripted_model`` and ``codex_acp_home`` are fixtures.
+In place of the real Codex:
 
-Without the real Codex:
+* :class:`ScriptedCodex`: an executable that plays a script as ``codex app-server``.
+* :class:`ScriptedAppServer`: an app-server in memory that plays a script.
+* :class:`AppServerPlayer`: the player of both, without IO.
 
-* :class:`ScriptedCodex`: an executable that stands in for the Codex binary.
-* :class:`AppServerPlayer`: the same script, without any IO.
+For pytest, ``scripted_model`` and ``codex_acp_home`` are fixtures.
 
 For example::
 
@@ -24,14 +25,14 @@ For example::
     with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
         subprocess.Popen(["codex", "app-server"], env=home.env, ...)
 
-Names load when they are first used, so that importing this package costs nothing.
+Each name loads its module at its first use.
 """
 
 from __future__ import annotations
 
 from codex_acp._lazy import lazy
 
-TYPE_CHECKING = False  # typing itself is not worth its import here
+TYPE_CHECKING = False  # without importing typing, which takes time
 if TYPE_CHECKING:
     from codex_acp.testing.app_server import AppServerRecord as AppServerRecord
     from codex_acp.testing.app_server import ScriptedCodex as ScriptedCodex

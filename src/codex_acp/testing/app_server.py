@@ -2,10 +2,10 @@
 
 ``python -P -m codex_acp.testing.app_server SCRIPT.jsonl [--record OUT.jsonl] [-- ARGUMENTS]``
 
-Owns the process: streams, signals, the exit. What is said is in ``app_server_script``. The
-ARGUMENTS are those that the Codex binary would get: with ``--version`` the process prints a
-version and ends; without ``app-server`` it refuses with status 2. Standard library only and
-no event loop: it starts in a few tens of milliseconds.
+Owns the process: its streams, signals and exit; ``app_server_script`` has the script. ARGUMENTS are
+those of the Codex binary: with ``--version`` the process prints a version and ends, without
+``app-server`` it ends with status 2. Uses only the standard library and no event loop, so that it
+starts in a few tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 STATUS_BAD_SCRIPT = 70
-"""The exit status for a script that cannot be played (``EX_SOFTWARE``)."""
+"""Exit status for a script that cannot be played (``EX_SOFTWARE``)."""
 
 
-class _Shell:
+class _StreamPlayer:
     """Plays a script on two byte streams."""
 
     def __init__(self, script: AppServerScript, record: RecordWriter, output: BinaryIO) -> None:
@@ -79,14 +79,14 @@ class _Shell:
 
     def _do(self, outputs: Sequence[entries.Output]) -> int | None:
         """Do the outputs; return the exit status if one of them is the exit."""
-        last: tuple[entries.JsonObject | None, bytes] = (None, b"")
+        encoded: tuple[entries.JsonObject | None, bytes] = (None, b"")
         for output in outputs:
             match output:
                 case entries.Send():
-                    if output.message is not last[0]:
+                    if output.message is not encoded[0]:  # `Notify.times` repeats a message
                         data = json.dumps(output.message, separators=(",", ":")).encode() + b"\n"
-                        last = (output.message, data)
-                    self._pending.append(last[1])
+                        encoded = (output.message, data)
+                    self._pending.append(encoded[1])
                     self._record.write("out", message=output.message)
                 case entries.RawLine():
                     self._pending.append(output.raw.encode() + b"\n" * output.newline)
@@ -109,7 +109,7 @@ class _Shell:
         return None
 
     def _flush(self) -> None:
-        """Write what waits in one go. A client that is gone ends the input too, soon."""
+        """Write the pending data at once. If the client has gone, the input will end, too."""
         data, self._pending = b"".join(self._pending), []
         if data and self._output_open:
             try:
@@ -124,7 +124,7 @@ class _Shell:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the process; returns its exit status."""
+    """Run the process; return its exit status."""
     parser = argparse.ArgumentParser(prog="codex_acp.testing.app_server")
     parser.add_argument("script", help="the script, JSON lines")
     parser.add_argument("--record", help="append what happens to this file, JSON lines")
@@ -143,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         script = AppServerScript.from_file(options.script)
         if script.ignore_sigterm:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        status = _Shell(script, record, sys.stdout.buffer).run(sys.stdin.buffer)
+        status = _StreamPlayer(script, record, sys.stdout.buffer).run(sys.stdin.buffer)
     except (MisuseError, OSError) as error:
         sys.stderr.write(f"scripted codex: {error}\n")
         record.write("end", why=str(error), remaining=[{}], unexpected=[])
@@ -155,38 +155,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AppServerRecord:
-    """Messages that a scripted app-server process saw; ``lines`` holds the record as it was
-    written."""
+    """The messages of a scripted app-server process."""
 
     lines: tuple[JsonObject, ...]
+    """The lines of the record's file."""
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> AppServerRecord:
-        """Read what has been written so far; a last line that is cut off is left out."""
+        """Read the record so far, without an unfinished last line."""
         return cls(read_record(path))
 
     @property
     def argv(self) -> list[str]:
-        """The arguments of the newest process, without the program."""
+        """The arguments of the last process, without the program."""
         starts = [line["argv"] for line in self.lines if line["at"] == "start"]
         return cast("list[str]", starts[-1]) if starts else []
 
     @property
     def received(self) -> list[JsonObject]:
-        """Every message of the client."""
+        """All messages from the client."""
         return self._messages("in")
 
     @property
     def sent(self) -> list[JsonObject]:
-        """Every message to the client."""
+        """All messages to the client."""
         return self._messages("out")
 
     def requests(self, method: str) -> list[JsonObject]:
-        """The client's messages of this method."""
+        """Return the client's messages with a method."""
         return [message for message in self.received if message.get("method") == method]
 
     def answers_to(self, request_id: RequestId) -> list[JsonObject]:
-        """The client's answers with exactly this id; ``0`` and ``"0"`` are told apart."""
+        """Return the client's answers with an id; ``0`` and ``"0"`` are different ids."""
         key = (type(request_id), request_id)
         return [
             cast("JsonObject", line["message"])
@@ -196,13 +196,13 @@ class AppServerRecord:
 
     @property
     def end(self) -> JsonObject | None:
-        """The last line of a process that ended by itself, None of one that was killed."""
+        """The last line of a process that ended normally; None if it was killed."""
         last = self.lines[-1] if self.lines else None
         return last if last is not None and last["at"] == "end" else None
 
     @property
     def finished(self) -> bool:
-        """Whether the process ended by itself with every entry played and nothing unexpected."""
+        """Whether the process ended normally, with all entries played and no unexpected request."""
         return self.end is not None and not self.end["remaining"] and not self.end["unexpected"]
 
     def _messages(self, at: str) -> list[JsonObject]:
@@ -214,10 +214,10 @@ class AppServerRecord:
 
 
 class ScriptedCodex:
-    """Writes the executable, its script and its record into ``directory``, which must exist.
+    """An executable in ``directory``, which must exist, that plays a script as the Codex binary.
 
-    ``codex = ScriptedCodex(tmp_path, [...])``, then start ``codex.path`` with ``app-server``,
-    and read ``codex.record()`` when the process has ended. ``--version`` prints ``version``.
+    Make ``codex = ScriptedCodex(tmp_path, [...])``, start ``codex.path`` with ``app-server``, and
+    read ``codex.record()`` when the process has ended. ``--version`` prints ``version``.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class ScriptedCodex:
         self.script_path.write_text(text, encoding="utf-8")
         command = [
             sys.executable,
-            "-P",  # the working directory is the test's: no module of it may be imported
+            "-P",  # do not import modules from the test's working directory
             "-m",
             "codex_acp.testing.app_server",
             f"--record={self.record_path}",
@@ -244,7 +244,7 @@ class ScriptedCodex:
             str(self.script_path),
             "--",
         ]
-        # The tests of an installed package and of a checkout both find it.
+        # The directory of this package, installed or in a checkout.
         source = shlex.quote(str(Path(__file__).resolve().parents[2]))
         self.path.write_text(
             "#!/bin/sh\n"
@@ -259,7 +259,7 @@ class ScriptedCodex:
         return f"ScriptedCodex({str(self.path)!r})"
 
     def record(self) -> AppServerRecord:
-        """The messages that the process saw so far; of several processes, one after the other."""
+        """Return the record so far, of all processes."""
         return AppServerRecord.read(self.record_path)
 
 
@@ -268,5 +268,5 @@ if __name__ == "__main__":
     sys.stderr.flush()
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
-    # The script may have closed standard output; the usual exit would complain about that.
+    # The script may have closed standard output; the usual exit would print an error.
     os._exit(exit_status)

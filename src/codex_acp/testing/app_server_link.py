@@ -1,8 +1,7 @@
-"""A scripted app-server in memory, at the other end of a link.
+"""A scripted app-server in memory, at one end of ``transport.link.memory_pair()``.
 
-Owns the joining of an ``AppServerPlayer`` to one end of ``transport.link.memory_pair()``: the
-framing of lines, pauses on the event loop, back-pressure. No process and no file; it runs on
-the event loop of the test.
+Owns connecting an ``AppServerPlayer`` to the link: the framing of lines, pauses, back-pressure.
+Runs on the event loop of the test, without a process or a file.
 """
 
 from __future__ import annotations
@@ -27,23 +26,22 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import MemoryLink
 
 WAIT_SECONDS = 10.0
-"""Bound of the waiting methods: in memory everything comes within milliseconds."""
+"""Time limit of the waiting methods; in memory, messages arrive within milliseconds."""
 
 
 class ScriptedAppServer:
-    """``async with ScriptedAppServer(script) as server:`` and give ``server.link`` to a client.
-
-    ``server.player`` holds what the client said. ``StderrText`` is collected in
-    ``stderr_lines``, ``Exit`` closes the link and is kept in ``exit_status``.
-    """
+    """``async with ScriptedAppServer(script) as server:`` and give ``server.link`` to a client."""
 
     def __init__(self, script: AppServerScriptLike = ()) -> None:
         self.player: AppServerPlayer = AppServerPlayer(script)
+        """The player of the script, with the client's messages."""
         self.stderr_lines: list[str] = []
+        """Texts of the `StderrText` entries."""
         self.exit_status: int | None = None
+        """Status of the `Exit` entry, which closes the link."""
         client_end, server_end = memory_pair()
         self.link: MemoryLink = client_end
-        """The client's end; the client starts it and closes it."""
+        """The client's end, which the client starts and closes."""
         self._end = server_end
         self._receiver = _ServerEnd(self.player, server_end, self)
 
@@ -62,13 +60,13 @@ class ScriptedAppServer:
         await self._end.aclose()
 
     def play(self, *entries: Entry) -> None:
-        """Add ``entries`` to the end of the script; they are played as soon as it is their turn."""
+        """Add entries to the end of the script."""
         self._receiver.run(self.player.extend(*entries))
 
     async def wait_for(self, holds: Callable[[], bool]) -> None:
-        """Wait until ``holds()``; it is asked again after each message of the client.
+        """Wait until ``holds()`` is true; it is called after each message of the client.
 
-        Raises TimeoutError after ten seconds; the caller may set a tighter bound of its own.
+        Raises TimeoutError after ten seconds.
         """
         import anyio
 
@@ -82,26 +80,29 @@ class ScriptedAppServer:
         await self.wait_for(lambda: self.player.finished)
 
     async def wait_for_message(self, method: str) -> JsonObject:
-        """Wait for a message of this method; returns the client's newest one."""
+        """Wait until the client has sent a message with a method; return its last one."""
         await self.wait_for(lambda: self.player.newest(method) is not None)
-        found = self.player.newest(method)
-        assert found is not None
-        return found
+        message = self.player.newest(method)
+        assert message is not None
+        return message
 
 
 class _ServerEnd:
-    """Receives what the client writes, and does what the player says."""
+    """The receiver of the server's end: feeds the player, and does its outputs."""
 
     def __init__(self, player: AppServerPlayer, end: MemoryLink, owner: ScriptedAppServer) -> None:
         self.changed = asyncio.Event()
+        """Set after each change of the player; then replaced by a new event."""
         self._player = player
         self._link = end
         self._owner = owner
         self._framer = LineFramer()
         self._inbox: deque[JsonObject] = deque()
         self._outputs: deque[Output] = deque()
-        self._held = False
-        self._pausing = False
+        self._writing_paused = False
+        """Whether the link has paused writing."""
+        self._in_pause = False
+        """Whether a `Pause` entry runs."""
         self._output_open = True
 
     def data_received(self, data: bytes) -> None:
@@ -117,20 +118,20 @@ class _ServerEnd:
         self._notify()
 
     def pause_writing(self) -> None:
-        self._held = True
+        self._writing_paused = True
 
     def resume_writing(self) -> None:
-        self._held = False
+        self._writing_paused = False
         self._pump()
 
     def run(self, outputs: list[Output]) -> None:
-        """Do ``outputs`` after those that wait."""
+        """Do ``outputs`` after the waiting ones."""
         self._outputs.extend(outputs)
         self._pump()
 
     def _pump(self) -> None:
-        """All outputs of one message come before the next message is fed."""
-        while not self._held and not self._pausing and self._owner.exit_status is None:
+        """Do all outputs of one message, then feed the next message."""
+        while not (self._writing_paused or self._in_pause) and self._owner.exit_status is None:
             if self._outputs:
                 self._do(self._outputs.popleft())
             elif self._inbox:
@@ -149,8 +150,8 @@ class _ServerEnd:
             case entries.StderrText():
                 self._owner.stderr_lines.append(output.stderr)
             case entries.Pause():
-                self._pausing = True
-                asyncio.get_running_loop().call_later(output.pause, self._go_on)
+                self._in_pause = True
+                asyncio.get_running_loop().call_later(output.pause, self._end_pause)
             case entries.CloseOutput():
                 self._output_open = False
                 self._link.end_writing()
@@ -161,8 +162,8 @@ class _ServerEnd:
             case _:
                 assert_never(output)
 
-    def _go_on(self) -> None:
-        self._pausing = False
+    def _end_pause(self) -> None:
+        self._in_pause = False
         self._pump()
 
     def _write(self, data: bytes) -> None:
@@ -170,7 +171,7 @@ class _ServerEnd:
             self._link.write(data)
 
     def _notify(self) -> None:
-        """Wake whoever waits for a change, and begin to wait for the next."""
+        """Set `changed`, and replace it for the next change."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 

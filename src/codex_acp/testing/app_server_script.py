@@ -1,18 +1,18 @@
 """A scripted Codex app-server without any IO: the script, and its player.
 
-Owns what a script means, the ids of server requests, and the record of what the client said.
-Knows nothing of streams, processes or time: a pause is an output like any other, for the shell
-(``app_server`` as a process, ``app_server_link`` in memory).
+Owns the meaning of a script, the ids of server requests, and the client's messages. Must not know
+streams, processes or time: the player returns outputs (a pause is one, too), which ``app_server``
+carries out in a process and ``app_server_link`` in memory.
 
-**References.** A string ``${name:path}`` in what is sent is replaced by a value seen before,
+**References.** In a string that the server sends, ``${name:path}`` is replaced by an earlier value,
 with its JSON type if it is the whole string. ``name`` is the method of a client's request or
-notification (the value is its newest params) or the name of a server request (the value is
-the newest answer to it). ``path`` is dotted and may be empty. ``${turn:id}`` and
-``${turn:threadId}`` are of the newest turn. Example: ``"${turn/start:input.0.text}"``.
+notification (the value is its last params), or the name of a server request (the value is the last
+answer to it). ``path`` is dotted and may be empty. ``${turn:id}`` and ``${turn:threadId}`` are
+those of the last turn. Example: ``"${turn/start:input.0.text}"``.
 
-**Order.** Entries are played in order. A request that a later entry expects waits for it. A
-request that no entry expects gets the default answer, if the script has ``defaults`` (and
-``initialize`` always), else an error, and is listed in ``unexpected``.
+**Order.** Entries are played in order. A request that a later entry expects waits for that entry. A
+request that no entry expects gets a default answer if the script has ``defaults``, and
+``initialize`` always; any other gets an error, and is listed in ``unexpected``.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ RequestId: TypeAlias = int | str
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """Wait for a request of the client and answer it.
+    """Wait for a request of the client, and answer it.
 
-    Without ``result`` and ``error`` the default answer is sent (``{}`` for a method that has
-    none). ``silent`` leaves the request without an answer.
+    Without ``result`` and ``error``, the answer is the method's default, or ``{}``. ``silent``
+    leaves the request without an answer.
     """
 
     expect: str
@@ -69,9 +69,9 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class AskClient:
-    """Send a server request. Without an ``id`` they count from 0, as Codex's do.
+    """Send a server request. Without an ``id``, ids count from 0, as in Codex.
 
-    ``name`` is how :class:`AwaitAnswer` and references speak of it; by default the method.
+    :class:`AwaitAnswer` and references use ``name``; by default it is the method.
     """
 
     request: str
@@ -82,14 +82,14 @@ class AskClient:
 
 @dataclass(frozen=True, slots=True)
 class AwaitAnswer:
-    """Wait until the newest server request of this name is answered."""
+    """Wait until the last server request with this name is answered."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class RawLine:
-    """Write text that need not be JSON; without ``newline`` the next output joins the line."""
+    """Write a text that may be no JSON; without ``newline``, the next output continues the line."""
 
     raw: str
     newline: bool = True
@@ -111,21 +111,21 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class CloseOutput:
-    """Close standard output and go on reading."""
+    """Close standard output, but continue to read."""
 
     close: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """End the process with this status; in memory the link closes."""
+    """End the process with a status; in memory, close the link."""
 
     exit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """From here on take everything and answer nothing, not even by default."""
+    """From here on read all messages and answer none, not even by default."""
 
     silence: bool = True
 
@@ -153,7 +153,7 @@ def _member(entry: type[Entry], field_name: str) -> str:
 _KINDS: Mapping[str, type[Entry]] = {
     _member(entry, fields(entry)[0].name): entry for entry in get_args(Entry)
 }
-"""The member of an entry's JSON that names its class."""
+"""Member that only this entry's JSON has → class of the entry."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "JsonObject | None": (dict,),
     "RequestId | None": (int, str),
@@ -163,11 +163,11 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "str": (str,),
     "str | None": (str,),
 }
-"""Annotation of a field → what JSON may have there."""
+"""Annotation of a field → allowed types of its JSON value."""
 
 
 def entry_from_json(raw: object, where: str) -> Entry:
-    """Make the entry that ``raw`` spells. Raises MisuseError that begins with ``where``."""
+    """Make an entry from its JSON. Raises MisuseError whose message begins with ``where``."""
     members = cast("dict[str, object]", raw) if isinstance(raw, dict) else {}
     kinds = [kind for kind in _KINDS if kind in members]
     if len(kinds) != 1:
@@ -183,7 +183,7 @@ def entry_from_json(raw: object, where: str) -> Entry:
 
 
 def entry_to_json(entry: Entry) -> dict[str, object]:
-    """The JSON form of ``entry``, without what is at its default."""
+    """Return the JSON of an entry, without members that have their defaults."""
     if isinstance(entry, AwaitAnswer):
         return {"await": entry.name}
     members: dict[str, object] = {}
@@ -195,16 +195,16 @@ def entry_to_json(entry: Entry) -> dict[str, object]:
 
 
 CODEX_VERSION = "0.163.0"
-"""The version that the scripted app-server claims to be."""
+"""The version that the scripted app-server reports."""
 THREAD_ID = "thread-1"
-"""The thread of ``thread/start``; ``thread/resume`` answers with the id it is asked for."""
+"""Id of the thread of ``thread/start``; ``thread/resume`` answers with the id in its params."""
 _STARTED_AT = 1_700_000_000
-"""A fixed time in seconds: what is recorded must be the same in every run."""
+"""A fixed time in seconds: records must be equal in every run."""
 _ALWAYS: dict[str, dict[str, object]] = {
     "account/read": {"account": None, "requiresOpenaiAuth": False, "workspaceRouting": None},
     "collaborationMode/list": {"data": []},
     "config/read": {"config": {}, "origins": {}, "layers": []},
-    "fs/getMetadata": {  # scripts name directories that are nowhere
+    "fs/getMetadata": {  # the directories in scripts do not exist
         "createdAtMs": 0,
         "isDirectory": True,
         "isFile": False,
@@ -231,9 +231,9 @@ _ALWAYS: dict[str, dict[str, object]] = {
 
 
 def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, object] | None:
-    """The default result of a client request, or None if ``method`` has none.
+    """Return the default result of a client request, or None if ``method`` has none.
 
-    ``turn_id`` is the id for a turn that the request starts or that is running.
+    ``turn_id`` is the id of the turn that runs, or that the request starts.
     """
     match method:
         case "thread/start":
@@ -248,7 +248,7 @@ def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, o
 
 
 def turn_object(turn_id: str, status: str = "inProgress") -> dict[str, object]:
-    """A ``Turn`` with no items."""
+    """Return a ``Turn`` without items."""
     return {
         "id": turn_id,
         "rootTurnId": turn_id,
@@ -319,24 +319,24 @@ def _thread_result(thread_id: str, params: JsonObject) -> dict[str, object]:
 
 _TURN: JsonObject = {"threadId": "${turn:threadId}", "turnId": "${turn:id}"}
 _AT_MS = 1_700_000_000_000
-"""A fixed time in milliseconds: recorded traffic must be the same in every run."""
+"""The fixed time in milliseconds."""
 
 
 def turn_started() -> list[Entry]:
-    """``turn/started`` of the newest turn."""
+    """Send ``turn/started`` of the last turn."""
     turn = turn_object("${turn:id}")
     return [Notify("turn/started", {"threadId": "${turn:threadId}", "turn": turn})]
 
 
 def agent_message(*deltas: str, item_id: str = "msg-1") -> list[Entry]:
-    """A whole assistant message: ``item/started``, a delta each, ``item/completed``."""
+    """Send a message of the agent: ``item/started``, the deltas, ``item/completed``."""
     entries: list[Entry] = [_item("item/started", "startedAtMs", _message(item_id, ""))]
     entries += [
         Notify("item/agentMessage/delta", {**_TURN, "itemId": item_id, "delta": delta})
         for delta in deltas
     ]
-    done = _message(item_id, "".join(deltas))
-    return [*entries, _item("item/completed", "completedAtMs", done)]
+    completed = _message(item_id, "".join(deltas))
+    return [*entries, _item("item/completed", "completedAtMs", completed)]
 
 
 def command_approval(
@@ -346,9 +346,9 @@ def command_approval(
     reason: str | None = None,
     name: str | None = None,
 ) -> list[Entry]:
-    """A command that is started and asked about; follow it with ``AwaitAnswer``.
+    """Start a command's item, and request its approval; let ``AwaitAnswer`` follow.
 
-    ``name`` is the server request's; by default ``item/commandExecution/requestApproval``.
+    ``name`` is that of the server request; by default ``item/commandExecution/requestApproval``.
     """
     item: JsonObject = {
         "type": "commandExecution",
@@ -365,7 +365,7 @@ def command_approval(
         "exitCode": None,
         "durationMs": None,
     }
-    asked: JsonObject = {
+    params: JsonObject = {
         "kind": "command",
         **_TURN,
         "itemId": item_id,
@@ -383,7 +383,7 @@ def command_approval(
         ],
     }
     method = "item/commandExecution/requestApproval"
-    return [_item("item/started", "startedAtMs", item), AskClient(method, asked, name=name)]
+    return [_item("item/started", "startedAtMs", item), AskClient(method, params, name=name)]
 
 
 def file_change_approval(
@@ -393,7 +393,7 @@ def file_change_approval(
     item_id: str = "call-1",
     name: str | None = None,
 ) -> list[Entry]:
-    """A file that is to be added and is asked about; follow it with ``AwaitAnswer``."""
+    """Start the item of a new file, and request its approval; let ``AwaitAnswer`` follow."""
     change: JsonObject = {"path": path, "kind": {"type": "add"}, "diff": content}
     item: JsonObject = {
         "type": "fileChange",
@@ -401,7 +401,7 @@ def file_change_approval(
         "changes": [change],
         "status": "inProgress",
     }
-    asked: JsonObject = {
+    params: JsonObject = {
         **_TURN,
         "itemId": item_id,
         "startedAtMs": _AT_MS,
@@ -409,11 +409,11 @@ def file_change_approval(
         "grantRoot": None,
     }
     method = "item/fileChange/requestApproval"
-    return [_item("item/started", "startedAtMs", item), AskClient(method, asked, name=name)]
+    return [_item("item/started", "startedAtMs", item), AskClient(method, params, name=name)]
 
 
 def request_resolved(request_id: int | str) -> list[Entry]:
-    """``serverRequest/resolved``, which Codex sends when a server request is settled."""
+    """Send ``serverRequest/resolved``, as Codex does when a server request is settled."""
     params = {"threadId": "${turn:threadId}", "requestId": request_id}
     return [Notify("serverRequest/resolved", params)]
 
@@ -421,7 +421,7 @@ def request_resolved(request_id: int | str) -> list[Entry]:
 def turn_completed(
     status: Literal["completed", "interrupted", "failed"] = "completed", *, error: str | None = None
 ) -> list[Entry]:
-    """``turn/completed`` of the newest turn; ``error`` is the message of a failed one."""
+    """Send ``turn/completed`` of the last turn; ``error`` is the message of a failed turn."""
     turn = turn_object("${turn:id}", status)
     if error is not None:
         turn["error"] = {"message": error, "codexErrorInfo": None, "additionalDetails": None}
@@ -446,10 +446,10 @@ def _item(method: str, clock: str, item: JsonObject) -> Notify:
 
 @dataclass(frozen=True, slots=True, init=False)
 class AppServerScript:
-    """Entries and how the server behaves around them.
+    """Entries, and options of the server.
 
-    ``defaults`` answers the usual requests that no entry expects; ``ignore_eof`` and
-    ``ignore_sigterm`` make a process that does not end when it should, for tests of shutdown.
+    ``defaults`` answers usual requests that no entry expects. With ``ignore_eof`` or
+    ``ignore_sigterm``, the process does not end when it should, for tests of shutdown.
     """
 
     entries: tuple[Entry, ...]
@@ -470,10 +470,10 @@ class AppServerScript:
 
     @classmethod
     def from_jsonl(cls, text: str) -> AppServerScript:
-        """Read a script: one entry a line; blank lines and ``#`` comments do not count.
+        """Read a script with one entry a line, blank lines and ``#`` comments.
 
-        A line ``{"options": {"defaults": true}}`` sets options. Raises MisuseError that names
-        the line at fault.
+        A line ``{"options": {"defaults": true}}`` sets options. Raises MisuseError that names the
+        invalid line.
         """
         entries: list[Entry] = []
         options: dict[str, bool] = {}
@@ -485,13 +485,13 @@ class AppServerScript:
             except ValueError as error:
                 raise MisuseError(f"line {number} is not JSON: {error}") from error
             if isinstance(raw, dict) and "options" in raw:
-                given = raw["options"]
-                if not isinstance(given, dict) or not all(
-                    name in _OPTIONS and isinstance(value, bool) for name, value in given.items()
+                values = raw["options"]
+                if not isinstance(values, dict) or not all(
+                    name in _OPTIONS and isinstance(value, bool) for name, value in values.items()
                 ):
-                    wanted = f"options are the booleans {', '.join(_OPTIONS)}"
-                    raise MisuseError(f"line {number}: {wanted}")
-                options.update(given)
+                    names = ", ".join(_OPTIONS)
+                    raise MisuseError(f"line {number}: options are the booleans {names}")
+                options.update(values)
             else:
                 entries.append(entry_from_json(raw, f"line {number}"))
         return cls(*entries, **options)
@@ -504,7 +504,7 @@ class AppServerScript:
         return cls.from_jsonl(Path(path).read_text(encoding="utf-8"))
 
     def to_jsonl(self) -> str:
-        """The script as text that :meth:`from_jsonl` reads back as equal."""
+        """Return the script as text; :meth:`from_jsonl` of it is an equal script."""
         options = {name: True for name in _OPTIONS if getattr(self, name)}
         head: list[dict[str, object]] = [{"options": options}] if options else []
         lines = [*head, *(entry_to_json(entry) for entry in self.entries)]
@@ -515,46 +515,43 @@ _OPTIONS = ("defaults", "ignore_eof", "ignore_sigterm")
 
 
 AppServerScriptLike: TypeAlias = "AppServerScript | Iterable[Entry]"
-"""A script, or simply its entries."""
+"""A script, or its entries."""
 
 
 def as_app_server_script(script: AppServerScriptLike) -> AppServerScript:
-    """The script that ``script`` stands for."""
+    """Return a script, also of mere entries."""
     return script if isinstance(script, AppServerScript) else AppServerScript(*script)
 
 
 _REFERENCE = re.compile(r"\$\{([^:{}]+):([^{}]*)\}")
 
 
-class Seen:
-    """The newest value of each name, and the values that refer to them."""
+class References:
+    """Keeps the last value of each name, and replaces references by the values."""
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {}
 
     def put(self, name: str, value: object) -> None:
-        """Remember ``value`` as the newest of ``name``."""
+        """Set the value of ``name``."""
         self._values[name] = value
 
-    def filled(self, value: object) -> object:
-        """``value`` with every reference replaced.
-
-        Raises :class:`~codex_acp.errors.MisuseError` for a reference to what was not seen.
-        """
+    def replace(self, value: object) -> object:
+        """Replace all references in ``value``. Raises MisuseError for an unknown name or path."""
         if isinstance(value, str):
             whole = _REFERENCE.fullmatch(value)
             if whole:
                 return self._look_up(whole[1], whole[2])
             return _REFERENCE.sub(lambda m: str(self._look_up(m[1], m[2])), value)
         if isinstance(value, Mapping):
-            return {key: self.filled(inner) for key, inner in value.items()}
+            return {key: self.replace(inner) for key, inner in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.filled(inner) for inner in value]
+            return [self.replace(inner) for inner in value]
         return value
 
-    def filled_object(self, value: Mapping[str, object]) -> dict[str, object]:
-        """:meth:`filled` of an object, which stays an object."""
-        return cast("dict[str, object]", self.filled(value))
+    def replace_in(self, value: Mapping[str, object]) -> dict[str, object]:
+        """Replace all references in an object."""
+        return cast("dict[str, object]", self.replace(value))
 
     def _look_up(self, name: str, path: str) -> object:
         try:
@@ -571,7 +568,7 @@ class Seen:
 
 
 METHOD_NOT_FOUND = -32601
-"""JSON-RPC 2.0, section 5.1; what a request gets that the script does not know."""
+"""Error code for an unexpected request. Source: JSON-RPC 2.0, section 5.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -582,15 +579,15 @@ class Send:
 
 
 Output: TypeAlias = Send | RawLine | StderrText | Pause | CloseOutput | Exit
-"""Steps of the shell, in order."""
+"""A step of the server, which the process or the link carries out."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAnswer:
-    """An answer of the client to a server request, as it came.
+    """An answer of the client to a server request.
 
-    ``id`` keeps its JSON type. ``name`` is that of the server request, None if no request that
-    is open has this id: it was never sent, or it was answered before.
+    ``id`` has its JSON type. ``name`` is that of the server request; None if no open request has
+    the id: it was never sent, or was answered before.
     """
 
     id: object
@@ -599,34 +596,38 @@ class ClientAnswer:
 
     @property
     def result(self) -> object:
-        """The result, or None if it is an error."""
+        """The result, or None for an error."""
         return self.message.get("result")
 
 
 class AppServerPlayer:
     """Plays a script. Call :meth:`start` once, then :meth:`feed` with each message.
 
-    A shell does all outputs of one call before it feeds the next message.
+    Carry out all outputs of a call before the next call.
     """
 
     def __init__(self, script: AppServerScriptLike) -> None:
         self.script: AppServerScript = as_app_server_script(script)
         self.received: list[JsonObject] = []
-        """Every message of the client, in order."""
+        """All messages of the client, in order."""
         self.answers: list[ClientAnswer] = []
-        """Every answer of the client, in order, also wrong and repeated ones."""
+        """All answers of the client, in order, also wrong and repeated ones."""
         self.unexpected: list[JsonObject] = []
-        """The requests that no entry expected and that had no default answer."""
+        """Requests that no entry expected, and that have no default answer."""
         self._entries = list(self.script.entries)
         self._position = 0
         self._waiting: list[JsonObject] = []
+        """Messages of the client that wait for a later entry."""
         self._open: dict[tuple[type, object], str] = {}
+        """Type and id of each open server request → its name."""
         self._answered: dict[str, int] = {}
+        """Name → number of answered server requests."""
         self._asked: dict[str, int] = {}
+        """Name → number of server requests."""
         self._next_id = 0
         self._turns = 0
         self._silent = False
-        self._seen = Seen()
+        self._references = References()
 
     def __repr__(self) -> str:
         return f"AppServerPlayer(received={len(self.received)}, remaining={len(self.remaining)})"
@@ -638,15 +639,15 @@ class AppServerPlayer:
 
     @property
     def remaining(self) -> tuple[Entry, ...]:
-        """The entries not played yet; the first is the one that waits."""
+        """The entries not played yet; the first one waits."""
         return tuple(self._entries[self._position :])
 
     def start(self) -> list[Output]:
-        """Return the output before the client's first message."""
+        """Return the outputs before the client's first message."""
         return self._advance()
 
     def feed(self, message: JsonObject) -> list[Output]:
-        """Take one message of the client; return what it makes the server do."""
+        """Take one message of the client; return the outputs that follow."""
         self.received.append(message)
         method = message.get("method")
         if not isinstance(method, str):
@@ -656,48 +657,48 @@ class AppServerPlayer:
             self.answers.append(ClientAnswer(request_id, message, name))
             if name is not None:
                 self._answered[name] = self._answered.get(name, 0) + 1
-                self._seen.put(name, message)
+                self._references.put(name, message)
             return [] if self._silent else self._advance()
-        self._seen.put(method, object_at(message, "params"))
+        self._references.put(method, object_at(message, "params"))
         if self._silent:
             return []
         if not self._is_scripted(method, is_request="id" in message):
-            return self._unscripted(message, method)
+            return self._answer_unscripted(message, method)
         self._waiting.append(message)
         return self._advance()
 
     def extend(self, *entries: Entry) -> list[Output]:
-        """Add entries to the end of the script; return what is played of them at once."""
+        """Add entries to the end of the script; return the outputs that follow."""
         self._entries.extend(entries)
         return self._advance()
 
     def newest(self, method: str) -> JsonObject | None:
-        """The client's newest message of this method, if there is one."""
+        """Return the client's last message with a method, or None."""
         found = (message for message in reversed(self.received) if message.get("method") == method)
         return next(found, None)
 
     def answers_to(self, request_id: RequestId) -> list[ClientAnswer]:
-        """The answers that carry exactly this id; ``0`` and ``"0"`` are told apart."""
+        """Return the client's answers with an id; ``0`` and ``"0"`` are different ids."""
         key = (type(request_id), request_id)
         return [answer for answer in self.answers if (type(answer.id), answer.id) == key]
 
-    # The client's side.
+    # The client's messages.
 
     def _is_scripted(self, method: str, *, is_request: bool) -> bool:
-        """Whether the present entry or a later one is for one more message of this method."""
+        """Return whether a remaining entry expects one more message with this method."""
         name = "expect" if is_request else "expect_notification"
-        places: int = sum(getattr(entry, name, None) == method for entry in self.remaining)
-        taken = sum(_is_of(message, method, is_request=is_request) for message in self._waiting)
-        return places > taken
+        expected: int = sum(getattr(entry, name, None) == method for entry in self.remaining)
+        waiting = sum(_is_of(message, method, is_request=is_request) for message in self._waiting)
+        return expected > waiting
 
-    def _unscripted(self, message: JsonObject, method: str) -> list[Output]:
+    def _answer_unscripted(self, message: JsonObject, method: str) -> list[Output]:
         if "id" not in message:
             return []
         if self.script.defaults or method == "initialize":
             result = self._default(method, message)
             if result is not None:
                 outputs: list[Output] = [Send({"id": message["id"], "result": result})]
-                if method == "thread/unsubscribe":  # Codex unloads what nobody follows
+                if method == "thread/unsubscribe":  # Codex unloads the thread
                     thread = {"threadId": object_at(message, "params").get("threadId")}
                     outputs.append(Send({"method": "thread/closed", "params": thread}))
                 return outputs
@@ -712,27 +713,28 @@ class AppServerPlayer:
             self._remember_turn(turn_object(f"turn-{self._turns}"), params)
         return default_result(method, params, f"turn-{max(self._turns, 1)}")
 
-    # The script's side.
+    # The script's entries.
 
     def _advance(self) -> list[Output]:
+        """Play entries until one has to wait; return their outputs."""
         outputs: list[Output] = []
         while not self.finished and not self._silent:
-            done = self._play(self._entries[self._position])
-            if done is None:
+            played = self._play(self._entries[self._position])
+            if played is None:
                 break
             self._position += 1
-            outputs.extend(done)
+            outputs.extend(played)
         return outputs
 
     def _play(self, entry: Entry) -> list[Output] | None:
-        """The outputs of one entry, or None if it has to wait."""
+        """Return the outputs of one entry, or None if it has to wait."""
         match entry:
             case Expect():
                 request = self._next_waiting(entry.expect, is_request=True)
                 return None if request is None else self._answer(entry, request)
             case ExpectNotification():
-                found = self._next_waiting(entry.expect_notification, is_request=False)
-                return None if found is None else []
+                notification = self._next_waiting(entry.expect_notification, is_request=False)
+                return None if notification is None else []
             case AwaitAnswer():
                 asked = self._asked.get(entry.name, 0)
                 return [] if 0 < asked <= self._answered.get(entry.name, 0) else None
@@ -756,25 +758,25 @@ class AppServerPlayer:
         return None
 
     def _answer(self, entry: Expect, request: JsonObject) -> list[Output]:
-        # Again: of two requests that waited, the newest must be the one that is played.
-        self._seen.put(entry.expect, object_at(request, "params"))
+        # Set again: a later request with this method may wait, too.
+        self._references.put(entry.expect, object_at(request, "params"))
         if entry.silent:
             return []
         if entry.error is not None:
-            error = self._seen.filled_object(entry.error)
+            error = self._references.replace_in(entry.error)
             return [Send({"id": request["id"], "error": error})]
         if entry.result is None:
             result = self._default(entry.expect, request) or {}
         else:
-            result = self._seen.filled_object(entry.result)
+            result = self._references.replace_in(entry.result)
             if entry.expect == "turn/start":
                 self._remember_turn(result.get("turn"), object_at(request, "params"))
         return [Send({"id": request["id"], "result": result})]
 
     def _remember_turn(self, turn: object, params: JsonObject) -> None:
-        """The turn that later entries speak of as ``${turn:...}``."""
+        """Set the turn of the references ``${turn:...}``."""
         if isinstance(turn, dict):
-            self._seen.put("turn", {**turn, "threadId": params.get("threadId")})
+            self._references.put("turn", {**turn, "threadId": params.get("threadId")})
 
     def _ask(self, entry: AskClient) -> Send:
         request_id = entry.id
@@ -784,7 +786,7 @@ class AppServerPlayer:
             self._next_id = max(self._next_id, request_id + 1)
         name = entry.name or entry.request
         key = (type(request_id), request_id)
-        # A request that is sent again with its id, as after thread/resume, is still one.
+        # A request that is repeated with its id, as after thread/resume, counts once.
         if key not in self._open:
             self._asked[name] = self._asked.get(name, 0) + 1
         self._open[key] = name
@@ -793,7 +795,7 @@ class AppServerPlayer:
     def _message(self, method: str, params: JsonObject | None) -> dict[str, object]:
         message: dict[str, object] = {"method": method}
         if params is not None:
-            message["params"] = self._seen.filled_object(params)
+            message["params"] = self._references.replace_in(params)
         return message
 
 

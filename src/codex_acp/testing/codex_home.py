@@ -1,7 +1,6 @@
-"""A throw-away ``CODEX_HOME``, so that the real Codex runs with no account and no network.
+"""A temporary ``CODEX_HOME``, in which the real Codex runs without an account and a network.
 
-Owns the temporary directories and the environment of the child; starts no process. The
-settings are those of Codex's ``config.toml``.
+Owns the directories, ``config.toml`` and the environment of Codex. Starts no process.
 """
 
 from __future__ import annotations
@@ -21,14 +20,15 @@ if TYPE_CHECKING:
     from typing import Self
 
 REMOVE_TRIES = 20
+"""Attempts to remove the directories, since Codex may still write to them."""
 REMOVE_PAUSE_SECONDS = 0.1
-"""Codex may still write when the directory is removed: try again for two seconds."""
+"""Time between two attempts."""
 
 
 class HomeDirectories:
-    """Four directories in one, of the name that begins with ``prefix``; removed at the end.
+    """Four directories in a new one, whose name begins with ``prefix``; removed at the end.
 
-    They are made in ``parent``, by default the system's temporary directory.
+    The new directory is made in ``parent``, by default the system's temporary directory.
     """
 
     def __init__(self, prefix: str, parent: str | os.PathLike[str] | None = None) -> None:
@@ -43,18 +43,18 @@ class HomeDirectories:
         """Make the directories."""
         if self._root is not None:
             raise MisuseError(f"this {type(self).__name__} is already in use; make a new one")
-        # Resolved: on macOS the temporary directory is a link and Codex reports real paths.
+        # Resolved, because Codex reports real paths, and macOS's temporary directory is a link.
         self._root = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._parent)).resolve()
         for directory in (self.codex_home, self.home, self.workspace, self.temporary):
             directory.mkdir()
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Remove everything."""
+        """Remove the directories."""
         self.remove()
 
     def remove(self) -> None:
-        """Remove the directories; never raises, and gives up after two seconds."""
+        """Remove the directories; give up after two seconds. Never raises."""
         if self._root is None:
             return
         root, self._root = self._root, None
@@ -66,7 +66,7 @@ class HomeDirectories:
 
     @property
     def root(self) -> Path:
-        """The directory that holds the others. Raises MisuseError outside the ``with``."""
+        """The directory of the others. Raises MisuseError outside the ``with``."""
         if self._root is None:
             name = type(self).__name__
             raise MisuseError(f"the {name} has no directories; use it in a with statement")
@@ -79,41 +79,38 @@ class HomeDirectories:
 
     @property
     def home(self) -> Path:
-        """A bare ``HOME``: Codex runs commands in a login shell, and a profile would slow it."""
+        """An empty ``HOME``: Codex runs commands in a login shell, which a profile would slow."""
         return self.root / "home"
 
     @property
     def temporary(self) -> Path:
-        """The process's ``TMPDIR``, in which Codex's sandbox leaves files."""
+        """``TMPDIR`` of Codex, whose sandbox leaves files in it."""
         return self.root / "tmp"
 
     @property
     def workspace(self) -> Path:
-        """An empty directory for the threads to work in, which no configuration trusts."""
+        """An empty directory for the threads; no configuration trusts it."""
         return self.root / "workspace"
 
 
 TomlValue: TypeAlias = Union[  # noqa: UP007 - it is recursive
     str, int, float, bool, Sequence["TomlValue"], Mapping[str, "TomlValue"]
 ]
-"""Values that a key may hold; TOML has no null."""
+"""A value in TOML, which has no null."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def toml_text(document: Mapping[str, TomlValue]) -> str:
-    """``document`` as TOML text.
-
-    Raises :class:`~codex_acp.errors.MisuseError` for a value that TOML cannot hold.
-    """
+    """Write a document as TOML. Raises MisuseError for a value that TOML does not have."""
     lines: list[str] = []
     _write_table(document, (), lines)
     return "\n".join(lines) + "\n"
 
 
 def _write_table(table: Mapping[str, TomlValue], path: tuple[str, ...], lines: list[str]) -> None:
-    """Plain keys first: after a ``[header]`` every key belongs to that table."""
+    """Add a table's lines: first its plain keys, since keys after a ``[header]`` belong to that."""
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     if path and (plain or len(plain) == len(table)):
         lines.append(f"[{'.'.join(map(_key, path))}]")
@@ -137,7 +134,7 @@ def _string(text: str) -> str:
 
 
 def toml_value(value: TomlValue) -> str:
-    """``value`` as TOML has it behind a key. Raises as `toml_text`."""
+    """Write a value as it follows a key in TOML. Raises as `toml_text`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -145,7 +142,7 @@ def toml_value(value: TomlValue) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return repr(value)  # also inf and nan, which TOML writes as Python does
+        return repr(value)  # TOML writes inf and nan as Python does, too
     if isinstance(value, Mapping):
         pairs = (f"{_key(key)} = {toml_value(inner)}" for key, inner in value.items())
         return "{" + ", ".join(pairs) + "}"
@@ -155,26 +152,25 @@ def toml_value(value: TomlValue) -> str:
 
 
 ApprovalPolicy: TypeAlias = "str | Mapping[str, TomlValue]"
-"""``on-request``, ``never`` or a ``granular`` table."""
+"""Codex's ``approval_policy``: ``on-request``, ``never`` or a ``granular`` table."""
 SandboxMode: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
 DEFAULT_MODEL = "gpt-5.5"
-"""A slug that Codex knows and gives classic function tools; newer ones use code mode."""
+"""A model to which Codex offers function tools; it uses code mode for newer models."""
 NO_MODEL_URL = "http://127.0.0.1:9/v1"
-"""The discard port: nothing listens there, so a turn fails at once and nothing else does."""
-_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH", "CODEX_PATH")
-"""Variables that the child inherits. All others are left out: no key, no account, no proxy, and no
-CODEX_* but the one that names the binary."""
+"""The discard port, at which nothing listens: a turn fails at once, all else works."""
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH", "CODEX_PATH")
+"""Variables that Codex inherits. Others could have a key, an account or a proxy."""
 
 
 class CodexHome(HomeDirectories):
-    """Four directories and an environment, removed at the end.
+    """A home for Codex that uses a scripted model; removed at the end.
 
     ``with ScriptedModel(script) as model, CodexHome(model.base_url) as home:`` and then run
     ``codex app-server`` with ``env=home.env`` and threads in ``home.workspace``.
 
-    ``config`` is merged over the generated settings, table by table; ``mcp_servers`` is the
-    table of that name (``{"notes": {"command": ..., "args": [...]}}``). The directories are
-    made in ``parent``, by default the system's temporary directory.
+    ``config`` is merged into the settings, table by table; ``mcp_servers`` is the table of that
+    name (``{"notes": {"command": ..., "args": [...]}}``). The directories are made in ``parent``,
+    by default the system's temporary directory.
     """
 
     def __init__(
@@ -204,14 +200,14 @@ class CodexHome(HomeDirectories):
                     "wire_api": "responses",
                     "requires_openai_auth": False,
                     "supports_websockets": False,
-                    # A scripted failure is meant to be seen, not to be tried again.
+                    # Without retries, a scripted failure reaches the client.
                     "request_max_retries": 0,
                     "stream_max_retries": 0,
                 }
             },
             "analytics": {"enabled": False},
             "feedback": {"enabled": False},
-            # With plugins Codex runs `git ls-remote` on GitHub as it starts.
+            # With plugins, Codex runs `git ls-remote` on GitHub at its start.
             "features": {"plugins": False},
         }
         if mcp_servers:
@@ -231,8 +227,8 @@ class CodexHome(HomeDirectories):
 
     @property
     def env(self) -> dict[str, str]:
-        """The whole environment of the Codex process, a new dict each time."""
-        env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        """The complete environment of Codex, a new dict each time."""
+        env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         env["CODEX_HOME"] = str(self.codex_home)
         env["HOME"] = str(self.home)
         env["TMPDIR"] = str(self.temporary)
@@ -241,12 +237,12 @@ class CodexHome(HomeDirectories):
 
 
 def _merged(base: Mapping[str, TomlValue], over: Mapping[str, TomlValue]) -> dict[str, TomlValue]:
-    """``base`` with ``over`` on top; tables are merged, all else is replaced."""
+    """Return ``base`` with the values of ``over``; tables in both are merged."""
     merged = dict(base)
     for key, value in over.items():
-        below = merged.get(key)
-        if isinstance(below, Mapping) and isinstance(value, Mapping):
-            merged[key] = _merged(below, value)
+        base_value = merged.get(key)
+        if isinstance(base_value, Mapping) and isinstance(value, Mapping):
+            merged[key] = _merged(base_value, value)
         else:
             merged[key] = value
     return merged

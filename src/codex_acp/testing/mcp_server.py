@@ -2,9 +2,8 @@
 
 ``python -P -m codex_acp.testing.mcp_server SCRIPT.json [--record OUT.jsonl] [--triggers DIR]``
 
-Owns the process: the streams, a thread for each tool call (it may wait for an elicitation) and
-one that watches for triggers; they end with the process, whatever they do. What it offers is in
-``mcp_script``. Standard library only.
+Owns the script and the process: its streams, a thread for each request (a tool may wait for an
+elicitation), and a thread that watches the directory of triggers. Uses only the standard library.
 
 Source: Model Context Protocol, revisions 2025-06-18 and 2025-11-25; it accepts the client's.
 """
@@ -44,7 +43,7 @@ def form_elicitation(
     required: Sequence[str] = (),
     meta: JsonObject | None = None,
 ) -> dict[str, object]:
-    """The params of an ``elicitation/create`` with a form; ``properties`` are JSON schemas."""
+    """Make the params of an ``elicitation/create`` for a form; ``properties`` are JSON schemas."""
     schema: dict[str, object] = {"type": "object", "properties": dict(properties)}
     if required:
         schema["required"] = list(required)
@@ -57,7 +56,7 @@ def form_elicitation(
 def url_elicitation(
     message: str, url: str, *, elicitation_id: str = "elicitation-1", meta: JsonObject | None = None
 ) -> dict[str, object]:
-    """The params of an ``elicitation/create`` that asks to open a page."""
+    """Make the params of an ``elicitation/create`` for opening a page."""
     params: dict[str, object] = {
         "mode": "url",
         "message": message,
@@ -71,32 +70,31 @@ def url_elicitation(
 
 @dataclass(frozen=True, slots=True)
 class McpTool:
-    """A tool. Codex asks before it runs one that is not read-only, see ``annotations``.
-
-    With ``elicitations``, each the params of an ``elicitation/create`` that is sent to the
-    client in turn, the result's text is the JSON list of the answers; otherwise it is ``text``
-    or, if it is set, the whole ``result`` (``{"content": [...], "isError": ...}``).
-    """
+    """A tool of the server. Codex asks before it runs a tool that is not ``read_only``."""
 
     name: str
     description: str = ""
     text: str = "done"
+    """Text of the result, without ``elicitations`` and ``result``."""
     result: JsonObject | None = None
+    """The whole result: ``{"content": [...], "isError": ...}``."""
     read_only: bool | None = None
     """The annotation ``readOnlyHint``; None leaves it out."""
     destructive: bool | None = None
     """The annotation ``destructiveHint``; None leaves it out."""
     annotations: JsonObject = field(default_factory=dict)
-    """Further annotations, in their wire spelling."""
+    """More annotations, by their names on the wire."""
     input_schema: JsonObject = field(
         default_factory=lambda: {"type": "object", "additionalProperties": True}
     )
     elicitations: Sequence[JsonObject] = ()
+    """Params of ``elicitation/create`` requests, sent one after the other; then the result's text
+    is the JSON list of the answers."""
     delay: float = 0.0
     """Seconds before the tool answers."""
 
     def listed(self) -> dict[str, object]:
-        """The tool as ``tools/list`` shows it."""
+        """Return the tool's entry in the answer to ``tools/list``."""
         annotations = dict(self.annotations)
         if self.read_only is not None:
             annotations["readOnlyHint"] = self.read_only
@@ -114,21 +112,22 @@ class McpTool:
 
 @dataclass(frozen=True, slots=True)
 class McpScript:
-    """The whole server."""
+    """The script of a server."""
 
     tools: Sequence[McpTool] = ()
     after_initialize: Sequence[JsonObject] = ()
-    """Params of elicitations that are sent, unasked, when the client is initialized."""
+    """Params of elicitations that are sent when the client is initialized."""
     triggers: Mapping[str, JsonObject] = field(default_factory=dict)
-    """Params of elicitations that are sent when :meth:`ScriptedMcpServer.trigger` names them."""
+    """Params of elicitations that :meth:`ScriptedMcpServer.trigger` sends, by name."""
     start_delay: float = 0.0
     """Seconds before the answer to ``initialize``."""
     fail_status: int | None = None
-    """If it is set the server ends with this status at once, ``fail_text`` on standard error."""
+    """Exit status with which the server ends at once; None to serve."""
     fail_text: str = "the scripted MCP server fails to start"
+    """Text on standard error with ``fail_status``."""
 
     def to_json(self) -> str:
-        """The script as JSON; member names are those of the fields."""
+        """Return the script as JSON, whose members are the fields."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -143,9 +142,9 @@ class McpScript:
 
 
 class ScriptedMcpServer:
-    """A server for one test: its script, its record and its triggers in ``directory``.
+    """A server for one test, with its script, record and triggers in ``directory``.
 
-    ``CodexHome(model.base_url, mcp_servers={"notes": server.config})`` lets Codex start it.
+    With ``CodexHome(model.base_url, mcp_servers={"notes": server.config})``, Codex starts it.
     """
 
     def __init__(
@@ -173,7 +172,7 @@ class ScriptedMcpServer:
         """The command that runs the server."""
         return [
             sys.executable,
-            "-P",  # the working directory is the test's: no module of it may be imported
+            "-P",  # do not import modules from the test's working directory
             "-m",
             "codex_acp.testing.mcp_server",
             str(self._script_path),
@@ -185,8 +184,8 @@ class ScriptedMcpServer:
     def config(self) -> dict[str, TomlValue]:
         """The server's table in Codex's ``config.toml``.
 
-        It is ``required``, unless it is scripted to fail: ``thread/start`` then waits for it.
-        Otherwise a turn does not, and the model's first call meets an unknown tool.
+        It is ``required``, unless the script has a ``fail_status``: ``thread/start`` waits for a
+        required server. Otherwise the model's first call might find its tool missing.
         """
         command, *args = self.argv
         source = str(Path(__file__).resolve().parents[2])
@@ -198,21 +197,21 @@ class ScriptedMcpServer:
         }
 
     def trigger(self, name: str) -> None:
-        """Have the running server send the elicitation ``name`` of ``McpScript.triggers``."""
+        """Make the running server send the elicitation ``name`` of ``McpScript.triggers``."""
         if name not in self.script.triggers:
             raise MisuseError(f"the MCP server's script has no trigger {name!r}")
         (self._triggers / name).touch()
 
     def record(self) -> tuple[JsonObject, ...]:
-        """All traffic so far: ``{"at": "in" | "out", "message": {...}}``."""
+        """Return all messages so far: ``{"at": "in" | "out", "message": {...}}``."""
         return read_record(self.record_path)
 
     def received(self, method: str) -> list[JsonObject]:
-        """The client's messages of this method."""
+        """Return the client's messages with a method."""
         return [message for message in self._messages() if message.get("method") == method]
 
     def answers(self) -> list[JsonObject]:
-        """The client's answers to the server's elicitations, in the order of arrival."""
+        """Return the client's answers to the server's elicitations, in order."""
         return [message for message in self._messages() if "method" not in message]
 
     def _messages(self) -> list[JsonObject]:
@@ -220,14 +219,16 @@ class ScriptedMcpServer:
 
 
 POLL_SECONDS = 0.02
-"""How often the directory of triggers is looked at: there is no portable way to be told."""
+"""How often the directory of triggers is read."""
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 STATUS_BAD_SCRIPT = 70
-"""The exit status for a script that cannot be played (``EX_SOFTWARE``)."""
+"""Exit status for a script that cannot be played (``EX_SOFTWARE``)."""
 
 
 class _Server:
+    """Serves one client by a script."""
+
     def __init__(self, script: McpScript, record: RecordWriter, output: int) -> None:
         self._script = script
         self._tools = {tool.name: tool for tool in script.tools}
@@ -235,7 +236,8 @@ class _Server:
         self._output = output
         self._lock = threading.Lock()
         self._ids = itertools.count(1)
-        self._waiting: dict[object, queue.SimpleQueue[JsonObject]] = {}
+        self._answers: dict[object, queue.SimpleQueue[JsonObject]] = {}
+        """Id of an open elicitation → queue for its answer."""
 
     def run(self, source: BinaryIO, triggers: Path | None) -> None:
         """Serve until the input ends."""
@@ -247,11 +249,11 @@ class _Server:
             message = json.loads(line)
             self._record.write("in", message=message)
             if "method" not in message:
-                waiting = self._waiting.pop(message.get("id"), None)
-                if waiting is not None:
-                    waiting.put(message)
+                answer = self._answers.pop(message.get("id"), None)
+                if answer is not None:
+                    answer.put(message)
             elif "id" in message:
-                # A thread each: a tool may wait for an answer that this loop has to read.
+                # In a thread, since a tool may wait for an answer that this loop has to read.
                 threading.Thread(target=self._serve, args=(message,), daemon=True).start()
             elif message["method"] == "notifications/initialized":
                 for params in self._script.after_initialize:
@@ -264,12 +266,12 @@ class _Server:
             write_all(self._output, data)
 
     def _elicit(self, params: JsonObject) -> queue.SimpleQueue[JsonObject]:
-        """Send an elicitation; its answer comes through the queue."""
+        """Send an elicitation; return the queue for its answer."""
         request_id = f"elicit-{next(self._ids)}"
-        waiting: queue.SimpleQueue[JsonObject] = queue.SimpleQueue()
-        self._waiting[request_id] = waiting
+        answer: queue.SimpleQueue[JsonObject] = queue.SimpleQueue()
+        self._answers[request_id] = answer
         self._send({"id": request_id, "method": "elicitation/create", "params": params})
-        return waiting
+        return answer
 
     def _serve(self, request: JsonObject) -> None:
         params = object_at(request, "params")
@@ -305,7 +307,7 @@ class _Server:
         return {"content": [{"type": "text", "text": text}], "isError": False}
 
     def _watch(self, triggers: Path) -> None:
-        """Send the elicitation of each file that appears, once for each time."""
+        """Send the elicitation of each file that appears, and remove the file."""
         while True:
             for name, params in self._script.triggers.items():
                 file = triggers / name
@@ -316,7 +318,7 @@ class _Server:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the server; returns the exit status."""
+    """Run the server; return its exit status."""
     parser = argparse.ArgumentParser(prog="codex_acp.testing.mcp_server")
     parser.add_argument("script", type=Path, help="the script, JSON")
     parser.add_argument("--record", help="append all traffic to this file, JSON lines")

@@ -1,10 +1,8 @@
-"""A script for the scripted model: which responses there are and which request gets which.
+"""PURE: the script of the scripted model: its responses, and which request gets which response.
 
-Pure data and selection; sends nothing. As JSON, for the demo, for benchmarks and for scripts kept
-as files: a script is ``{"responses": [...]}``; a
-response is ``{"steps": [...], "when": {...}, "repeat": true}`` where only ``steps`` is
-required and ``when`` has the fields of :class:`~codex_acp.testing.When`; a step is an object
-whose ``type`` names it and whose other members are its fields::
+As JSON, a script is ``{"responses": [...]}``. A response is ``{"steps": [...], "when": {...},
+"repeat": true}``: only ``steps`` is required, ``when`` has the fields of
+:class:`~codex_acp.testing.When`. A step is an object with a ``type`` and fields::
 
     {"type": "text", "deltas": ["Hel", "lo"], "pause": 0.05}   {"type": "words", "count": 20000}
     {"type": "reasoning", "deltas": ["Hm."]}                   {"type": "usage", "input_tokens": 9}
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _text_of(content: object) -> str:
-    """The text of a message's or an output's content: a string, or a list of text parts."""
+    """Return the text of a message's or an output's content: a string, or a list of parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, Sequence):
@@ -46,12 +44,12 @@ def _text_of(content: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A ``POST /v1/responses``; ``number`` counts from 0 in the order of arrival."""
+    """A request ``POST /v1/responses``; ``number`` counts from 0 in the order of arrival."""
 
     number: int
     body: Mapping[str, object]
     headers: Mapping[str, str] = field(default_factory=dict)
-    """The HTTP headers, with their names in lower case."""
+    """The HTTP headers, with names in lower case."""
 
     @property
     def items(self) -> tuple[Mapping[str, object], ...]:
@@ -63,15 +61,15 @@ class ModelRequest:
 
     @property
     def model(self) -> str:
-        """The slug of the model that is asked for, or an empty string."""
+        """Name of the requested model, or an empty string."""
         model = self.body.get("model")
         return model if isinstance(model, str) else ""
 
     @property
     def user_texts(self) -> tuple[str, ...]:
-        """The text of every message of the user, oldest first.
+        """Texts of all messages with the role ``user``, oldest first.
 
-        The first ones are Codex's own context (instructions, environment).
+        The first messages are Codex's own context: instructions and environment.
         """
         return tuple(
             _text_of(item.get("content"))
@@ -81,13 +79,13 @@ class ModelRequest:
 
     @property
     def last_user_text(self) -> str:
-        """The text of the newest message of the user, or an empty string."""
+        """Text of the last message of the user, or an empty string."""
         texts = self.user_texts
         return texts[-1] if texts else ""
 
     @property
     def tool_outputs(self) -> dict[str, str]:
-        """Return the tools' answers so far: the output's text by ``call_id``, oldest first."""
+        """Return the texts of the tools' outputs by ``call_id``, oldest first."""
         outputs: dict[str, str] = {}
         for item in self.items:
             kind, call_id = item.get("type"), item.get("call_id")
@@ -97,17 +95,17 @@ class ModelRequest:
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The names of the tools on offer; a built-in tool without a name counts by its type."""
+        """Names of the offered tools; the type of a built-in tool without a name."""
         raw = self.body.get("tools")
         if not isinstance(raw, Sequence):
             return ()
-        named = (tool.get("name", tool.get("type")) for tool in raw if isinstance(tool, Mapping))
-        return tuple(name for name in named if isinstance(name, str))
+        names = (tool.get("name", tool.get("type")) for tool in raw if isinstance(tool, Mapping))
+        return tuple(name for name in names if isinstance(name, str))
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Text:
-    """One assistant message, streamed as ``deltas``; ``pause`` is the seconds between two."""
+    """One assistant message, streamed as ``deltas`` with ``pause`` seconds between two."""
 
     deltas: tuple[str, ...]
     pause: float
@@ -119,7 +117,8 @@ class Text:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Reasoning:
-    """A reasoning item whose summary is streamed as ``deltas``; Codex shows it as reasoning."""
+    """A reasoning item, whose summary is streamed as ``deltas`` with ``pause`` seconds between
+    two."""
 
     deltas: tuple[str, ...]
     pause: float
@@ -133,7 +132,7 @@ class Reasoning:
 class ToolCall:
     """A function call. MCP tools have the ``namespace`` ``mcp__<server>``.
 
-    Without ``call_id`` the server makes one that is unique to the response and the step.
+    Without ``call_id``, the model makes an id that no other step has.
     """
 
     name: str
@@ -144,7 +143,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class CustomToolCall:
-    """A call of a freeform tool, whose ``input`` is text and not JSON (``apply_patch``)."""
+    """A call of a tool whose ``input`` is text and not JSON, like ``apply_patch``."""
 
     name: str
     input: str
@@ -153,7 +152,7 @@ class CustomToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The token counts that the response reports at its end; the total is their sum."""
+    """Token counts that the response reports at its end."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -163,24 +162,23 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Send what came before, then nothing for ``seconds``."""
+    """Send the earlier steps, then wait ``seconds``."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Send what came before, then nothing until ``ScriptedModel.open(name)`` is called."""
+    """Send the earlier steps, then wait until ``ScriptedModel.open(name)`` is called."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Answer the request with an HTTP error instead of a stream; the only step of its response.
+    """Answer with an HTTP error instead of a stream; the only step of its response.
 
-    A mapping as ``body`` is sent as JSON. Codex shows the body of status 400 as it is, that of
-    500 not at all.
+    A mapping as ``body`` is sent as JSON. Codex shows the body of status 400, but not that of 500.
     """
 
     status: int = 500
@@ -190,7 +188,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Cut the connection here, with no end event; the last step of its response."""
+    """Close the connection without an end event; the last step of its response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +202,9 @@ class Incomplete:
 class Failed:
     """End with ``response.failed``; the last step of its response.
 
-    Codex gives ``context_length_exceeded``, ``insufficient_quota``, ``usage_not_included``,
-    ``rate_limit_exceeded``, ``invalid_prompt`` and ``server_is_overloaded`` a meaning of their own.
+    Codex handles the codes ``context_length_exceeded``, ``insufficient_quota``,
+    ``usage_not_included``, ``rate_limit_exceeded``, ``invalid_prompt`` and ``server_is_overloaded``
+    each in its own way.
     """
 
     code: str = "server_error"
@@ -225,11 +224,11 @@ Step: TypeAlias = (
     | Incomplete
     | Failed
 )
-"""One part of an answer of the scripted model."""
+"""One step of a response."""
 
 
 def words(count: int, *, pause: float = 0.0) -> Text:
-    """A message of ``count`` deltas of three words each, every one different; for benchmarks."""
+    """Make a message of ``count`` different deltas of three words each, for benchmarks."""
     return Text(*(f"word {index} flows " for index in range(count)), pause=pause)
 
 
@@ -242,8 +241,10 @@ def exec_command(
     tty: bool | None = None,
     call_id: str | None = None,
 ) -> ToolCall:
-    """Run a shell command. With a ``justification`` it asks to leave the sandbox, so that
-    Codex requests an approval under the policy ``on-request``; without one it runs inside it.
+    """Run a shell command in the sandbox.
+
+    With a ``justification``, the command asks to leave the sandbox: Codex requests an approval
+    under the policy ``on-request``.
     """
     arguments: dict[str, object] = {"cmd": cmd}
     if justification is not None:
@@ -261,7 +262,7 @@ def write_stdin(
     yield_time_ms: int | None = None,
     call_id: str | None = None,
 ) -> ToolCall:
-    """Write to, or with no ``chars`` only poll, a command that is still running."""
+    """Write ``chars`` to a running command; without ``chars``, only poll its output."""
     arguments: dict[str, object] = {"session_id": session_id, "chars": chars}
     if yield_time_ms is not None:
         arguments["yield_time_ms"] = yield_time_ms
@@ -269,12 +270,12 @@ def write_stdin(
 
 
 def apply_patch(patch: str, *, call_id: str | None = None) -> CustomToolCall:
-    """Change files; ``patch`` runs from ``*** Begin Patch`` to ``*** End Patch``."""
+    """Change files; ``patch`` begins with ``*** Begin Patch``, and ends with ``*** End Patch``."""
     return CustomToolCall("apply_patch", patch, call_id=call_id)
 
 
 def add_file(path: str, content: str, *, call_id: str | None = None) -> CustomToolCall:
-    """An :func:`apply_patch` that adds one file; ``path`` is relative to the working directory."""
+    """Add a file with :func:`apply_patch`; ``path`` is relative to the working directory."""
     added = "".join(f"+{line}\n" for line in content.splitlines())
     return apply_patch(
         f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n", call_id=call_id
@@ -301,8 +302,9 @@ def view_image(path: str, *, call_id: str | None = None) -> ToolCall:
 
 
 def request_user_input(*questions: Mapping[str, object], call_id: str | None = None) -> ToolCall:
-    """Ask the user. A question has ``id``, ``header``, ``question`` and
-    ``options`` (``[{label, description}]``); needs the feature ``default_mode_request_user_input``.
+    """Ask the user. Needs the feature ``default_mode_request_user_input``.
+
+    A question has ``id``, ``header``, ``question`` and ``options`` (``[{label, description}]``).
     """
     return ToolCall("request_user_input", {"questions": list(questions)}, call_id=call_id)
 
@@ -310,7 +312,7 @@ def request_user_input(*questions: Mapping[str, object], call_id: str | None = N
 def request_permissions(
     reason: str, *, network: bool = False, write: Sequence[str] = (), call_id: str | None = None
 ) -> ToolCall:
-    """Ask for network access or for directories to write.
+    """Request network access, or writing to directories.
 
     Needs the feature ``request_permissions_tool``.
     """
@@ -335,27 +337,28 @@ def mcp_call(
 
 
 Condition: TypeAlias = "Callable[[ModelRequest], bool]"
-"""Whether a response is meant for a request. Must be quick and must not raise."""
+"""Returns whether a response is for a request. Must be quick, and must not raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A :data:`Condition` as data: true if every field that is set holds.
-
-    ``user_text`` is looked for in the newest user message, ``tool_output`` is the id of a call
-    that has been answered, ``no_tool_output`` of one that has not, ``tool`` a tool on offer,
-    ``model`` the model's slug, ``anywhere`` a text in any user message.
-    """
+    """A :data:`Condition` as data. It is true if the request meets all fields that are set."""
 
     user_text: str | None = None
+    """Text in the last user message."""
     anywhere: str | None = None
+    """Text in any user message."""
     tool_output: str | None = None
+    """Id of a call that has an output."""
     no_tool_output: str | None = None
+    """Id of a call that has no output."""
     tool: str | None = None
+    """Name of an offered tool."""
     model: str | None = None
+    """Name of the requested model."""
 
     def __call__(self, request: ModelRequest) -> bool:
-        """Whether ``request`` meets every condition."""
+        """Return whether the request meets all fields that are set."""
         return (
             (self.user_text is None or self.user_text in request.last_user_text)
             and (self.anywhere is None or any(self.anywhere in t for t in request.user_texts))
@@ -373,8 +376,8 @@ _ENDS = (Disconnect, Incomplete, Failed)
 class ModelResponse:
     """Response to one ``POST /v1/responses``: its steps, in order.
 
-    ``when`` restricts it to the requests it holds for; ``repeat`` lets it be used any number
-    of times. Raises :class:`~codex_acp.errors.MisuseError` for an order that cannot be sent.
+    ``when`` restricts it to some requests; with ``repeat``, it is used any number of times. Raises
+    :class:`~codex_acp.errors.MisuseError` for an order of steps that cannot be sent.
     """
 
     steps: tuple[Step, ...]
@@ -394,10 +397,10 @@ class ModelResponse:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ModelScript:
-    """Responses in the order in which they are used.
+    """The responses of a model.
 
-    A request gets the first unused response whose ``when`` holds for it; if there is none, the
-    first unused response that has no ``when``; if there is none, an error that says so.
+    A request gets the first unused response whose ``when`` is true for it; else the first unused
+    response without a ``when``; else an error.
     """
 
     responses: tuple[ModelResponse, ...]
@@ -407,9 +410,9 @@ class ModelScript:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ModelScript:
-        """Read a script from JSON text, in the form that this module's docstring shows.
+        """Read a script from JSON, in the format of this module's docstring.
 
-        Raises MisuseError that names the response and the step at fault.
+        Raises MisuseError that names the invalid response and step.
         """
         try:
             document = json.loads(text)
@@ -426,9 +429,9 @@ class ModelScript:
         return cls.from_json(Path(path).read_bytes())
 
     def choose(self, request: ModelRequest, used: frozenset[int] | set[int]) -> int | None:
-        """The index of the response for ``request``, or None if the script has none left for it.
+        """Return the index of the response for ``request``, or None if none is left.
 
-        ``used`` holds the indexes of the responses given out before.
+        ``used`` has the indexes of the responses that were sent before.
         """
         fallback: int | None = None
         for index, response in enumerate(self.responses):
@@ -443,11 +446,11 @@ class ModelScript:
 
 
 ScriptLike: TypeAlias = "ModelScript | Iterable[ModelResponse | Iterable[Step]]"
-"""A script, or simply a list of responses, each of them also as a list of steps."""
+"""A script, or a list of responses, each of which may be a list of steps."""
 
 
 def as_script(script: ScriptLike) -> ModelScript:
-    """The script that ``script`` stands for."""
+    """Return a script, also of mere responses or steps."""
     if isinstance(script, ModelScript):
         return script
     return ModelScript(
@@ -487,7 +490,7 @@ _POSITIONAL = {
     "update_plan": "plan",
     "request_user_input": "questions",
 }
-"""Steps whose constructor takes a list as its positional arguments, and the JSON name of it."""
+"""Type of a step whose constructor takes a list as positional arguments → its name in JSON."""
 
 
 def _response(raw: object, where: str) -> ModelResponse:

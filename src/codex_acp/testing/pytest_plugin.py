@@ -1,8 +1,7 @@
-"""Fixtures for pytest, found by themselves where this package is installed.
+"""Fixtures for pytest, which finds them if this package is installed.
 
-``scripted_model`` and ``codex_acp_home`` are functions that make the things of their names, as
-often as a test likes; all is taken down when the test ends. Nothing is imported before a test
-uses one, so a suite that does not is not slower.
+Both are functions that make any number of models and homes, which end with the test. They import
+their modules when a test uses them, so that other test suites are not slower.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def scripted_model() -> Iterator[Callable[..., ScriptedModel]]:
-    """``scripted_model([[Text("Hello.")]])`` is a running `ScriptedModel`; its arguments."""
+    """Yield a function with the arguments of `ScriptedModel` that returns a running model."""
     from codex_acp.testing import ScriptedModel
 
     with ExitStack() as stack:
@@ -33,7 +32,7 @@ def scripted_model() -> Iterator[Callable[..., ScriptedModel]]:
 
 @pytest.fixture
 def codex_acp_home() -> Iterator[Callable[..., CodexHome]]:
-    """``codex_acp_home(model)`` is a throw-away `CodexHome` whose Codex asks that model."""
+    """Yield a function that returns a temporary `CodexHome` whose Codex uses a given model."""
     from codex_acp.testing import CodexHome
 
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
-"""A file of JSON lines that a scripted process leaves for the test that started it.
+"""A file of JSON lines that a scripted process writes for the test that started it.
 
-Owns how it is written and read: each line at once, so that a killed process keeps what it had.
-Nothing is buffered: at its end Python aborts a process of which a thread still has a buffer's lock.
+Owns writing and reading: each line is written at once, so that a killed process leaves its lines.
+Uses no buffered file: Python aborts at its exit if a thread still has a buffer's lock.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class RecordWriter:
-    """Appends to the file, from any thread; without a path it does nothing."""
+    """Appends lines to a file, from any thread; without a path, it does nothing."""
 
     def __init__(self, path: str | PathLike[str] | None) -> None:
         self._lock = threading.Lock()
         self._file: int | None = None
         if path is not None:
-            # Open as long as the process lives: there may be tens of thousands of lines.
+            # Kept open, since there may be tens of thousands of lines.
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
     def write(self, at: str, **members: object) -> None:
-        """Append one line; ``at`` says where in the process it comes from."""
+        """Append one line; ``at`` is its kind, such as ``in`` and ``out`` for messages."""
         if self._file is not None:
             line = json.dumps({"at": at, **members}).encode() + b"\n"
             with self._lock:
@@ -36,14 +36,14 @@ class RecordWriter:
 
 
 def write_all(file: int, data: bytes) -> None:
-    """Write to a descriptor, which may take less at once."""
+    """Write all data to a descriptor, whose ``write`` may write only a part."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
 
 
 def read_record(path: str | PathLike[str]) -> tuple[Mapping[str, object], ...]:
-    """The lines written so far; one that is cut off is left out, a missing file has none."""
+    """Return the lines so far, without an unfinished last line; none if the file is missing."""
     file = Path(path)
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     lines = text.split("\n")[:-1]

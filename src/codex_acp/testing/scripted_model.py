@@ -1,8 +1,8 @@
-"""A model on a loopback port that says what a script says, for the real Codex to talk to.
+"""A model on a loopback port that sends the responses of a script to the real Codex.
 
-Owns the HTTP server, its threads, the gates and the record of what was received. What is
-said is in ``model_script``, how it is written in ``sse``. Standard library only, threads
-only: it is used alike from synchronous and asynchronous code and needs no event loop.
+Owns the HTTP server, its threads, the gates, the received requests, and the format of the stream;
+``model_script`` has the script. Uses only the standard library and threads, so that synchronous and
+asynchronous tests can use it.
 
 Source: ``POST /v1/responses`` of the OpenAI Responses API, streamed.
 """
@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from codex_acp.errors import MisuseError
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
 
 
 WAIT_SECONDS = 30.0
-"""Default bound of the waiting methods: a real Codex start on a busy machine takes seconds."""
+"""Time limit of the waiting methods: on a busy machine, Codex needs seconds to start."""
 
 GATE_SECONDS = 60.0
-"""A gate that nobody opens fails its response after this time, so that no test hangs."""
+"""Time after which a closed gate fails its response, so that no test hangs."""
 
 
 class ScriptedModel:
-    """The server. ``with ScriptedModel(script) as model:`` gives Codex ``model.base_url``.
+    """A running model. ``with ScriptedModel(script) as model:``, and give Codex ``model.base_url``.
 
     ``script`` is a :class:`~codex_acp.testing.ModelScript` or a list of responses, each a
     :class:`~codex_acp.testing.ModelResponse` or a list of steps::
@@ -51,21 +52,23 @@ class ScriptedModel:
         with ScriptedModel([[exec_command("ls")], [Text("Two ", "files.")]]) as model:
             ...
 
-    All methods may be called from any thread. A request for which the script has nothing left
-    is answered with HTTP 400, whose text
-    Codex shows as the error of the turn, and is listed in :attr:`unanswered`.
+    Call the methods from any thread. A request for which the script has no response left gets HTTP
+    400, whose text Codex shows as the error of the turn, and is listed in :attr:`unanswered`.
     """
 
     def __init__(self, script: ScriptLike, *, gate_seconds: float = GATE_SECONDS) -> None:
         self.script: ModelScript = model_script.as_script(script)
         self._gate_seconds = gate_seconds
         self._streams: list[tuple[StreamPart, ...]] = []
+        """Encoded responses of the script, by their indexes."""
         self._changed = threading.Condition()
+        """Lock of all attributes, notified of each change."""
         self._requests: list[ModelRequest] = []
         self._unanswered: list[ModelRequest] = []
         self._used: set[int] = set()
+        """Indexes of the used responses."""
         self._open_gates: set[str] = set()
-        self._held_gates: set[str] = set()
+        self._reached_gates: set[str] = set()
         self._closing = False
         self._server: ModelServer | None = None
 
@@ -73,7 +76,7 @@ class ScriptedModel:
         return f"ScriptedModel(requests={len(self._requests)}, responses={len(self._streams)})"
 
     def __enter__(self) -> Self:
-        """Start to listen. Raises :class:`~codex_acp.errors.MisuseError` the second time."""
+        """Start the server. Raises :class:`~codex_acp.errors.MisuseError` the second time."""
         if self._server is not None or self._closing:
             raise MisuseError("a ScriptedModel can be started once; make a new one")
         self._streams = [
@@ -85,11 +88,11 @@ class ScriptedModel:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Stop to listen, cut what is still being streamed, and wait for the threads."""
+        """Stop the server, cut running responses, and wait for the threads."""
         self.close()
 
     def close(self) -> None:
-        """Stop the server; may be called again. Everything recorded stays readable."""
+        """Stop the server; the requests stay readable. May be called again."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -98,14 +101,14 @@ class ScriptedModel:
 
     @property
     def base_url(self) -> str:
-        """The provider's ``base_url``, ending in ``/v1``."""
+        """The provider's ``base_url``, which ends with ``/v1``."""
         if self._server is None:
             raise MisuseError("the ScriptedModel is not started; use it in a with statement")
         return f"http://127.0.0.1:{self._server.port}/v1"
 
     @property
     def requests(self) -> tuple[ModelRequest, ...]:
-        """Everything received so far, in order of arrival."""
+        """All requests so far, in the order of arrival."""
         with self._changed:
             return tuple(self._requests)
 
@@ -117,12 +120,12 @@ class ScriptedModel:
 
     @property
     def remaining(self) -> int:
-        """How many responses of the script nobody has asked for yet."""
+        """Number of the script's responses that were not used yet."""
         with self._changed:
             return len(self.script.responses) - len(self._used)
 
     def open(self, name: str) -> None:
-        """Let every stream that stands, or will stand, at the gate ``name`` go on."""
+        """Open the gate ``name`` for all streams, also for later ones."""
         with self._changed:
             self._open_gates.add(name)
             self._changed.notify_all()
@@ -130,10 +133,10 @@ class ScriptedModel:
     def wait_for_requests(
         self, count: int, timeout: float = WAIT_SECONDS
     ) -> tuple[ModelRequest, ...]:
-        """Block until ``count`` requests have arrived, and return all of them.
+        """Block until ``count`` requests have arrived; return all requests.
 
-        Raises TimeoutError after ``timeout`` seconds. From asynchronous code call it in a
-        thread: ``await anyio.to_thread.run_sync(model.wait_for_requests, 2)``.
+        Raises TimeoutError after ``timeout`` seconds. In asynchronous code, call it in a thread:
+        ``await anyio.to_thread.run_sync(model.wait_for_requests, 2)``.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._requests) >= count, timeout):
@@ -142,20 +145,20 @@ class ScriptedModel:
             return tuple(self._requests)
 
     def wait_for_gate(self, name: str, timeout: float = WAIT_SECONDS) -> None:
-        """Block until a stream has reached the gate ``name``; all before it has been sent.
+        """Block until a stream has reached the gate ``name``, and sent all steps before the gate.
 
         Raises TimeoutError after ``timeout`` seconds.
         """
         with self._changed:
-            if not self._changed.wait_for(lambda: name in self._held_gates, timeout):
+            if not self._changed.wait_for(lambda: name in self._reached_gates, timeout):
                 raise TimeoutError(f"no stream reached the gate {name!r} within {timeout} s")
 
-    # What the HTTP side asks for, from the threads of its connections.
+    # Called by the threads of the HTTP connections.
 
     def _take(
         self, body: Mapping[str, object], headers: Mapping[str, str]
     ) -> tuple[int, Fail | tuple[StreamPart, ...]]:
-        """Record a request; give its number and what to answer it with."""
+        """Record a request; return its number and its response."""
         with self._changed:
             request = ModelRequest(len(self._requests), body, headers)
             index = self.script.choose(request, self._used)
@@ -171,20 +174,20 @@ class ScriptedModel:
                 f"({len(self.script.responses)} in the script, {self.remaining} not used); "
                 f"last user text: {request.last_user_text[:200]!r}"
             )
-            # Status 400: of this one Codex shows the body, of 500 it only says "high demand".
+            # Codex shows the body of 400, but only "high demand" for 500.
             return request.number, Fail(400, message)
         failure = _failure(self.script.responses[index])
         return request.number, failure or self._streams[index]
 
     def _pause(self, seconds: float) -> bool:
-        """Wait; False if the server is closing."""
+        """Wait; return False if the server is closing."""
         with self._changed:
             return not self._changed.wait_for(lambda: self._closing, seconds)
 
     def _hold(self, name: str) -> bool:
-        """Wait for the gate; False if it stayed shut too long or the server is closing."""
+        """Wait for a gate; return False if it stayed closed too long, or the server is closing."""
         with self._changed:
-            self._held_gates.add(name)
+            self._reached_gates.add(name)
             self._changed.notify_all()
             self._changed.wait_for(
                 lambda: self._closing or name in self._open_gates, self._gate_seconds
@@ -198,36 +201,30 @@ def _failure(response: ModelResponse) -> Fail | None:
 
 
 StreamPart: TypeAlias = bytes | model_script.Delay | model_script.Gate | model_script.Disconnect
-"""Bytes to write in one go, or something to do between two writes."""
+"""Bytes of one write, or a step between two writes."""
 _TOKEN = secrets.token_hex(8)
-"""Stands for the response's number; random, so that no scripted text can contain it."""
+"""Placeholder of the response's number; random, so that no scripted text contains it."""
 
 
 def encode_event(event: Mapping[str, object]) -> bytes:
-    """One server-sent event; its name is the ``type`` of ``event``."""
+    """Encode a server-sent event; its name is the ``type`` of ``event``."""
     data = json.dumps(event, separators=(",", ":"))
     return f"event: {event['type']}\ndata: {data}\n\n".encode()
 
 
 def encode_response(steps: Sequence[Step]) -> tuple[StreamPart, ...]:
-    """Return the stream of steps other than ``Fail``, with adjacent events joined."""
+    """Encode steps other than ``Fail``; adjacent events become one write."""
     parts: list[StreamPart] = []
-    waiting: list[bytes] = []
-    for part in _parts(steps):
-        if isinstance(part, bytes):
-            waiting.append(part)
-            continue
-        if waiting:
-            parts.append(b"".join(waiting))
-            waiting = []
-        parts.append(part)
-    if waiting:
-        parts.append(b"".join(waiting))
+    for is_data, group in groupby(_parts(steps), lambda part: isinstance(part, bytes)):
+        if is_data:
+            parts.append(b"".join(part for part in group if isinstance(part, bytes)))
+        else:
+            parts.extend(group)
     return tuple(parts)
 
 
-def personalise(data: bytes, number: int) -> bytes:
-    """``data`` with ids that belong to the response given out as the ``number``-th."""
+def with_number(data: bytes, number: int) -> bytes:
+    """Put the number of a request into the ids of its response."""
     return data.replace(_TOKEN.encode(), str(number).encode())
 
 
@@ -273,7 +270,7 @@ def _item(stage: str, item: Mapping[str, object]) -> bytes:
 
 
 def _deltas(kind: str, fields: str, deltas: Sequence[str], pause: float) -> Iterator[StreamPart]:
-    """The delta events; ``fields`` is JSON that all of them share."""
+    """Yield the delta events; ``fields`` are members of JSON that all events have."""
     head = f'event: {kind}\ndata: {{"type":"{kind}",{fields},"delta":'
     for position, delta in enumerate(deltas):
         if pause > 0 and position > 0:
@@ -332,12 +329,14 @@ def _end(how: str, extra: Mapping[str, object], usage: model_script.Usage) -> by
 
 
 IDLE_SECONDS = 30.0
-"""A client that connects and then sends nothing is dropped after this time."""
+"""Time after which a connection without a request is closed."""
 JOIN_SECONDS = 5.0
-"""How long the end waits for the handler threads; their sockets are shut by then."""
+"""Time to wait for the handler threads after their sockets were shut down."""
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """Answers one request of Codex by the script."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout = IDLE_SECONDS
@@ -360,7 +359,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         number, answer = self.server.answers._take(body, headers)
-        # Codex may be killed, or may interrupt the turn, while its answer is written.
+        # Codex may end, or interrupt the turn, while the answer is written.
         with contextlib.suppress(ConnectionError, TimeoutError):
             if isinstance(answer, Fail):
                 self._answer(answer)
@@ -394,16 +393,16 @@ class _Handler(BaseHTTPRequestHandler):
         for part in parts:
             match part:
                 case bytes():
-                    self.wfile.write(personalise(part, number))
+                    self.wfile.write(with_number(part, number))
                 case model_script.Delay():
                     if not answers._pause(part.seconds):
                         return
                 case model_script.Gate():
-                    if not answers._hold(part.name):  # visibly: the turn fails with the gate's name
+                    if not answers._hold(part.name):  # fail the turn with the gate's name
                         reason = f"nobody opened the gate {part.name!r} of the script"
                         for end in encode_response([model_script.Failed("scripted_gate", reason)]):
                             if isinstance(end, bytes):
-                                self.wfile.write(personalise(end, number))
+                                self.wfile.write(with_number(end, number))
                         return
                 case model_script.Disconnect():
                     return
@@ -411,11 +410,11 @@ class _Handler(BaseHTTPRequestHandler):
                     assert_never(part)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - overridden
-        """Say nothing: the requests are recorded and standard error belongs to the test."""
+        """Log nothing: the requests are recorded, and standard error belongs to the test."""
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Listens on an ephemeral port of 127.0.0.1 from :meth:`start` to :meth:`stop`."""
+    """Serves at a free port of 127.0.0.1 from :meth:`start` to :meth:`stop`."""
 
     daemon_threads = True
     block_on_close = False
@@ -440,7 +439,7 @@ class ModelServer(ThreadingHTTPServer):
         self._thread.start()
 
     def process_request_thread(self, request: object, client_address: object) -> None:
-        """Handle one connection, known by its socket and thread so that :meth:`stop` finds it."""
+        """Handle one connection, and note its socket and thread for :meth:`stop`."""
         assert isinstance(request, socket.socket)
         with self._lock:
             self._connections[request] = threading.current_thread()
@@ -451,14 +450,14 @@ class ModelServer(ThreadingHTTPServer):
                 del self._connections[request]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A connection that breaks is the client's affair; anything else is shown."""
+        """Show an error, unless the client has closed the connection."""
         import sys
 
         if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def stop(self) -> None:
-        """Stop to accept, shut every connection, and wait for the threads, within a bound."""
+        """Accept no more connections, shut all down, and wait a limited time for the threads."""
         if self._stopped:
             return
         self._stopped = True

@@ -1,7 +1,7 @@
-"""An ACP agent and an ACP client that do what a script says: to test one side without the other.
+"""A scripted ACP agent and a scripted ACP client, to test one side of ACP without the other.
 
-Owns what the steps of a script mean, and what the client answers. The protocol's own rules are
-those of `codex_acp.acp.run_agent` and `codex_acp.acp.connect_agent`.
+Owns the steps of the agent's script and the client's answers. `codex_acp.acp.run_agent` and
+`codex_acp.acp.connect_agent` implement the protocol.
 """
 
 from __future__ import annotations
@@ -46,21 +46,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AskPermission:
-    """A tool call that asks first; whether it was allowed is in `ScriptedAgent.allowed`.
-
-    ``then`` is what it shows when it may run.
-    """
+    """A tool call that asks for a permission; `ScriptedAgent.allowed` gets the answer."""
 
     title: str
     kind: ToolKind = "execute"
     then: str = ""
+    """Content of the tool call if it is allowed."""
     options: Sequence[PermissionOption] = ()
-    """None: allow once and reject once."""
+    """Options of the request; without any, "allow once" and "reject once"."""
 
 
 @dataclass(frozen=True)
 class UntilCancelled:
-    """Nothing more until the client cancels the prompt."""
+    """Waiting until the client cancels the prompt."""
 
 
 AgentStep: TypeAlias = "str | AskPermission | UntilCancelled | SessionUpdate"
@@ -69,7 +67,7 @@ AgentStep: TypeAlias = "str | AskPermission | UntilCancelled | SessionUpdate"
 
 @dataclass
 class ScriptedAgent:
-    """``turns`` has the steps of each prompt, in order; a prompt beyond them is just answered.
+    """An agent that plays a script: ``turns`` has the steps of each prompt, in order.
 
     ::
 
@@ -77,8 +75,8 @@ class ScriptedAgent:
         spec = AgentSpec(name="scripted", link=agent.link)      # for codex_acp.runtime
         async with connect_agent(agent.link(), name="me"): ...   # for the protocol itself
 
-    Runs on the test's event loop; each `link` is one start. A step that is an exception of
-    `codex_acp.errors` cannot be scripted: give ``stop_reason`` for a turn that ends otherwise.
+    A prompt without a turn in the script is answered at once. The agent runs on the test's event
+    loop; each `link` starts it once. ``stop_reason`` ends every turn.
     """
 
     turns: Sequence[Sequence[AgentStep]] = ()
@@ -86,19 +84,19 @@ class ScriptedAgent:
     stop_reason: StopReason = "end_turn"
     capabilities: AgentCapabilities | None = None
     prompts: list[PromptRequest] = field(default_factory=list)
-    """The prompts that came, in order."""
+    """The prompts so far, in order."""
     allowed: list[bool] = field(default_factory=list)
     """The answers to `AskPermission`, in order."""
     cancelled: int = 0
-    """Prompts that the client cancelled while they ran."""
+    """Number of prompts that the client cancelled."""
 
     def __post_init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self.waiting: asyncio.Event = asyncio.Event()
-        """Set when a turn has come to `UntilCancelled`."""
+        """Set when a turn has reached `UntilCancelled`."""
 
     def link(self) -> Link:
-        """Start it: the client's end of a connection to it."""
+        """Start the agent; return the client's end of a link to it."""
         near, far = memory_pair()
         task = running_loop().create_task(self._serve(far))
         self._tasks.add(task)
@@ -160,7 +158,8 @@ class ClientTurn:
 
 @dataclass
 class ScriptedClient:
-    """``async with ScriptedClient(agent, ...) as client:`` has a session with the agent.
+    """A client with scripted answers; ``async with ScriptedClient(agent) as client:`` opens a
+    session.
 
     ::
 
@@ -168,9 +167,9 @@ class ScriptedClient:
             turn = await client.prompt("Delete notes.txt")
             assert turn.text == "It is gone."
 
-    ``agent`` is a command or a link. ``permissions`` are the answers to permission requests in
-    order, each the kind of option to choose, or None to dismiss it; one that is not scripted is
-    rejected. ``forms`` are the answers to elicitations: the content, or None to decline.
+    ``agent`` is a command or a link. ``permissions`` has the answers to permission requests, in
+    order: the kind of option to choose, or None to cancel; further requests are rejected. ``forms``
+    has the answers to elicitations, in order: the content, or None to decline.
     """
 
     agent: Sequence[str] | Link
@@ -179,14 +178,14 @@ class ScriptedClient:
     cwd: str | os.PathLike[str] | None = None
     env: Mapping[str, str] | None = None
     asked: list[RequestPermissionRequest] = field(default_factory=list)
-    """The permission requests that came, in order."""
+    """The permission requests so far, in order."""
     elicited: list[CreateElicitationRequest] = field(default_factory=list)
-    """The elicitations that came, in order."""
+    """The elicitations so far, in order."""
     updates: list[SessionNotification] = field(default_factory=list)
-    """Everything that the agent told, of all sessions."""
+    """The updates of all sessions, in order."""
 
     connected: ConnectedAgent = field(init=False, repr=False)
-    """The protocol itself: ``client.connected.side``."""
+    """The connection; ``client.connected.side`` has the methods of the protocol."""
     session_id: str = field(init=False, repr=False)
     """Id of the first session."""
 
@@ -220,23 +219,24 @@ class ScriptedClient:
         return await self._stack.__aexit__(*exc)
 
     async def new_session(self) -> str:
-        """Open another session and return its id. ``async with`` opens the first one."""
+        """Open another session; return its id. ``async with`` opens the first session."""
         request = types.NewSessionRequest(cwd=self._directory, mcp_servers=[])
         return (await self.connected.side.session_new(request)).session_id
 
     async def prompt(self, text: str, session_id: str | None = None) -> ClientTurn:
-        """Send a prompt and wait for its end. Raises as the agent answers: ErrorReply."""
+        """Send a prompt, and wait for its end. Raises ErrorReply if the agent answers with an
+        error."""
         session_id = self.session_id if session_id is None else session_id
         before = len(self.updates)
         request = types.PromptRequest(
             session_id=session_id, prompt=[types.TextContentBlock(text=text)]
         )
         response = await self.connected.side.session_prompt(request)
-        heard = [told.update for told in self.updates[before:] if told.session_id == session_id]
-        return ClientTurn(response.stop_reason, heard)
+        updates = [each.update for each in self.updates[before:] if each.session_id == session_id]
+        return ClientTurn(response.stop_reason, updates)
 
     def cancel(self, session_id: str | None = None) -> None:
-        """Cancel the prompt that runs."""
+        """Cancel the running prompt."""
         session_id = self.session_id if session_id is None else session_id
         self.connected.side.session_cancel(types.CancelNotification(session_id=session_id))
 
@@ -245,8 +245,8 @@ class ScriptedClient:
     ) -> types.RequestPermissionResponse:
         number = len(self.asked)
         self.asked.append(request)
-        wanted = self.permissions[number] if number < len(self.permissions) else "reject_once"
-        return types.RequestPermissionResponse(outcome=outcome_of(request.options, wanted))
+        kind = self.permissions[number] if number < len(self.permissions) else "reject_once"
+        return types.RequestPermissionResponse(outcome=outcome_of(request.options, kind))
 
     async def _elicitation(self, request: CreateElicitationRequest) -> CreateElicitationResponse:
         number = len(self.elicited)
