@@ -347,7 +347,7 @@ def test_what_is_configured_is_not_repeated(said: str, kept: str) -> None:
 
 
 def test_a_line_is_visible_short_and_without_secrets() -> None:
-    told = doctor_checks.said("a\nb\u202e\x1b[2J token=abcdef " + "x " * 1_000)
+    told = doctor_checks.safe_line("a\nb\u202e\x1b[2J token=abcdef " + "x " * 1_000)
     assert told.isprintable()
     assert len(told) == 500
     assert "abcdef" not in told

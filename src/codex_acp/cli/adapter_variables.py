@@ -37,6 +37,7 @@ LOGS: Final = "APP_SERVER_LOGS"
 LOG_NAME: Final = "app-server.log"
 """Name of the log file in the directory that `LOGS` names."""
 LOGINS: Final = ("api-key", "chat-gpt", "chat-gpt-device-code", "gateway")
+"""Values of ``methodId`` in `LOGIN`."""
 ACCESS: Final = frozenset(
     {
         "approval_policy",
@@ -128,10 +129,10 @@ def _split_private(
     private: dict[str, JsonValue] = {}
     secrets: list[str] = []
     for key, value in settings.items():
-        named = any(_PRIVATE.search(part) for part in key.split(".")) or _has_private_key(value)
-        found = list(_private_texts(value)) if _PER_THREAD.match(key) else []
-        secrets += _secrets_under(key, value) if named else found
-        if named or found or _ARGUMENTS.fullmatch(key):
+        is_named = any(map(_PRIVATE.search, key.split("."))) or _has_private_key(value)
+        texts = list(_private_texts(value)) if _PER_THREAD.match(key) else []
+        secrets += _secrets_under(key, value) if is_named else texts
+        if is_named or texts or _ARGUMENTS.fullmatch(key):
             private[key] = value
     if secrets:  # a transcript may record the request that opens a thread
         from codex_acp.transcript.secrets import remember_secrets

@@ -35,7 +35,7 @@ from codex_acp.cli.doctor_checks import (
     look_at_turn,
     problem,
     run_program,
-    said,
+    safe_line,
     talk,
     toml_of,
     values_in,
@@ -240,12 +240,12 @@ def _command(program: str) -> list[str]:
 def _print(finding: Finding) -> None:
     style = STYLES[finding.level] if wants_colours(sys.stdout) else None
     mark = f"{MARKS[finding.level]:{_WIDTH}}"
-    text = f"{mark}  {finding.check}: {said(finding.text)}"
+    text = f"{mark}  {finding.check}: {safe_line(finding.text)}"
     lines = rows_of(text, sys.stdout, indent=_WIDTH + 2)
     if style is not None:
         lines[0] = f"\x1b[{style}m{mark}\x1b[0m{lines[0][len(mark) :]}"
     if finding.level != "ok" and finding.advice is not None:
-        advice = f"{'':{_WIDTH}}  -> {said(finding.advice)}"
+        advice = f"{'':{_WIDTH}}  -> {safe_line(finding.advice)}"
         lines += rows_of(advice, sys.stdout, indent=_WIDTH + 5)
     _write("\n".join(lines) + "\n")
     sys.stdout.flush()

@@ -1,6 +1,6 @@
 """The checks of ``codex-acp-sdk doctor``: of the machine, and of Codex's answers.
 
-The report shows a finding through `said`, without secrets and control characters.
+The report shows a finding through `safe_line`, without secrets and control characters.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def warning(check: str, text: str, advice: str) -> Finding:
     return Finding(check, "warning", text, advice)
 
 
-def said(text: str) -> str:
+def safe_line(text: str) -> str:
     """Return a text as one line, without secrets and control characters, of limited length."""
     line = visible(" ".join(scrub(text).split()))
     return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}\u2026"
@@ -102,20 +102,20 @@ def said(text: str) -> str:
 
 def as_json(findings: Iterable[Finding], editor: dict[str, JsonValue] | None) -> JsonValue:
     """Return the report; ``editor`` is null if none was named."""
-    listed = list(findings)
+    findings = list(findings)
     checks: list[JsonValue] = [
         {
-            "check": one.check,
-            "level": one.level,
-            "text": said(one.text),
-            "advice": None if one.advice is None else said(one.advice),
+            "check": finding.check,
+            "level": finding.level,
+            "text": safe_line(finding.text),
+            "advice": None if finding.advice is None else safe_line(finding.advice),
         }
-        for one in listed
+        for finding in findings
     ]
     return {
         "version": REPORT_VERSION,
-        "problems": sum(one.level == "problem" for one in listed),
-        "warnings": sum(one.level == "warning" for one in listed),
+        "problems": sum(finding.level == "problem" for finding in findings),
+        "warnings": sum(finding.level == "warning" for finding in findings),
         "checks": checks,
         "editor": editor,
     }
@@ -196,7 +196,7 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
     words = ended.output.split()
     if ended.status != 0 or not words or not words[-1][:1].isdigit():
         how = how_ended(ended.status)
-        text = f"{where} is not a Codex: --version {how}, {said(ended.output)!r}"
+        text = f"{where} is not a Codex: --version {how}, {safe_line(ended.output)!r}"
         return problem("codex", text, other), None
     version = words[-1]
     try:
@@ -515,7 +515,7 @@ def _sandbox(answers: Answers, expected: Mapping[str, list[str]]) -> Iterator[Fi
         err = str(result.get("stderr")) if isinstance(result, dict) else ""
         written = out.split()
         if written[:1] != ["started"] or written[-1:] != ["ended"]:
-            failed.append(f"{name}: a command did not run: {err or out or 'it said nothing'}")
+            failed.append(f"{name}: a command did not run: {err or out or 'it safe_line nothing'}")
         elif written[1:-1] != expected[name]:
             where = " and ".join(written[1:-1]) or "nowhere"
             failed.append(f"{name}: a command could write {where} the directory")
@@ -689,7 +689,7 @@ async def _talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
             async with asyncio.timeout(seconds):
                 await connection.connect()
         except TimeoutError:
-            answers.failed = f"it said nothing for {seconds:.3g} s"
+            answers.failed = f"it safe_line nothing for {seconds:.3g} s"
             return answers
         except CodexAcpError as error:
             answers.failed = str(error)

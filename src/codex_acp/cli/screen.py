@@ -93,12 +93,14 @@ class TextOutput:
         self._questions = 0
         self._held: list[tuple[TextIO, str]] = []
         self._held_log = self._held_text = 0
+        """Characters in `_held` of the log, and of all output."""
         self._log_left_out = 0
         self._lock = threading.RLock()  # the log may be written by another thread
         # A program behind a pipe, such as ``tee``, could write into the live line.
         self._has_live = live and LiveLine.possible(err) and not is_pipe(out)
         self._live = LiveLine(err, self._live_text, self._put_live)
         self._working = ""
+        """Words of the live line; empty while nothing works."""
         self._running: dict[str, ToolCall] = {}
         self._has_markdown = markdown and self._has_live
         self._markdown: MarkdownText | None = None
@@ -107,11 +109,15 @@ class TextOutput:
         """Calls that ended after the cancel, by id; Codex may send more updates of them."""
         self._message_id: str | None = None
         self._in_text = False
+        """Whether a message of the agent is being written."""
         self._any_text = False
         self._line_is_open = False
+        """Whether the written text ends within a line."""
         self._plan: list[str] = []
         self._ended: set[str] = set()
+        """Ids of the tool calls that have ended."""
         self._rejected: set[str] = set()
+        """Ids of the tool calls whose permission was rejected."""
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -197,8 +203,8 @@ class TextOutput:
         changed = list(summary(result.tool_calls))
         if changed:
             self.note(f"{len(changed)} file{'s' * (len(changed) > 1)} changed:", "bold")
-        for path, added, removed, what in changed:
-            self.line(Line(f"{path} +{added} -{removed}{what and f' ({what})'}", "  "))
+        for path, added, removed, kind in changed:
+            self.line(Line(f"{path} +{added} -{removed}{kind and f' ({kind})'}", "  "))
         if result.stop_reason != "end_turn":
             self.note(f"the agent stopped: {visible(result.stop_reason)}", "yellow")
 
@@ -227,15 +233,16 @@ class TextOutput:
     def line(self, line: Line, mark: Style = "") -> None:
         """Write an agent's text, each of its lines with the prefix; a terminal's width breaks them
         between words."""
-        before = line.prefix.rstrip(" ")
-        before = self._styled(before, mark) + line.prefix[len(before) :]
+        bare = line.prefix.rstrip(" ")
+        prefix = self._styled(bare, mark) + line.prefix[len(bare) :]
         on_terminal = self._err.isatty()
         for text in line.text.split("\n"):
             shown = self.frame.without_mark(visible(text))
             room = max(1, size_of(self._err).columns - len(line.prefix))
             for row in wrapped(shown, room) if on_terminal else (shown,):
-                self.say(f"{before}{self._styled(row, line.style)}")
-                before = " " * len(line.prefix) if on_terminal else before
+                self.say(f"{prefix}{self._styled(row, line.style)}")
+                if on_terminal:
+                    prefix = " " * len(line.prefix)
 
     def say(self, text: str) -> None:
         """Write a line of ours to ``err``; ``text`` may have styles, and is not escaped."""

@@ -58,6 +58,7 @@ _NO_CONVERSION: Final = "* !working-tree-encoding !text !eol !ident !filter\n"
 """Attributes with which git takes every file without a conversion."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Flags to open a directory."""
 
 _RULE_FILES: Final = (".gitignore", ".gitattributes")
 
@@ -136,14 +137,14 @@ class Baseline:
 async def directory_baseline(directory: Path, scratch: Path) -> Baseline | str:
     """Return the baseline of the repository around ``directory``, or why there is none; ``scratch``
     becomes its git directory."""
-    wanted = ("--show-toplevel", "--git-path", "objects", "--git-path", "index")
-    words = ("--path-format=absolute", *wanted, "--show-object-format")
+    paths = ("--show-toplevel", "--git-path", "objects", "--git-path", "index")
+    words = ("--path-format=absolute", *paths, "--show-object-format")
     try:
-        found = await git("rev-parse", *words, cwd=directory, seconds=LOOK_SECONDS)
+        out = await git("rev-parse", *words, cwd=directory, seconds=LOOK_SECONDS)
     except CheckoutError as error:
         no_repository = "not a git repository" in str(error)
         return NOT_A_REPOSITORY if no_repository else str(error)
-    lines = found.decode(errors="surrogateescape").splitlines()
+    lines = out.decode(errors="surrogateescape").splitlines()
     # A repository's configuration can name any directory as its worktree.
     if len(lines) != 4 or not _is_worktree(lines[0]):
         return "git does not say where the repository is"
@@ -233,13 +234,13 @@ def _find_problems(work_tree: Path) -> tuple[list[str], set[str]]:
         while folders:
             folder = folders.pop()
             try:
-                found = _entries(top, folder)
+                entries = _entries(top, folder)
             except FileNotFoundError:
                 continue
             except OSError:
                 unreadable.add(folder or "./")
                 continue
-            for name, mode, size in found:
+            for name, mode, size in entries:
                 if stat.S_ISDIR(mode):
                     folders.append(f"{name}/")
                 elif size > FILE_LIMIT:
