@@ -45,7 +45,9 @@ class LineReader:
     def __init__(self, fd: int = 0) -> None:
         self._fd = fd
         self._ready: asyncio.Event | None = None
+        """Set when there is input, or after a change; None while nothing waits."""
         self._changed = False
+        """Whether the window has a new size, or the program was continued."""
 
     async def line(self) -> str | None:
         """Read the next line; None for Ctrl-D. Several lines that are pasted at once are returned
@@ -293,8 +295,9 @@ class Frame:
             room = max(2, columns - len(prefix))  # a character takes at most two columns
             shown = self.encodable(self.without_mark(visible(text[:most])))
             for number, row in enumerate(wrapped(shown, room)):
-                before = prefix if continued is None or not number else continued
-                yield before + styled(row, style if self.coloured else "")
+                is_first = number == 0
+                row_prefix = prefix if is_first or continued is None else continued
+                yield row_prefix + styled(row, style if self.coloured else "")
 
 
 def styled(text: str, style: Style) -> str:

@@ -245,6 +245,7 @@ class Slots:
         self._news = asyncio.Event()
 
     async def take(self) -> None:
+        """Wait for a free slot, and take it."""
         while self._free <= 0:
             self._news.clear()
             await self._news.wait()
@@ -254,7 +255,7 @@ class Slots:
         self._free += 1
         self._news.set()
 
-    async def rest(self, seconds: float) -> None:
+    async def pause(self, seconds: float) -> None:
         """Give a slot back, wait ``seconds``, and take a slot again."""
         self.give()
         try:
@@ -324,10 +325,10 @@ class TaskRun:
                 return job, report, self._outcome(report)
             await driver.settings.engine.settle(job, written=False)
             pause = retries.pause(made)
-            driver.happened(
+            driver.report_event(
                 self._task.id, {"type": "retry", "reason": report.reason, "seconds": pause}
             )
-            await driver.slots.rest(pause)
+            await driver.slots.pause(pause)
         raise AssertionError("a task is tried at least once")
 
     def _job(self) -> Job:
@@ -370,7 +371,7 @@ class TaskRun:
         finally:
             self._attempt_runs = False
         self._usage += report.usage
-        driver.used(self._task.id, self._usage.total)
+        driver.count_tokens(self._task.id, self._usage.total)
         ended = {"reason": report.reason, "message": report.message, "seconds": report.seconds}
         driver.note("attempt_ended", id=self._task.id, attempt=job.attempt_id, **ended)
         history.attempts[-1] = replace(
@@ -450,8 +451,8 @@ class TaskRun:
             case {"type": "place", "cwd": str(cwd)}:
                 self._cwd = cwd
             case {"type": "usage", "tokens": int(tokens)}:
-                self._driver.used(self._task.id, self._usage.total + tokens)
-        self._driver.happened(self._task.id, event)
+                self._driver.count_tokens(self._task.id, self._usage.total + tokens)
+        self._driver.report_event(self._task.id, event)
 
     async def ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Answer a question of the job's agent."""
@@ -460,13 +461,13 @@ class TaskRun:
             return await asyncio.to_thread(checked_answer, self._check, question)
         self._asked += 1
         self._waiting += 1
-        self._driver.happened(self._task.id, {"type": "question", "kind": kind})
+        self._driver.report_event(self._task.id, {"type": "question", "kind": kind})
         try:
             with self._driver.slots.parked():
                 answer, allowed = await self._answer(question)
         finally:
             self._waiting -= 1
-            self._driver.happened(self._task.id, {"type": "answered", "kind": kind})
+            self._driver.report_event(self._task.id, {"type": "answered", "kind": kind})
         self._allowed += allowed
         return answer
 
@@ -515,7 +516,7 @@ class RunDriver:
         """Set when there is an outcome, or the run is `over`."""
         self.over: bool = False
         self._stop = asyncio.Event()
-        self._used: dict[str, int] = {}
+        self._tokens: dict[str, int] = {}
         """Tokens that each task has used in this run, by its id."""
         self._running: set[asyncio.Task[None]] = set()
         self._out: OutDirectory | None = None
@@ -543,11 +544,11 @@ class RunDriver:
     async def _run(self) -> None:
         await asyncio.to_thread(self._open)
         timer: asyncio.TimerHandle | None = None
-        opened = False
+        engine_opened = False
         try:
             if not self.left:
                 return
-            opened = True
+            engine_opened = True
             work = None if self._out is None else self._out.path / WORK
             proposed = await self.settings.engine.open(self.fleet_id, work)
             self.slots = Slots(self.settings.concurrency or proposed, PARKED)
@@ -574,7 +575,7 @@ class RunDriver:
             if timer is not None:
                 timer.cancel()
             try:
-                if opened:
+                if engine_opened:
                     await self.settings.engine.aclose(done=not self.left)
             finally:
                 if self._journal is not None:
@@ -583,6 +584,7 @@ class RunDriver:
                     self._out.close()
 
     def _open(self) -> None:
+        """Open the output directory and its journal, and take the outcomes of earlier runs."""
         fleet = self.settings
         if fleet.out is None:
             return
@@ -629,6 +631,7 @@ class RunDriver:
         self.news.set()
 
     async def _start_all(self) -> None:
+        """Start each task when a slot is free; wait until all tasks have ended."""
         for task in [task for task in self._tasks.values() if task.id in self.left]:
             await self.slots.take()
             running = asyncio.get_running_loop().create_task(self._run_task(task), name=task.id)
@@ -654,6 +657,7 @@ class RunDriver:
             self.slots.give()
 
     async def _keep(self, job: Job, report: Report, outcome: Outcome) -> None:
+        """Write an outcome, and give it to the iteration."""
         if self._out is not None:
             plain: Any = report.output
             try:
@@ -667,7 +671,7 @@ class RunDriver:
         self.left.discard(outcome.id)
         self.outcomes.append(outcome)
         self.news.set()
-        self.happened(outcome.id, {"type": "ended", "reason": outcome.reason})
+        self.report_event(outcome.id, {"type": "ended", "reason": outcome.reason})
         await self.settings.engine.settle(job, written=True)
 
     def _fail(self, error: BaseException) -> None:
@@ -680,14 +684,14 @@ class RunDriver:
         """Write a line of the journal, if there is one; return its time."""
         return now() if self._journal is None else self._journal.note(kind, **members)
 
-    def used(self, task_id: str, tokens: int) -> None:
-        """Count the tokens that a task has used in this run so far."""
-        self._used[task_id] = tokens
+    def count_tokens(self, task_id: str, tokens: int) -> None:
+        """Set the tokens that a task has used in this run; stop the fleet above its budget."""
+        self._tokens[task_id] = tokens
         most = self.settings.max_tokens
-        if most is not None and sum(self._used.values()) >= most:
+        if most is not None and sum(self._tokens.values()) >= most:
             self.stop(f"the budget of {most} tokens for all tasks is used up")
 
-    def happened(self, task_id: str, event: Event) -> None:
+    def report_event(self, task_id: str, event: Event) -> None:
         """Call ``on_event``."""
         if self.settings.on_event is not None:
             try:

@@ -74,8 +74,11 @@ class TimeLimit:
 
     def __init__(self, seconds: float | None) -> None:
         self._left = seconds
+        """Seconds that are left, without those since `_since`."""
         self._pauses = 0
+        """Number of open `paused` blocks."""
         self._since = 0.0
+        """Time of the event loop at which the clock was started."""
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -114,6 +117,7 @@ class WorkerQuestions:
 
     def __init__(self) -> None:
         self._asks: dict[str, Ask] = {}
+        """Session id → function that asks the driver for its task."""
 
     def listen(self, session_id: str, ask: Ask) -> None:
         """Pass the questions of a session to ``ask``, until `leave`."""
@@ -164,10 +168,10 @@ class FirstStart:
             if self._over.is_set():
                 self._lock.release()
 
-    async def __aexit__(self, failed: object, *_exc: object) -> None:
+    async def __aexit__(self, exc_type: object, *_exc: object) -> None:
         if self._over.is_set():
             return
-        if failed is None:
+        if exc_type is None:
             self._over.set()
         self._lock.release()
 
@@ -191,7 +195,8 @@ class AgentPool:
 
     tasks_per_agent: int = TASKS_PER_AGENT
     _leases: dict[tuple[object, ...], list[Lease]] = field(default_factory=dict)
-    _first: dict[tuple[object, ...], FirstStart] = field(default_factory=dict)
+    """Agent's key, forms, urls → its processes."""
+    _first_starts: dict[tuple[object, ...], FirstStart] = field(default_factory=dict)
 
     def take(self, spec: AgentSpec, *, forms: bool, urls: bool) -> Lease:
         """Return a process for one more session of ``spec``; the session starts the process."""
@@ -205,8 +210,8 @@ class AgentPool:
         runtime = AgentRuntime(
             on_form=questions.form if forms else None, on_url=questions.url if urls else None
         )
-        first = self._first.setdefault(spec.key, FirstStart())
-        lease = Lease(runtime, questions, first, tasks=1, spoiled=not spec.shared)
+        first_start = self._first_starts.setdefault(spec.key, FirstStart())
+        lease = Lease(runtime, questions, first_start, tasks=1, spoiled=not spec.shared)
         self._leases.setdefault(key, []).append(lease)
         return lease
 
@@ -269,9 +274,11 @@ class SessionRun:
         self._session_id: str | None = None
         self._resumed = False
         self._text = ""
+        """The agent's last message."""
         self._output: JsonValue = None
         self._prompt: Prompt | None = None
-        self._too_many = False
+        """The prompt that runs."""
+        self._too_many_tokens = False
 
     def complete(self, report: Report) -> Report:
         """Add the session's data to a report."""
@@ -375,7 +382,7 @@ class SessionRun:
         self._estimate = 0
         self._usage += usage or Usage()
         self._report_usage()
-        if self._too_many:
+        if self._too_many_tokens:
             raise Ended("token_limit", f"it used more than {self._job.max_tokens} tokens")
         if result.stop_reason != "end_turn":
             raise Ended(
@@ -409,8 +416,8 @@ class SessionRun:
         """Send the usage to the driver; cancel the prompt if the task has used too many tokens."""
         tokens, most = self._usage.total + self._estimate, self._job.max_tokens
         self._post.event({"type": "usage", "tokens": tokens})
-        if most is not None and tokens > most and not self._too_many:
-            self._too_many = True
+        if most is not None and tokens > most and not self._too_many_tokens:
+            self._too_many_tokens = True
             if self._prompt is not None:
                 self._prompt.cancel()
 
