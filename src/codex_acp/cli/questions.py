@@ -76,6 +76,8 @@ class FormLeft(Exception):
 
 
 class _Choice(NamedTuple):
+    """A choice of a question, and whether it rejects."""
+
     words: str
     rejects: bool
 
@@ -185,6 +187,7 @@ class Questions:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
+        """Wait for the turn of a question; hold other output back within the block."""
         self._waiting += 1
         try:
             await self._one_at_a_time.acquire()
@@ -244,6 +247,7 @@ class Questions:
                 self._screen.ask("\n\n")
 
     async def _read_choice(self, keys: dict[str, int], prompt: str) -> int | None:
+        """Read until a key is typed, and return its choice; None for Enter or Ctrl-D."""
         while True:
             answer = await self._ask(prompt)
             if answer is None or not answer.strip():
@@ -280,6 +284,7 @@ class Questions:
         return "whole" if pages.whole else "in part"
 
     async def _next_page(self, prompt: str) -> bool:
+        """Ask whether to show the next page; return False if the person leaves."""
         while True:
             answer = await self._ask(prompt)
             if answer == "":
@@ -295,7 +300,7 @@ class Questions:
         self._reader.drop()
         self._screen.ask(self._screen.frame.prompt(prompt))
         answer = await self._reader.line()
-        if answer is None:  # Ctrl-D, which ends no row
+        if answer is None:  # Ctrl-D does not end the row
             self._screen.ask("\n")
         return answer
 

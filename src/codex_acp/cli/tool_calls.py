@@ -206,12 +206,12 @@ def _diff(content: types.DiffToolCallContent) -> Iterator[Line]:
 def _command_of(call: ToolCall) -> tuple[str, str | None]:
     """Return the input's key for the command, and the command; None if there is none."""
     raw = call.raw_input if isinstance(call.raw_input, dict) else {}
-    for name in ("command", "cmd"):
-        found = raw.get(name)
-        if isinstance(found, list) and found and all(isinstance(word, str) for word in found):
-            return name, shlex.join(found)
-        if isinstance(found, str) and found.strip():
-            return name, found
+    for key in ("command", "cmd"):
+        value = raw.get(key)
+        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+            return key, shlex.join(value)
+        if isinstance(value, str) and value.strip():
+            return key, value
     return "", None
 
 
@@ -291,6 +291,7 @@ def _input(raw: object, shown_text: str, known: tuple[str, ...]) -> Iterator[Lin
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """Yield the path and the value of each member that is no object and no list."""
     if isinstance(value, dict) and value:
         for key, member in value.items():
             yield from _leaves(member, f"{path}.{key}" if path else str(key))

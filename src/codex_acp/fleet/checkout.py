@@ -217,6 +217,7 @@ class Checkouts:
     async def _new_tree(
         self, job: Job, repository: Path, tree: Path, lock: FileLock, wanted: dict[str, str | None]
     ) -> Checkout:
+        """Check the job's revision out into a new worktree."""
         assert job.repository is not None
         await asyncio.to_thread(_remove, tree, None)
         key = (job.repository, job.run_id, job.revision or "")
@@ -302,10 +303,12 @@ def _note_of(tree: Path) -> Path:
 
 
 def _scratch(tree: Path) -> Path:
+    """Return the git directory of the worktree's baseline."""
     return tree.with_name(f"{tree.name}~git")
 
 
 def _remove(tree: Path, administration: Path | None) -> None:
+    """Remove a worktree with its note and its git directories."""
     _note_of(tree).unlink(missing_ok=True)
     for folder in (tree, _scratch(tree), administration):
         if folder is not None and folder.exists():

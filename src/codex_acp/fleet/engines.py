@@ -263,7 +263,9 @@ class RayEngine:
                 done, _ = await asyncio.wait({ending}, timeout=CANCEL_SECONDS)
                 if not done and actor in self._actors:
                     ending.cancel()
-                    self._lost(actor, f"it did not end a task within {CANCEL_SECONDS:g} seconds")
+                    self._handle_loss(
+                        actor, f"it did not end a task within {CANCEL_SECONDS:g} seconds"
+                    )
             raise
         finally:
             actor.jobs.pop(job.attempt_id, None)
@@ -354,7 +356,7 @@ class RayEngine:
         make = self._ray.remote(RayWorker).options(
             **options,
             resources=needs,
-            max_concurrency=1000,
+            max_concurrency=1000,  # calls at once: of all jobs, questions and `fetch`
             max_restarts=0,
             max_task_retries=0,
             scheduling_strategy="SPREAD",
@@ -375,13 +377,14 @@ class RayEngine:
             self._news.set()
             while True:
                 for message in await actor.handle.fetch.remote():
-                    self._take(actor, message)
+                    self._handle_message(actor, message)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever Ray raises, the worker is lost
-            self._lost(actor, _first_line(error))
+            self._handle_loss(actor, _first_line(error))
 
-    def _lost(self, actor: _Actor, why: str) -> None:
+    def _handle_loss(self, actor: _Actor, why: str) -> None:
+        """Fail the jobs of a lost worker, and kill it."""
         actor.dead = why
         if not actor.ready:
             self._failed_starts += 1
@@ -396,7 +399,7 @@ class RayEngine:
             self._ray.kill(actor.handle)
         self._news.set()
 
-    def _take(self, actor: _Actor, message: Message) -> None:
+    def _handle_message(self, actor: _Actor, message: Message) -> None:
         job = actor.jobs.get(message.attempt_id)
         if job is None:
             return
