@@ -186,7 +186,7 @@ async def test_7_3_nothing_is_written_while_a_question_is_open_and_all_of_it_aft
             before = shown.getvalue()
             screen.update(chunk("\n" * 60 + "\u2503 Type 1 to list the files: "), {})
             screen.note("a note")
-            screen.logged("ERROR a log line\x1b[2J\n")
+            screen.write_log("ERROR a log line\x1b[2J\n")
             screen.error("an error")
             assert shown.getvalue() == before
             assert out.getvalue() == ""
@@ -209,7 +209,7 @@ async def test_a_log_without_end_is_not_kept_while_a_question_is_open() -> None:
     class Answers(Typed):
         async def line(self) -> str | None:
             for number in range(20_000):
-                screen.logged(f"WARNING the agent answered id {number}, which is not open\n")
+                screen.write_log(f"WARNING the agent answered id {number}, which is not open\n")
             return await super().line()
 
     asking = Questions(screen, Answers(shown, "@1"), "agent")
@@ -218,7 +218,7 @@ async def test_a_log_without_end_is_not_kept_while_a_question_is_open() -> None:
     assert len(after) < 300_000
     kept = after.count("which is not open")
     assert f"[{20_000 - kept} records of the log are left out]" in after
-    screen.logged("WARNING again\n")
+    screen.write_log("WARNING again\n")
     assert shown.getvalue().endswith("WARNING again\n")
 
 

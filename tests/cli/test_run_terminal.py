@@ -130,7 +130,7 @@ def test_what_runs_on_behind_a_cancel_is_said_as_it_was_in_the_end() -> None:
     unknown = ContentToolCallContent(content=TextContentBlock(text="Its process may still run."))
     call = ToolCall("c", title="sleep 9", status="failed", content=(unknown,))
     with screen.working("working"):
-        screen.cancelling()
+        screen.note_cancel()
         screen.update(changed("failed"), {"c": call})
         ended = replace(call, content=(), raw_output={"exitCode": -1})
         screen.update(changed("failed"), {"c": ended})

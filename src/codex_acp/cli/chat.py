@@ -79,7 +79,7 @@ def chat(options: ChatOptions) -> int:
     except (MisuseError, ValueError) as error:
         return failed("chat", error)
     screen = TextOutput(sys.stdout, sys.stderr, verbose=options.verbose, markdown=True)
-    start_logging(level, screen.logged)
+    start_logging(level, screen.write_log)
 
     async def main() -> int:
         questions = Questions(screen, LineReader(), spec.name, alone)
@@ -146,10 +146,10 @@ class _Chat:
             self._prompt_runs = True
             await self._host.send(session, text)
         except TransportError as error:
-            self._host.tell(error)
+            self._host.show_error(error)
             self._screen.note("the next prompt starts the agent again, in this session")
         except CodexAcpError as error:
-            self._host.tell(error)
+            self._host.show_error(error)
         finally:
             self._prompt_runs = False
         return session
@@ -289,7 +289,7 @@ class ChatCommands:
         if name in ("exit", "quit"):
             raise Leave
         if name == "help":
-            show = self._screen.described
+            show = self._screen.list_entry
             for word, summary in OURS.items():
                 if word in ALWAYS_OURS or word not in theirs:
                     show(f"/{word}", summary)
@@ -316,7 +316,7 @@ class ChatCommands:
         for option in options.all:
             now = option.current_value
             shown = ("off", "on")[now] if isinstance(now, bool) else str(now)
-            self._screen.described(visible(option.id), visible(shown))
+            self._screen.list_entry(visible(option.id), visible(shown))
 
     async def _setting(self, name: str, setting: Setting, rest: Sequence[str]) -> None:
         if not setting:
@@ -327,7 +327,7 @@ class ChatCommands:
         self._screen.note(f"{name}: {visible(str(setting.current))}")
         if not rest:
             for choice in setting.choices:
-                self._screen.described(visible(choice.value), visible(choice.name))
+                self._screen.list_entry(visible(choice.value), visible(choice.name))
 
 
 def _settings(session: Session) -> dict[str, Setting]:

@@ -22,7 +22,7 @@ from codex_acp.cli.command_arguments import EXIT_CODES, AgentOptions
 from codex_acp.cli.doctor_checks import BRING_IT_UP, NO_LOOPBACK, has_loopback
 from codex_acp.cli.host import Host
 from codex_acp.cli.questions import GOES_ON, Questions
-from codex_acp.cli.screen import TextOutput, is_terminal, opened
+from codex_acp.cli.screen import TextOutput, is_terminal, open_output
 from codex_acp.cli.small_commands import binary_text
 from codex_acp.cli.terminal import FAILED, SIGNALLED, LineReader, failed
 from codex_acp.codex.connection.launch import find_codex
@@ -95,7 +95,7 @@ def demo(
         return failed("demo", error, FAILED)
     if not has_loopback():
         return failed("demo", f"{NO_LOOPBACK}; {BRING_IT_UP}", FAILED)
-    out = opened(sys.stdout)
+    out = open_output(sys.stdout)
     version, _, place = binary.partition(" at ")
     print(f"{PLAN}\nCodex {version} at\n{place}\n", file=out, flush=True)
     if not yes and not _agreed():

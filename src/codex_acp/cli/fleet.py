@@ -20,7 +20,7 @@ from codex_acp.cli.command_arguments import EXIT_TASKS_LEFT, FleetOptions
 from codex_acp.cli.host import log_level
 from codex_acp.cli.logs import start_logging
 from codex_acp.cli.questions import Questions
-from codex_acp.cli.screen import TextOutput, is_terminal, opened
+from codex_acp.cli.screen import TextOutput, is_terminal, open_output
 from codex_acp.cli.terminal import (
     FAILED,
     SIGNALLED,
@@ -72,9 +72,9 @@ def run(options: FleetOptions) -> int:
             raise MisuseError("--policy ask needs a terminal; there is none, or --json was given")
     except (MisuseError, ValueError) as error:
         return failed("fleet", visible(str(error)))
-    out = opened(sys.stdout)
+    out = open_output(sys.stdout)
     screen = TextOutput(out, sys.stderr, guarded=asks)
-    start_logging(level, screen.logged)
+    start_logging(level, screen.write_log)
     try:
         with redirect_stdout(sys.stderr):  # for what Ray prints
             return run_loop(_Run(options, screen, out, asks=asks).main())

@@ -22,7 +22,7 @@ from codex_acp.cli.screen import (
     TextOutput,
     is_file,
     is_terminal,
-    opened,
+    open_output,
     sentence,
 )
 from codex_acp.cli.terminal import FAILED, SIGNALLED, USAGE, LineReader, failed
@@ -109,7 +109,7 @@ class Host:
             return SIGNALLED + self._signal
         except CodexAcpError as error:
             try:
-                self.tell(error)
+                self.show_error(error)
             except CodexAcpError as not_written:  # a full disk
                 complain(f"error: {not_written}")
             return USAGE if isinstance(error, MisuseError) else FAILED
@@ -154,7 +154,7 @@ class Host:
         output.result(session, result)
         return result
 
-    def tell(self, error: Exception) -> None:
+    def show_error(self, error: Exception) -> None:
         """Show an error."""
         if self._json is not None:
             self._json.error(error)
@@ -198,7 +198,7 @@ class Host:
             try:
                 option = await answer if asyncio.iscoroutine(answer) else answer
             except asyncio.CancelledError:  # the question was withdrawn
-                self._screen.rejected(call_id)
+                self._screen.note_rejected(call_id)
                 raise
             allowed = permission.kind in self._options.allow
             by = f"--allow {permission.kind}" if allowed else None
@@ -211,7 +211,7 @@ class Host:
                     chosen = f"{visible(option.name)} (by {by})"
                 self._screen.note(f"permission for {title}: {chosen}")
             if option is None or option.kind in REJECTING:
-                self._screen.rejected(call_id)
+                self._screen.note_rejected(call_id)
             return None if option is None else option.option_id
 
         return decide
@@ -221,7 +221,7 @@ class Host:
         self._signal = number
         if number == signal.SIGINT and first and self._prompt is not None:
             self._prompt.cancel()
-            self._screen.cancelling()
+            self._screen.note_cancel()
             if self._json is None:
                 self._screen.note("cancelling; Ctrl-C again ends the agent at once")
             return
@@ -252,11 +252,11 @@ def run(options: RunOptions) -> int:
     except (MisuseError, ValueError) as error:
         return failed("run", error)
     asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
-    out, err = opened(sys.stdout), opened(sys.stderr)
+    out, err = open_output(sys.stdout), open_output(sys.stderr)
     screen = TextOutput(
         out, err, guarded=asks and not is_file(out), verbose=options.verbose, live=not options.json
     )
-    start_logging(level, screen.logged)
+    start_logging(level, screen.write_log)
     questions = Questions(screen, LineReader(), spec.name) if asks else None
     json = JsonOutput(out) if options.json else None
 

@@ -182,12 +182,12 @@ class TextOutput:
         elif isinstance(update, types.NoticeSessionUpdate):
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
-    def cancelling(self) -> None:
+    def note_cancel(self) -> None:
         """Hold back ended calls until the prompt has ended: Codex may report that they still
         run."""
         self._cancelling = True
 
-    def rejected(self, call_id: str) -> None:
+    def note_rejected(self, call_id: str) -> None:
         """Mark a tool call as rejected, so that its outcome is not shown."""
         self._rejected.add(call_id)
 
@@ -220,7 +220,7 @@ class TextOutput:
         for row in rows_of(f"[{text}]", self._err):
             self.say(self._styled(row, style))
 
-    def described(self, name: str, words: str) -> None:
+    def list_entry(self, name: str, words: str) -> None:
         """Write a line of a list: a name and its description, both without control characters."""
         if self._err.isatty() and size_of(self._err).columns < 2 * LISTED_INDENT:
             self.say(f"  {name}")
@@ -253,7 +253,7 @@ class TextOutput:
         """Write a line of ours to ``stream``; ``text`` is not escaped."""
         self._write(stream, f"{text}\n")
 
-    def logged(self, text: str) -> None:
+    def write_log(self, text: str) -> None:
         """Write a record of the log, which may contain an agent's text."""
         self._end_text()
         with self._lock:
@@ -542,7 +542,7 @@ MAX_POLLS: Final = 200
 two seconds. A reader that reads nothing shows nothing either."""
 
 
-def opened(stream: TextIO | None) -> TextIO:
+def open_output(stream: TextIO | None) -> TextIO:
     """Return ``stream``, or ``/dev/null`` if this process was started without the stream."""
     if stream is None or cannot_be_written(stream):
         return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
