@@ -276,8 +276,7 @@ class Bridge:
         return self._as_told(out)
 
     def holds(self, params: JsonValue) -> bool:
-        """Return whether a request with these params is from the session's thread or a
-        sub-agent's."""
+        """Return whether a request is from the session's thread or a sub-agent's."""
         thread_id = value_at(params, "threadId") or value_at(params, "conversationId")
         return self.thread_id in (thread_id, *self._items.ancestors_of(str(thread_id)))
 

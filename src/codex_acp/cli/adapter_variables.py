@@ -53,8 +53,7 @@ ACCESS: Final = frozenset(
         "shell_environment_policy",
     }
 )
-"""Settings that decide what Codex may do, who answers its questions, and which programs it
-starts."""
+"""Settings that decide what Codex may do, who answers it, and which programs it starts."""
 _PRIVATE: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|pwd|credentials?$|cookie|(?:api|access|private)_?key"
     r"|headers|query_params|^env$"
@@ -67,8 +66,7 @@ _SERVER: Final = re.compile(r"mcp_servers\.[^.]+\.")
 does not start with a server that has no command or URL, and a thread's table of servers replaces
 the settings of the command line."""
 _PER_THREAD: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
-"""Settings that Codex also takes with each thread, so that their secrets can stay off the command
-line."""
+"""Settings that Codex also takes with each thread, off the command line."""
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """A TOML key that needs no quotes."""
 

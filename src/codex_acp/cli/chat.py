@@ -134,8 +134,7 @@ class _Chat:
             await session.aclose()
 
     async def _handle_line(self, text: str, session: Session) -> Session:
-        """Run a line's command, or send it as a prompt. Return the session, opened again if it was
-        closed."""
+        """Run a command or send a prompt; return the session, opened again if it was closed."""
         try:
             if session.closed:
                 session = await self._open(session.session_id, or_new=True)
@@ -336,8 +335,7 @@ def _settings(session: Session) -> dict[str, Setting]:
 
 
 def _value(setting: Setting, word: str) -> str:
-    """Return the value whose id or name is ``word``. Raises MisuseError that names a similar value,
-    or all."""
+    """Return the value whose id or name is ``word``. Raises MisuseError."""
     for choice in setting.choices:
         if word.casefold() in (choice.value.casefold(), choice.name.casefold()):
             return choice.value
@@ -376,8 +374,7 @@ class ChatInput:
         self._session.app.before_render += self._fit_rows
 
     def _fit_rows(self, app: Application[str]) -> None:
-        """Reserve no more rows for the menu than the window has; else prompt_toolkit shows an
-        error."""
+        """Reserve no more rows for the menu than the window has: prompt_toolkit would fail."""
         rows = app.output.get_size().rows
         self._session.reserve_space_for_menu = min(MENU_ROWS, rows)
 

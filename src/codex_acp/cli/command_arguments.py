@@ -80,8 +80,7 @@ class AgentOptions:
         return self.command is None and self.connect is None and self.agent == "codex"
 
     def spec(self) -> AgentSpec:
-        """Return how to start or reach the agent. Raises MisuseError for options that do not go
-        together."""
+        """Return the spec of the agent. Raises MisuseError for options that do not go together."""
         from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 
         problem = self._problem()
@@ -156,7 +155,6 @@ def prompt_text(argument: str) -> str:
 
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `AgentOptions`."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--agent", metavar="NAME", help="codex (default) or claude (by npx)")
     which.add_argument(

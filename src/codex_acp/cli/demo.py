@@ -72,8 +72,7 @@ NEXT: Final = """
 Next: `codex-acp-sdk login`, then `codex-acp-sdk chat`; for an editor's settings
 `codex-acp-sdk doctor --editor zed`."""
 HIDDEN: Final = ("CODEX_", "OPENAI_")
-"""Prefixes of the environment variables that the demo's Codex does not get: they may have a
-login."""
+"""Prefixes of variables that the demo's Codex does not get: they may have a login."""
 KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
 """Prefixes of the variables that it gets all the same."""
 
@@ -364,7 +363,6 @@ class Tour:
     """Whether to show each line of the connection."""
 
     async def run(self) -> int:
-        """Run the tour; return its exit code."""
         screen = _Screen(self.out, wire=self.wire)
         reader = LineReader() if self.asks else _Typist(screen)
         spec = self._spec_with_shown_link(screen) if self.wire else self.spec
@@ -433,13 +431,11 @@ class _Screen(TextOutput):
             super().update(update, calls)
 
     def wire(self, arrow: str, line: bytes) -> None:
-        """Show a line of the connection."""
         text = visible(line.decode(errors="backslashreplace"))
         with suppress(BrokenPipeError):  # the next write to the screen reports it
             self.say(self._styled(f"{arrow} {text}", "dim"))
 
     def mark(self, ok: bool) -> str:
-        """Return the mark before a check."""
         return self._styled("+", "green") if ok else self._styled("!", "red")
 
     def verdict(self, ok: bool, text: str) -> None:

@@ -1,5 +1,4 @@
-"""``codex-acp-sdk doctor``: runs the checks in order, each with a time limit, and prints the
-report."""
+"""``codex-acp-sdk doctor``: runs the checks, each with a time limit, and prints a report."""
 
 from __future__ import annotations
 

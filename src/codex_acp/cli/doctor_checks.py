@@ -66,8 +66,7 @@ if TYPE_CHECKING:
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 
 REPORT_VERSION: Final = 1
-"""Version of the JSON: higher when a member changes its meaning or is removed, not for a new
-check."""
+"""Version of the JSON: changed with the meaning of a member, not for new checks."""
 MAX_TEXT: Final = 500
 """Characters of a finding's text that the report shows."""
 
@@ -233,8 +232,7 @@ def look_at_home() -> tuple[list[Finding], Home]:
 
 
 def _look_at_folder(path: Path, named: bool) -> tuple[Finding, bool]:
-    """Return the finding, and whether the files in the folder can be read; ``named`` is whether
-    ``CODEX_HOME`` names it."""
+    """Return the finding, and whether the files can be read; ``named``: by ``CODEX_HOME``."""
     check, name = "codex_home", "CODEX_HOME"
     try:
         found = path.stat()
@@ -567,8 +565,7 @@ def _failed_server(
 
 
 def login_findings(status: int, output: str, store: object) -> list[Finding]:
-    """Return the findings of ``codex login status``; ``store`` is the configured place of
-    logins."""
+    """Return the findings of ``codex login status``; ``store`` is the configured place."""
     log_in = "log in: codex-acp-sdk login"
     if "Logged in using" in output:
         way = "an API key" if "API key" in output else "ChatGPT"
@@ -614,8 +611,7 @@ _THREAD: Final[dict[str, JsonValue]] = {
         }
     },
 }  # fmt: skip
-"""Params of a thread that only starts the MCP servers: it has no model, and Codex does not keep
-it."""
+"""Params of a thread that only starts the MCP servers: without a model, and not kept."""
 _STARTUP: Final = "mcpServer/startupStatus/updated"
 
 

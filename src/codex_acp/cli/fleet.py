@@ -64,7 +64,6 @@ TABLE_SECONDS: Final = 0.5
 
 
 def run(options: FleetOptions) -> int:
-    """Run the tasks; return the exit code."""
     try:
         level = log_level()
         asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
@@ -350,7 +349,6 @@ class Progress:
         self.tokens += outcome.usage.total
 
     def summary(self) -> str:
-        """Return all counts in one line."""
         left = self.total - self.completed - self.failed
         running = len(self.rows)
         tokens = self.tokens + sum(row.tokens for row in self.rows.values())
@@ -364,7 +362,6 @@ class Progress:
 
 
 def outcome_line(outcome: Outcome) -> str:
-    """Describe an outcome in one line."""
     seconds = sum(attempt.seconds for attempt in outcome.attempts)
     facts = [f"{seconds:.1f} s", f"{outcome.usage.total} tokens"]
     if len(outcome.attempts) > 1:
@@ -467,12 +464,10 @@ class FleetQuestions:
             return await questions.permission(permission)
 
     async def form(self, task_id: str, form: Form) -> FormAnswer:
-        """Ask the person to fill in a form."""
         async with self._turn(task_id) as questions:
             return await questions.form(form)
 
     async def url(self, task_id: str, request: UrlRequest) -> UrlAnswer:
-        """Ask whether the person agrees to open a page."""
         async with self._turn(task_id) as questions:
             return await questions.url(request)
 

@@ -95,8 +95,7 @@ class Host:
         )
 
     async def main(self, converse: Callable[[], Awaitable[int]]) -> int:
-        """Run ``converse`` with the agent; return its exit code, or that of a signal or an
-        error."""
+        """Run ``converse``; return its exit code, or that of a signal or an error."""
         self._task = asyncio.current_task()
         self.take_signals()
         adopt_orphans(asyncio.get_running_loop())
@@ -155,7 +154,6 @@ class Host:
         return result
 
     def show_error(self, error: Exception) -> None:
-        """Show an error."""
         if self._json is not None:
             self._json.error(error)
             return

@@ -116,8 +116,7 @@ class LogHandler(logging.Handler):
         super().close()
 
     def _forget_older(self, now: float) -> None:
-        """Forget records older than `REPEAT_SECONDS`, or too many; log the counts of their
-        repeats."""
+        """Forget old records, and those above the limit; log the counts of their repeats."""
         while self._written:
             oldest = next(iter(self._written.values()))
             if len(self._written) < MAX_REMEMBERED and now - oldest.at < REPEAT_SECONDS:

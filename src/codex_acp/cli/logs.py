@@ -22,8 +22,7 @@ LEVEL_VARIABLE = "CODEX_ACP_LOG"
 
 
 def chosen_level(option: str | None) -> str:
-    """Return the level of the option, else of the variable. Raises ValueError for an unknown
-    one."""
+    """Return the level of the option, else of the variable. Raises ValueError."""
     source, text = "--log-level", option
     if text is None:
         source, text = LEVEL_VARIABLE, os.environ.get(LEVEL_VARIABLE) or DEFAULT_LEVEL

@@ -21,7 +21,6 @@ OUTPUT_LOST = 1
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; return its exit code."""
     args = sys.argv[1:] if argv is None else argv
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from rich.markdown import MarkdownElement
 
 BLOCK_LIMIT: Final = 8 * 1024
-"""Characters of one block; a longer block, and the rest of its message, are shown without a
-layout."""
+"""Characters of a block; a longer one, and all behind it, are shown without a layout."""
 TAIL: Final = 60
 """Characters of an unfinished block that the live line shows."""
 _PARSER: Final = (
@@ -74,8 +73,7 @@ class MarkdownText:
         return shown
 
     def rest(self, columns: int, *, coloured: bool) -> str:
-        """Return the rows of the pending text, when the message ends or a question interrupts
-        it."""
+        """Return the rows of the pending text, at the message's end or before a question."""
         text, self._pending = self._pending, ""
         return self._rendered(text, columns, coloured=coloured)
 

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
 
 KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
-"""Letters of a question's keys: without vowels they make no words, and no letter looks like a
-digit."""
+"""Letters of a question's keys: no vowels, so no words, and none that looks like a digit."""
 KEY_LENGTH: Final = 2
 """Number of random letters in a key."""
 _NOT_NOW: Final = "Enter: not now"
@@ -55,8 +54,7 @@ _TOO_SMALL: Final = f"Too small: a question needs {LEAST_COLUMNS} columns and {L
 _MOST_REJECTING: Final = 5
 """Choices of a question that is too long to show: an agent may have sent any number."""
 TOGETHER_SECONDS: Final = 0.05
-"""Time before a question is shown: the agent's earlier text, and questions that it asks at once,
-arrive within it."""
+"""Time before a question is shown, in which earlier text and further questions arrive."""
 KIND_WORDS: Final = {
     "allow_once": "allow once",
     "allow_always": "allow always",
@@ -134,7 +132,6 @@ class Questions:
         return None if chosen is None else options[chosen]
 
     async def form(self, form: Form) -> FormAnswer:
-        """Ask the person to fill in a form."""
         schema = form.requested_schema
         async with self._open():
             choices = [_Choice("answer it", rejects=False), _DECLINE]
@@ -270,8 +267,7 @@ class Questions:
     async def _show(
         self, lines: Iterable[Line], last: Iterable[Line], prompt: str = ""
     ) -> Literal["whole", "in part", "left"]:
-        """Show lines page by page. Return whether all were shown, the first (of too many), or the
-        person left."""
+        """Show lines page by page; return whether all or a part were shown, or the person left."""
         await self._wait_for_room()
         frame = self._screen.frame
         pages = frame.pages(lines, last, [_MORE.format(MAX_ROWS, MAX_ROWS), prompt])
@@ -374,7 +370,6 @@ def _filled_in(
 def heading(
     name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
 ) -> str:
-    """Describe a field in one line."""
     assert not isinstance(field, types.UnknownVariant)
     more = f": {field.description}" if field.description else ""
     needed = "" if name in (schema.required or ()) else " (may be left out)"
@@ -395,7 +390,6 @@ def titles_of(field: types.ElicitationPropertySchema) -> list[str]:
 
 
 def hint(field: types.ElicitationPropertySchema) -> str:
-    """Return a hint what to type."""
     if isinstance(field, types.BooleanElicitationPropertySchema):
         return "y or n"
     if isinstance(field, types.ArrayElicitationPropertySchema):

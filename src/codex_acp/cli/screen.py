@@ -183,8 +183,7 @@ class TextOutput:
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
     def note_cancel(self) -> None:
-        """Hold back ended calls until the prompt has ended: Codex may report that they still
-        run."""
+        """Hold back ended calls until the prompt has ended: some may still run."""
         self._cancelling = True
 
     def note_rejected(self, call_id: str) -> None:
@@ -231,8 +230,7 @@ class TextOutput:
             self.say(row)
 
     def line(self, line: Line, mark: Style = "") -> None:
-        """Write an agent's text, each of its lines with the prefix; a terminal's width breaks them
-        between words."""
+        """Write an agent's text with the prefix, broken between words for a terminal."""
         bare = line.prefix.rstrip(" ")
         prefix = self._styled(bare, mark) + line.prefix[len(bare) :]
         on_terminal = self._err.isatty()
@@ -550,7 +548,6 @@ def open_output(stream: TextIO | None) -> TextIO:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether ``stream`` is a terminal."""
     with suppress(AttributeError, ValueError):  # the stream is missing or closed
         return stream is not None and stream.isatty()
     return False

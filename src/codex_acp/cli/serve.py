@@ -123,7 +123,6 @@ def _stdio(
     versions: tuple[int, ...],
     defaults: SessionDefaults | None,
 ) -> Callable[[Transcript], int]:
-    """Serve one client on standard input and output."""
     if os.isatty(0):
         print(TERMINAL_HINT, file=sys.stderr)
     early, hello = read_now(0), None
@@ -166,7 +165,6 @@ def _load_asyncio_without_tls() -> None:
 def _network(
     network: NetworkOptions, options: LaunchOptions, spawned: ChildProcess | LaunchError | None
 ) -> Callable[[Transcript], int]:
-    """Serve clients of the network."""
     from codex_acp.adapter.network.listen import run_network
 
     def say(url: str) -> None:

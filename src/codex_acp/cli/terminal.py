@@ -39,8 +39,7 @@ class Redraw(Exception):
 
 
 class LineReader:
-    """Reads lines that a person types. Uses no thread, which a settled question would leave
-    behind."""
+    """Reads typed lines; without a thread, which would outlive a settled question."""
 
     def __init__(self, fd: int = 0) -> None:
         self._fd = fd
@@ -286,7 +285,6 @@ class Frame:
         return "".join(f"{self._gutter}{row}\n" for row in rows)
 
     def prompt(self, text: str) -> str:
-        """Return a prompt with the mark."""
         return f"{self._gutter}{text}"
 
     def _rows(self, lines: Iterable[Line], columns: int) -> Iterator[str]:
@@ -327,8 +325,7 @@ def wrapped(text: str, columns: int) -> Iterator[str]:
 
 
 def columns_of(char: str) -> int:
-    """Return the most columns that a character takes on any terminal; at least one, even for a
-    combining character."""
+    """Return the most columns, at least one, that a character takes on any terminal."""
     if char.isascii():
         return 1
     if ord(char) in _PICTURES or east_asian_width(char) in "WFA":

@@ -56,8 +56,7 @@ MAX_LEAVES: Final = 500
 LEAST_KNOWN: Final = 4
 """Characters of the shortest value that is not shown again if the other texts contain it."""
 MOST_KNOWN: Final = 100_000
-"""Characters of the longest value that is searched in the other texts; a longer one is shown
-again."""
+"""Characters of the longest value that is searched in the other texts."""
 MOST_EMPTY: Final = 2
 """Empty lines of a command in a row that are shown; more are counted."""
 SHOWN_BY_DIFF: Final = ("edit", "delete", "move")
@@ -175,8 +174,7 @@ def exit_code_of(call: ToolCall) -> int | None:
 
 
 def _script(script: str) -> Iterator[Line]:
-    """Yield a script line by line; many empty lines are only counted, so that none hides the
-    rest."""
+    """Yield a script line by line; many empty lines, which would hide the rest, are counted."""
     prefix = "  $ "
     for is_empty, group in groupby(script.split("\n"), lambda line: not line.strip()):
         lines = list(group)
@@ -228,8 +226,7 @@ def _script_of(command: str) -> str:
 
 
 def _without_command(title: str, command: str) -> str:
-    """Return the words of a title behind its command; the whole title if the command is not in
-    it."""
+    """Return the title's words behind the command; the whole title if it has no command."""
     for shown in (command, visible(command), _script_of(command)):
         before, found, after = title.partition(shown)
         if found and before in _BEFORE and (after.strip("`") == "" or after.startswith("` (")):
@@ -272,8 +269,7 @@ def _unfenced(text: str) -> Iterator[str]:
 
 
 def _input(raw: object, shown_text: str, known: tuple[str, ...]) -> Iterator[Line]:
-    """Yield the values of the input, with their paths, that are not in ``shown_text``; without the
-    members in ``known``."""
+    """Yield the values of the input that are neither in ``shown_text`` nor in ``known``."""
     leaves = []
     for count, (path, value) in enumerate(_leaves(raw, "")):
         if count == MAX_LEAVES:
@@ -363,8 +359,7 @@ def counted(old: str | None, new: str) -> tuple[int, int]:
 
 
 def summary(calls: Iterable[ToolCall]) -> Iterator[tuple[str, int, int, str]]:
-    """Yield for each changed file: path, lines added, lines removed, and ``new``, ``deleted`` or an
-    empty text."""
+    """Yield path, lines added, lines removed and ``new``, ``deleted`` or "" of each file."""
     files: dict[str, tuple[str | None, str]] = {}
     for call in calls:
         if call.status != "completed":

@@ -84,7 +84,6 @@ class TranscriptOptions:
 
 
 def add_transcript_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``transcript``."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("file", metavar="FILE", help="the transcript; - for standard input")
     how = parser.add_mutually_exclusive_group()
@@ -163,8 +162,6 @@ Row: TypeAlias = "dict[str, JsonValue]"
 
 @dataclass(slots=True)
 class PageData:
-    """The data of a page."""
-
     rows: list[Row] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
     """The JSON of each row's line in the transcript."""
@@ -346,8 +343,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _detail(value: JsonValue, size: int) -> str:
-    """Return JSON in one line of ASCII, its long texts cut; ``size`` is that of the original
-    line."""
+    """Return JSON in one line of ASCII, long texts cut; ``size`` is the original line's."""
     if size <= MAX_TEXT:
         with suppress(ValueError, RecursionError):  # NaN and infinity: see `_cut_texts`
             return json.dumps(value, separators=(",", ":"), allow_nan=False)
@@ -398,8 +394,7 @@ def page_text(name: str, data: PageData) -> str:
 
 
 def write_page(out: str, text: str) -> None:
-    """Write the page to the file ``out``, which only its owner can read if it is new, or to stdout.
-    Raises MisuseError."""
+    """Write the page to the file ``out`` (private if new) or to stdout. Raises MisuseError."""
     if out == STANDARD_OUTPUT:
         sys.stdout.write(text)
         return

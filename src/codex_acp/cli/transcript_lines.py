@@ -162,8 +162,6 @@ _ANSWERED: Final[dict[events.ElicitationAction, str]] = {
 
 
 class Description(NamedTuple):
-    """An event in words."""
-
     kind: Kind
     verb: str
     about: str
@@ -177,7 +175,6 @@ class Description(NamedTuple):
 
 
 def describe(event: events.TranscriptEvent) -> Description:
-    """Describe an event in words."""
     match event:
         case events.ApprovalRequested() | events.ApprovalDecided() | events.ApprovalRefused():
             return _describe_approval(event)
@@ -319,8 +316,7 @@ class Selection:
     """Last time."""
 
     def fits(self, entry: Entry, description: Description, *, wire: bool = False) -> bool:
-        """Return whether the event is shown. A message of the wire is shown only if `kinds` has it,
-        or with ``wire``."""
+        """Return whether to show an event; one of the wire needs a word in `kinds`, or ``wire``."""
         ref, kind = entry.event.ref, description.kind
         owners = [owner for owner in (ref.session_id, ref.thread_id) if owner is not None]
         if self.sessions and not any(owner.startswith(self.sessions) for owner in owners):
@@ -357,8 +353,7 @@ def moment(text: str, now: datetime) -> str:
 LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of the longest line that is read."""
 VALUE_LIMIT: Final = 300_000
-"""Values of JSON in a line that is read: an empty list is two bytes in the file, and 56 in
-memory."""
+"""Values of JSON in a line: an empty list is two bytes in the file, and 56 in memory."""
 _VALUES: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{,])')
 """A text, or a character before a value (group 1)."""
 CHUNK: Final = 256 * 1024

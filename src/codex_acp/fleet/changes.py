@@ -315,8 +315,7 @@ async def _forget_bits(baseline: Baseline) -> None:
 
 
 async def _drop_links(baseline: Baseline) -> list[str]:
-    """Drop inner repositories from our index, and return them: to compare them, git would read
-    their configuration."""
+    """Drop inner repositories, whose configuration git would read, from our index; return them."""
     if not await asyncio.to_thread(_may_have_links, baseline.git_dir / "index"):
         return []
     listed = await git("ls-files", "--stage", "-z", env=baseline.env)
@@ -393,8 +392,7 @@ async def _diff(baseline: Baseline, without: list[str]) -> bytes:
 
 
 async def _newly_ignored(baseline: Baseline) -> list[str]:
-    """Return the files ignored by rules that the task has written, without directories that ignore
-    themselves."""
+    """Return the files ignored by rules of the task; not directories that ignore themselves."""
     changed = ("--cached", "--name-only", baseline.tree, "--", ":(glob,top)**/.gitignore")
     rules = await _names(baseline, "diff-index", *changed)
     words = ("--others", "--ignored", "--exclude-standard")

@@ -56,8 +56,7 @@ class Engine(Protocol):
         attempt. Never raises."""
 
     async def aclose(self, *, done: bool) -> None:
-        """End all workers and their agents. If ``done``, no task of the fleet is left: remove all
-        worktrees."""
+        """End all workers and agents; ``done``: no task is left, so remove all worktrees."""
 
 
 class LocalEngine:
@@ -308,8 +307,7 @@ class RayEngine:
             self._ray.shutdown()
 
     def _try_address(self) -> None:
-        """Raise EngineError if nothing listens at the address: Ray would wait for minutes, and then
-        exit."""
+        """Raise EngineError if nothing listens at the address: Ray would wait for minutes."""
         host, _, port = (self._address or "").removeprefix("ray://").rpartition(":")
         if not host or not port.isdigit():
             return

@@ -245,7 +245,6 @@ class Slots:
         self._news = asyncio.Event()
 
     async def take(self) -> None:
-        """Wait for a free slot, and take it."""
         while self._free <= 0:
             self._news.clear()
             await self._news.wait()
@@ -439,7 +438,6 @@ class TaskRun:
     # The methods of `Post`.
 
     def event(self, event: Event) -> None:
-        """Handle an event of the job."""
         if not self._attempt_runs:
             return
         kind = event.get("type")
@@ -455,7 +453,6 @@ class TaskRun:
         self._driver.report_event(self._task.id, event)
 
     async def ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Answer a question of the job's agent."""
         kind = question.get("kind")
         if kind == "output":
             return await asyncio.to_thread(checked_answer, self._check, question)
@@ -692,7 +689,6 @@ class RunDriver:
             self.stop(f"the budget of {most} tokens for all tasks is used up")
 
     def report_event(self, task_id: str, event: Event) -> None:
-        """Call ``on_event``."""
         if self.settings.on_event is not None:
             try:
                 self.settings.on_event(task_id, event)

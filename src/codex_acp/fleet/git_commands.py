@@ -34,8 +34,7 @@ SHOWN: Final = 2000
 """Characters of git's stderr that an error shows."""
 
 PIPES_SECONDS: Final = 1.0
-"""Time limit for git's pipes to close after its end: a process that left its group may keep
-them."""
+"""Time for git's pipes to close after its end: a daemon may keep them open."""
 
 _SAFE_OPTIONS: Final = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"),

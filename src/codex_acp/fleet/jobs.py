@@ -74,8 +74,7 @@ CONTINUE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, as the agent counted them. ``counted`` is False if a part was estimated from the size
-    of the context."""
+    """Tokens, as the agent counted them; not ``counted``: partly estimated from the context."""
 
     total: int = 0
     input: int = 0

@@ -155,8 +155,7 @@ def _members(value: object, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def outcome_from_json(value: object, path: Path) -> Outcome:
-    """Return the outcome in the content of an ``outcome.json``. Raises OutDirectoryError if that is
-    not valid."""
+    """Return the outcome in an ``outcome.json``. Raises OutDirectoryError if it is invalid."""
     if not isinstance(value, dict) or value.get("version") != VERSION:
         msg = f"{path} is no outcome that this version can read; update codex-acp-sdk"
         raise OutDirectoryError(msg)

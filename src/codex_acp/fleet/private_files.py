@@ -36,8 +36,7 @@ def make_private(folder: Path) -> Path:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Make a new file with ``data``, synced to the disk. Raises OSError, and leaves no file
-    then."""
+    """Make a new file with ``data``, synced to the disk. Raises OSError, without a file."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
@@ -127,7 +126,6 @@ class FileLock:
 
     @contextmanager
     def released_on_error(self) -> Iterator[None]:
-        """Release the lock if the block fails."""
         try:
             yield
         except BaseException:

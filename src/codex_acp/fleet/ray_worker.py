@@ -119,7 +119,6 @@ class RayWorker:
         self._news.set()
 
     async def ask(self, attempt_id: str, question: Mapping[str, JsonValue]) -> Answer:
-        """Ask the driver; return its answer."""
         question_id = uuid.uuid4().hex
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._questions[question_id] = future

@@ -474,8 +474,7 @@ class Worker:
         return make_private(self._root / job.fleet_id / "scratch") / uuid.uuid4().hex
 
     async def settle(self, attempt_id: str, *, written: bool) -> None:
-        """Remove an attempt's worktree if its outcome was ``written``; else unlock the worktree for
-        another attempt."""
+        """Remove an attempt's worktree if its outcome was ``written``; else unlock it."""
         checkout = self.kept.pop(attempt_id, None)
         if checkout is None:
             return
@@ -619,7 +618,6 @@ class SessionLog:
         self._chunk: AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate | None = None
 
     def update(self, update: Update) -> None:
-        """Log an update of the session."""
         if isinstance(update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate):
             content = update.content
             if isinstance(content, TextContentBlock):
@@ -652,7 +650,6 @@ class SessionLog:
         self.note("question", **members)
 
     def note(self, kind: str, /, **members: object) -> None:
-        """Add a line."""
         self._flush()
         self._add(_line(kind, **members))
 

@@ -53,8 +53,7 @@ logger = logging.getLogger(__name__)
 stderr_logger = logging.getLogger("codex_acp.runtime.stderr")
 
 HELD_UPDATES: Final = 256
-"""Updates that are held for sessions that are opening: some agents send a few before they answer
-``session/new``."""
+"""Updates held for opening sessions: some agents send a few before the answer."""
 
 EXIT_SECONDS: Final = 1.0
 """Seconds for an agent to exit after its stdin is closed: an adapter takes half a second to end the
@@ -77,8 +76,7 @@ class _Client(ClientOfBothVersions):
         self.on_end()
 
     def _give_update(self, session_id: str, update: Update) -> None:
-        """Give an update to its session, also of a kind that version 1 lacks: the base class drops
-        those."""
+        """Give an update to its session; the base class drops kinds that version 1 lacks."""
         self.give(session_id, update)
 
 
@@ -280,8 +278,7 @@ class AgentProcess:
         self._lifetime_task = loop.create_task(self._run(), name=f"agent {self.agent}")
 
     async def _run(self) -> None:
-        """Run the agent from the handshake to its end, in a task of its own, so that any other task
-        may close it."""
+        """Run the agent from the handshake to its end, in a task of its own."""
         try:
             async with self.client:
                 await self._until_stopped(self._initialize)

@@ -178,8 +178,7 @@ class ConfigOptions:
         return next((option for option in self._all if option.id == config_id), None)
 
     def find(self, category: str) -> types.SessionConfigOption | None:
-        """Return the first option of a category; else the option without a category whose id is
-        ``category``; else None."""
+        """Return the option of a category, else that with this id and no category, else None."""
         for option in self._all:
             if option.category == category:
                 return option
@@ -251,12 +250,10 @@ class ConfigOptions:
             self._wake()
 
     def ended(self) -> None:
-        """End the watchers with their session."""
         for watcher in tuple(self._watchers):
             watcher.end()
 
     def forget(self, watcher: _Watcher) -> None:
-        """Remove a watcher."""
         if watcher in self._watchers:
             self._watchers.remove(watcher)
 
@@ -339,7 +336,6 @@ class _Watcher:
         self.news.set()
 
     async def aclose(self) -> None:
-        """End the iteration."""
         self.end()
 
     def __aiter__(self) -> Self:
@@ -532,8 +528,7 @@ def _common_fields(wanted: Wanted) -> dict[str, Any]:
 
 
 def _set_open(session: AgentSession, response: _Answer) -> None:
-    """Mark the session as open. Call it without an await after the answer: later updates are
-    live."""
+    """Mark the session as open, right after the answer: later updates are live."""
     session.options.modes_reported(response.modes)
     session.options.reported(response.config_options)
     session.replaying = False

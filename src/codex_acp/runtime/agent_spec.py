@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.remote_address import Token
 
 START_SECONDS: Final = 60.0
-"""Time from the spawn to the answer to ``initialize``: a first start may read a binary of 300
-MB."""
+"""Time from the spawn to the answer to ``initialize``; a first start reads 300 MB."""
 
 REMOTE_SECONDS: Final = 30.0
 """Time to connect to a running agent, and for its answer to ``initialize``."""
@@ -137,8 +136,7 @@ class AgentSpec:
 
     @classmethod
     def claude(cls, *, env: Mapping[str, str] | None = None, shared: bool = False) -> AgentSpec:
-        """Make the spec of ``@agentclientprotocol/claude-agent-acp``; npx downloads it if
-        missing."""
+        """Make the spec of ``@agentclientprotocol/claude-agent-acp``, which npx downloads."""
         command = ("npx", "--yes", CLAUDE_PACKAGE)
         return cls(command, "claude", env or {}, shared=shared, start_seconds=FETCH_SECONDS)
 

@@ -37,8 +37,7 @@ LOOK_LIMIT: Final = 256 * 1024 * 1024
 READ_SIZE: Final = 64 * 1024
 """Bytes of one read."""
 VIRTUAL: Final = ("/proc", "/sys")
-"""Directories whose files are refused: they seem regular, but may have no end, or an effect when
-they are read."""
+"""Directories whose files are refused: reading them may not end, or have an effect."""
 _NEW_FILE_MODE: Final = 0o666
 _PERMISSIONS: Final = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 
@@ -190,8 +189,7 @@ def _mode_of(folder: int, name: str, path: str) -> int | None:
 def _replace(
     folder: int, name: str, data: bytes, mode: int | None, check: Callable[[], None]
 ) -> None:
-    """Write a temporary file and rename it: readers see the old or the new content, and no link is
-    followed."""
+    """Write a temporary file and rename it: readers see old or new, and no link is followed."""
     temporary = f".{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FOLLOW_NOTHING
     fd = os.open(temporary, flags, _NEW_FILE_MODE, dir_fd=folder)

@@ -401,8 +401,7 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 
 
 class _Opening:
-    """The result of `AgentRuntime.open`: ``await`` opens a session; ``async with`` also closes
-    it."""
+    """The result of `AgentRuntime.open`: ``await`` opens, ``async with`` also closes."""
 
     def __init__(self, make: Callable[[], Coroutine[Any, Any, Session]]) -> None:
         self._make = make

@@ -173,8 +173,7 @@ async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitatio
 
 
 async def ask_url(callback: UrlCallback, request: UrlRequest) -> types.CreateElicitationResponse:
-    """Call the callback; return the answer to the request. A URL that is not allowed is declined
-    without the callback."""
+    """Call the callback; return the answer. A refused URL is declined without the callback."""
     page = allowed_url(request.url)
     if isinstance(page, RefusedUrl):
         logger.error("a page of the agent was declined: the URL was refused: %s", page.reason)
@@ -298,12 +297,10 @@ class Answers:
         self.settle()
 
     def settle(self) -> None:
-        """Settle every open question."""
         for scope in tuple(self._open):
             scope.cancel()
 
     async def aclose(self) -> None:
-        """Settle the questions, and end the terminals."""
         self.refuse()
         self._roots.close()
         if self._terminals is not None:
@@ -427,7 +424,6 @@ class Handlers:
         return handlers
 
     def notifications(self) -> ClientNotificationHandlers:
-        """Return the notification handlers."""
         return {
             "session/update": self._on_update,
             "elicitation/complete": self._url_done if self._services.on_url_done else None,

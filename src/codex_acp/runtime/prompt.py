@@ -58,8 +58,7 @@ class RunningPrompt:
         self.ending: bool = False
         """Whether the prompt was or will be cancelled."""
         self.sent = False
-        """Whether the request was sent; ``send`` sets it. A prompt cancelled earlier is not
-        sent."""
+        """Whether ``send`` has sent the request; a prompt cancelled earlier is not sent."""
         self.response: PromptResponse | None = None
         self.error: Exception | None = None
         self._unread: deque[Update] = deque()
@@ -74,7 +73,6 @@ class RunningPrompt:
         return self.response is not None or self.error is not None
 
     def take(self, update: Update) -> None:
-        """Take an update of the agent."""
         self.record.take(update)
         if self._has_reader:
             self._unread.append(update)
@@ -132,8 +130,7 @@ class RunningPrompt:
             self.abandon(CodexAcpError(message))
 
     def leave(self) -> None:
-        """Call `stop_reading` in the event loop, from any thread: garbage collection may run in
-        any."""
+        """Call `stop_reading` in the event loop, from any thread that collects garbage."""
         self.ending = True
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self.stop_reading)

@@ -86,7 +86,6 @@ class Record:
     _in_message: bool = False
 
     def take(self, update: Update) -> None:
-        """Apply an update."""
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
             text, message_id = text_of(update.content), update.message_id
             last_id, last_parts = self._messages[-1] if self._messages else (None, [])
@@ -125,7 +124,6 @@ class Record:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """The agent's messages so far."""
         return tuple("".join(parts) for _, parts in self._messages)
 
 

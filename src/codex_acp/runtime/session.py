@@ -30,8 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class Session:
-    """A session with an agent, made by `AgentRuntime.open`; an async context manager that closes
-    it."""
+    """A session, made by `AgentRuntime.open`; an async context manager that closes it."""
 
     def __init__(
         self,

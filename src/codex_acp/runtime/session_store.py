@@ -94,8 +94,7 @@ class SessionStore:
         return record
 
     def touch(self, agent: str, session_id: str, title: str | None) -> None:
-        """Set the time of the last use to now, and the title, if any. No effect without a
-        record."""
+        """Set the time of the last use to now, and the title, if there is a record."""
         used = StoredSession(agent, session_id, "")
         now = datetime.now(UTC).isoformat()
 
@@ -196,8 +195,7 @@ def _same(left: StoredSession, right: StoredSession) -> bool:
 
 
 def _records(data: bytes, path: Path) -> list[StoredSession]:
-    """Return the records in a file's content. Raises ValueError for no valid store, StoreError for
-    a newer version."""
+    """Return the records in a file. Raises ValueError, or StoreError for a newer version."""
     content: Any = json.loads(data)
     version = content.get("version") if isinstance(content, dict) else None
     if not isinstance(version, int) or isinstance(version, bool):

@@ -44,8 +44,7 @@ class TerminalAccess:
     max_terminals: int = MAX_TERMINALS
     """Terminals of one session at a time, until the agent releases them."""
     env: Mapping[str, str] | None = field(default=None, repr=False)
-    """The commands' environment, to which the agent's variables are added; None for this
-    process's."""
+    """The commands' environment, plus the agent's variables; None for this process's."""
     approve: Callable[[types.CreateTerminalRequest], bool | Awaitable[bool]] | None = None
     """Returns whether a command may run, an exception means no; None allows every command."""
 
@@ -109,7 +108,6 @@ class Terminals:
         return response
 
     async def wait_for_exit(self, terminal_id: str) -> types.WaitForTerminalExitResponse:
-        """Wait until the command has ended."""
         process = self._find(terminal_id)
         await process.wait()
         return types.WaitForTerminalExitResponse(exit_code=process.exit_code, signal=process.signal)
@@ -127,7 +125,6 @@ class Terminals:
         return types.ReleaseTerminalResponse()
 
     async def aclose(self) -> None:
-        """Release all terminals."""
         self._closed = True
         processes = tuple(self._open.values())
         self._open.clear()
@@ -164,7 +161,6 @@ class OutputTail:
         """Whether the beginning of the output was cut."""
 
     def feed(self, data: bytes) -> None:
-        """Add output."""
         self._data += data
         excess = len(self._data) - self._limit
         if excess <= 0:
@@ -236,7 +232,6 @@ class TerminalProcess:
 
     @property
     def exited(self) -> bool:
-        """Whether the command has ended."""
         return self._exited.done()
 
     @property

@@ -124,7 +124,6 @@ class _StreamPlayer:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the process; return its exit status."""
     parser = argparse.ArgumentParser(prog="codex_acp.testing.app_server")
     parser.add_argument("script", help="the script, JSON lines")
     parser.add_argument("--record", help="append what happens to this file, JSON lines")

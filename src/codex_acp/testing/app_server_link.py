@@ -49,14 +49,12 @@ class ScriptedAppServer:
         return f"ScriptedAppServer({self.player!r})"
 
     async def __aenter__(self) -> Self:
-        """Start the server's end."""
         running_loop()
         self._end.start(self._receiver)
         self._receiver.run(self.player.start())
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        """Close the server's end."""
         await self._end.aclose()
 
     def play(self, *entries: Entry) -> None:

@@ -533,7 +533,6 @@ class References:
         self._values: dict[str, object] = {}
 
     def put(self, name: str, value: object) -> None:
-        """Set the value of ``name``."""
         self._values[name] = value
 
     def replace(self, value: object) -> object:

@@ -40,7 +40,6 @@ class HomeDirectories:
         return f"{type(self).__name__}({None if self._root is None else str(self._root)!r})"
 
     def __enter__(self) -> Self:
-        """Make the directories."""
         if self._root is not None:
             raise MisuseError(f"this {type(self).__name__} is already in use; make a new one")
         # Resolved, because Codex reports real paths, and macOS's temporary directory is a link.
@@ -50,7 +49,6 @@ class HomeDirectories:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Remove the directories."""
         self.remove()
 
     def remove(self) -> None:
@@ -215,7 +213,6 @@ class CodexHome(HomeDirectories):
         self.config: Mapping[str, TomlValue] = _merged(settings, config or {})
 
     def __enter__(self) -> Self:
-        """Make the directories and write ``config.toml``."""
         super().__enter__()
         self.config_file.write_text(toml_text(self.config), encoding="utf-8")
         return self

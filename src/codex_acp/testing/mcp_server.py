@@ -240,7 +240,6 @@ class _Server:
         """Id of an open elicitation → queue for its answer."""
 
     def run(self, source: BinaryIO, triggers: Path | None) -> None:
-        """Serve until the input ends."""
         if triggers is not None:
             threading.Thread(target=self._watch, args=(triggers,), daemon=True).start()
         for line in source:
@@ -318,7 +317,6 @@ class _Server:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the server; return its exit status."""
     parser = argparse.ArgumentParser(prog="codex_acp.testing.mcp_server")
     parser.add_argument("script", type=Path, help="the script, JSON")
     parser.add_argument("--record", help="append all traffic to this file, JSON lines")

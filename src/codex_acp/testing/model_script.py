@@ -117,8 +117,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Reasoning:
-    """A reasoning item, whose summary is streamed as ``deltas`` with ``pause`` seconds between
-    two."""
+    """A reasoning item, its summary streamed as ``deltas``, ``pause`` seconds apart."""
 
     deltas: tuple[str, ...]
     pause: float

@@ -335,8 +335,6 @@ JOIN_SECONDS = 5.0
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one request of Codex by the script."""
-
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout = IDLE_SECONDS

@@ -224,8 +224,7 @@ class ScriptedClient:
         return (await self.connected.side.session_new(request)).session_id
 
     async def prompt(self, text: str, session_id: str | None = None) -> ClientTurn:
-        """Send a prompt, and wait for its end. Raises ErrorReply if the agent answers with an
-        error."""
+        """Send a prompt, and wait for its end. Raises ErrorReply."""
         session_id = self.session_id if session_id is None else session_id
         before = len(self.updates)
         request = types.PromptRequest(
