@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
 
 Event: TypeAlias = "Mapping[str, JsonValue]"
-"""Something that happened to a task, by its ``type``: ``place``, ``opened``, ``prompt``,
-``prompt_ended``, ``tool``, ``usage``."""
+"""An event of a task. Its ``type`` is ``worker``, ``place``, ``opened``, ``prompt``,
+``prompt_ended``, ``tool`` or ``usage``; the driver adds ``question``, ``answered``, ``retry`` and
+``ended``."""
 Reason: TypeAlias = Literal[
     "end_turn",
     "refusal",
