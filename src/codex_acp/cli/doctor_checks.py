@@ -513,7 +513,7 @@ def _sandbox(answers: Answers, expected: Mapping[str, list[str]]) -> Iterator[Fi
         err = str(result.get("stderr")) if isinstance(result, dict) else ""
         written = out.split()
         if written[:1] != ["started"] or written[-1:] != ["ended"]:
-            failed.append(f"{name}: a command did not run: {err or out or 'it safe_line nothing'}")
+            failed.append(f"{name}: a command did not run: {err or out or 'it said nothing'}")
         elif written[1:-1] != expected[name]:
             where = " and ".join(written[1:-1]) or "nowhere"
             failed.append(f"{name}: a command could write {where} the directory")
@@ -685,7 +685,7 @@ async def _talk(path: str, copy: HomeCopy, deadline: Deadline) -> Answers:
             async with asyncio.timeout(seconds):
                 await connection.connect()
         except TimeoutError:
-            answers.failed = f"it safe_line nothing for {seconds:.3g} s"
+            answers.failed = f"it said nothing for {seconds:.3g} s"
             return answers
         except CodexAcpError as error:
             answers.failed = str(error)
