@@ -78,9 +78,9 @@ class Finding(NamedTuple):
     """Name of the check."""
     level: Level
     text: str
-    """What the check found."""
+    """Finding of the check, one sentence."""
     advice: str | None = None
-    """What the person can do."""
+    """Remedy: a step that the person can take."""
 
 
 def problem(check: str, text: str, advice: str) -> Finding:

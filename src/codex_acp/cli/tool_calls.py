@@ -36,7 +36,7 @@ ASKED: Final = {
     "fetch": "use the network",
     "switch_mode": "switch its mode",
 }
-"""What a permission is for, by the tool call's kind."""
+"""Purpose of a permission, by the kind of the tool call."""
 THEIRS: Final = "  | "
 """Prefix of each row of text by the agent, a model or a server."""
 GIVEN: Final = THEIRS + "  "
