@@ -242,3 +242,24 @@ def test_a_turn_that_began_behind_a_lost_end_runs_on_when_that_end_is_looked_up(
 
     assert machine.active == "t2"
     assert machine.activity == "running"
+
+
+def test_a_close_gives_up_a_turn_of_codex_together_with_the_one_whose_end_was_lost() -> None:
+    machine = SessionMachine()
+    handled(machine, *sent("p1"), ev.Started(1, "t1"), ev.TurnBegan("t1"), ev.Due("silence"))
+    doubts = (ev.Due("look_up"), ev.Due("stopped")) * 2
+    handled(machine, *doubts, ev.TurnBegan("t2"), ev.Cancelled(closing=True), ev.Due("look_up"))
+
+    assert machine.run is None
+    assert not machine.prompts
+
+
+def test_a_turn_of_codex_that_began_beside_a_refused_one_is_followed_with_its_inner_turn() -> None:
+    machine = SessionMachine()
+    handled(machine, *sent("p1"), ev.TurnBegan("t1"), ev.TurnBegan("i1", "t1"))
+    handled(machine, ev.Refused(1, GONE))
+    assert machine.run is not None
+    assert machine.run.names == ("t1", "i1")
+    handled(machine, ev.Cancelled(), ev.Due("cancel"))
+
+    assert machine.stale == {"t1", "i1"}

@@ -363,7 +363,7 @@ class SessionMachine:
             return
         match self.turn:
             case Idle() | Freeing():
-                self._follow_own_turn(turn, root)
+                self._follow_own_turn(turn, ((turn, root),))
             case Starting(run=run) | Running(run=run) | Cancelling(run=run) | CleaningUp(run=run):
                 self._set_run(replace(run, begun=(*run.begun, (turn, root))))
                 if isinstance(self.turn, Starting):
@@ -407,7 +407,8 @@ class SessionMachine:
         if turn_id in self.stale or not (isinstance(self.turn, Starting) or turn_id in names):
             self.stale.discard(turn_id)
             self.answered[turn_id] = None
-        if self.active == turn_id or self.active in self.stale:
+        roots = {} if run is None else dict(run.begun)
+        if turn_id in (self.active, roots.get(self.active or "")) or self.active in self.stale:
             self.active = None
         match self.turn:
             case Starting(run=run):
@@ -549,8 +550,6 @@ class SessionMachine:
         match timer:
             case "cancel":
                 self._give_up_turn(CANCELLED)
-                if self.closing:  # also give up a turn that Codex has begun without a prompt
-                    self._give_up_turn(CANCELLED)
             case "clean_up":
                 self._effects.append(ev.Warn("Codex did not say that a turn's commands ended"))
                 self._give_up_turn(CANCELLED)
@@ -620,9 +619,11 @@ class SessionMachine:
             case CleaningUp():
                 self._end_turn(self.turn.end)
             case Idle() | Freeing():
-                pass
+                return
             case _:
                 assert_never(self.turn)
+        if self.closing:  # also give up a turn that Codex has begun without a prompt
+            self._give_up_turn(CANCELLED)
 
     # Progress after any event.
 
@@ -769,7 +770,10 @@ class SessionMachine:
             self._effects.append(ev.AskPlan(call, prompt_id))
         active = self.active
         if active is not None and active not in self.stale and active not in self.answered:
-            self._follow_own_turn(active, None)  # Codex has begun it without a prompt
+            begun = run.begun or ((active, None),)  # Codex has begun it without a prompt
+            root = dict(begun).get(active)
+            turn = active if root is None or root not in dict(begun) else root
+            self._follow_own_turn(turn, tuple(pair for pair in begun if turn in pair))
 
     def _forget_turn(self, run: Run) -> None:
         """Stop waiting for replies and timers of the turn."""
@@ -810,10 +814,10 @@ class SessionMachine:
                     assert_never(prompt.place)
         return missed
 
-    def _follow_own_turn(self, turn: str, root: str | None) -> None:
-        """Follow a turn that Codex began without a prompt."""
+    def _follow_own_turn(self, turn: str, begun: tuple[tuple[str, str | None], ...]) -> None:
+        """Follow a turn that Codex began without a prompt. ``begun``: the turn and inner turns."""
         self.runs += 1
-        run = Run(self.runs, None, turn, begun=((turn, root),))
+        run = Run(self.runs, None, turn, begun=begun)
         self.turn = Running(run)
         self._set_timer("silence")
         if self.closing:
