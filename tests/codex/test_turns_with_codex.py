@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -291,7 +292,11 @@ async def test_a_turn_can_go_on_after_its_silence() -> None:
                 with pytest.raises(TurnSilent):
                     await turn.result()
                 bench.model.open("later")
-                assert (await turn.result()).text == "y"
+                result = None
+                while result is None:
+                    with suppress(TurnSilent):  # a busy machine is silent for as long
+                        result = await turn.result()
+                assert result.text == "y"
 
 
 async def test_many_threads_run_at_a_time_and_hear_only_their_own() -> None:

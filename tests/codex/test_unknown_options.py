@@ -104,7 +104,7 @@ CALLS: dict[str, tuple[Callable[..., Any], str, str]] = {
 """Every public call with keyword options: how to make it, a wrong name, and the one it meant."""
 
 NO_OPTIONS = {
-    "mapping.call:structured": "the members of a raw output",
+    "mapping.call:known_fields": "the members of a raw output",
     "routing.forms:_require_known_keywords": "names of fields, from one module of ours",
     "testing.record_file:RecordWriter.write": "the members of a record, whatever they are",
     "wire.model:ModelBase.__init__": "the fields of a model; unknown ones are kept",

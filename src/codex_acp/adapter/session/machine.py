@@ -603,7 +603,8 @@ class SessionMachine:
             case Starting(run=run):
                 self._effects.append(ev.Warn("Codex did not begin a turn in time"))
                 over = {turn for turn, _ in run.ended}
-                begun = {name for pair in run.begun for name in pair if name is not None} - over
+                pairs = [pair for pair in run.begun if over.isdisjoint(pair)]
+                begun = {name for pair in pairs for name in pair if name is not None}
                 if self.active is not None:  # Codex adds the message to the active turn
                     begun.add(self.active)
                 self.stale |= begun
