@@ -263,3 +263,11 @@ def test_a_turn_of_codex_that_began_beside_a_refused_one_is_followed_with_its_in
     handled(machine, ev.Cancelled(), ev.Due("cancel"))
 
     assert machine.stale == {"t1", "i1"}
+
+
+def test_a_given_up_prompt_is_not_added_to_the_inner_turn_of_a_turn_that_has_ended() -> None:
+    machine = SessionMachine()
+    handled(machine, *sent("p1"), ev.Cancelled(), ev.TurnBegan("t1"), ev.TurnBegan("i1", "t1"))
+    handled(machine, ev.TurnEnded("t1", DONE), ev.Due("cancel"), ev.TurnBegan("t2"))
+
+    assert not machine.may_ask("t2")
