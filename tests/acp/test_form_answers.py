@@ -129,9 +129,9 @@ MISFITS: list[tuple[dict[str, Any], object, str]] = [
     (INTEGER, 10, "at most 9"),
     ({"type": "integer", "minimum": 1234567}, 1, "at least 1234567"),
     ({"type": "number"}, False, "a number"),
-    ({"type": "number"}, float("nan"), "carried"),
-    ({"type": "number"}, float("inf"), "carried"),
-    ({"type": "number"}, 10**400, "carried"),
+    ({"type": "number"}, float("nan"), "finite"),
+    ({"type": "number"}, float("inf"), "finite"),
+    ({"type": "number"}, 10**400, "finite"),
     (NUMBER, 0.49, "at least 0.5"),
     (NUMBER, 10, "at most 9.5"),
 ]

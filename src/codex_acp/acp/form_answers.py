@@ -63,8 +63,8 @@ class Items(TypedDict, total=False):
 
 
 class Field(TypedDict, total=False):
-    """One field: ``ElicitationPropertySchema``. Null counts as absent; ``type`` decides the
-    keys."""
+    """One field: ``ElicitationPropertySchema``. Null counts as absent; ``type`` decides which
+    other keys the field can have."""
 
     type: Literal["string", "integer", "number", "boolean", "array"]
     title: str | None
@@ -133,6 +133,7 @@ def written(model: WireModel) -> Any:
 def too_large(schema: Form) -> str | None:
     """Return why a form is too large for a person, to complete "it was declined because …"."""
     properties = schema.get("properties", {})
+    # ACP allows to require names that are no fields.
     fields = max(len(properties), len(set(schema.get("required") or ())))
     if fields > MAX_FIELDS:
         return f"it has {fields} fields, above the limit of {MAX_FIELDS}"
@@ -155,19 +156,19 @@ def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent
     given = content or {}
     properties = schema.get("properties", {})
     required = dict.fromkeys(schema.get("required") or ())
-    value: dict[str, object] = {}
+    values: dict[str, object] = {}
     problems: list[Problem] = []
     for name, field in properties.items():
-        item = given.get(name)
-        if item is None:
+        value = given.get(name)
+        if value is None:
             if name in required:
                 problems.append(Problem(name, "is required"))
             continue
-        rule = misfit(field, item)
+        rule = misfit(field, value)
         if rule is None:
-            if field["type"] == "integer" and isinstance(item, float):
-                item = int(item)
-            value[name] = item
+            if field["type"] == "integer" and isinstance(value, float):
+                value = int(value)
+            values[name] = value
         else:
             problems.append(Problem(name, rule))
     problems += [
@@ -180,7 +181,7 @@ def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent
     if extra:
         fields = "fields" if extra > 1 else "field"
         problems.append(Problem(None, f"{extra} {fields} the form does not have"))
-    return InvalidContent(tuple(problems)) if problems else ValidContent(value)
+    return InvalidContent(tuple(problems)) if problems else ValidContent(values)
 
 
 def misfit(field: Field, value: object) -> str | None:
@@ -246,7 +247,7 @@ def _number(field: Field, value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "must be a number"
     if not _is_finite(value):
-        return "must be a number that can be carried"
+        return "must be a finite number that fits in 64 bits"
     if field["type"] == "integer":
         if not float(value).is_integer():
             return "must be a whole number"

@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 
 
 class ConnectionAsks:
-    """The `Asks` of one connection. Loads the models and the mapping of ``version`` alone."""
+    """Implements `session_client.Asks` with ``side``, the agent's end of one connection. Loads the
+    models and the mapping of ``version``, not those of the other version."""
 
     def __init__(self, side: Side, version: int) -> None:
         self._side = side
@@ -35,16 +36,16 @@ class ConnectionAsks:
         self._permission_request: Callable[[PermissionQuestion], WireModel]
         if version == 1:
             from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
-            from codex_acp.mapping.v1 import updates as permissions_of_v1
+            from codex_acp.mapping.v1.updates import permission_request as permission_request_of_v1
 
             self._models = MODELS_OF_V1
-            self._permission_request = permissions_of_v1.permission_request
+            self._permission_request = permission_request_of_v1
         else:
             from codex_acp.acp._generated.v2.methods import MODELS as MODELS_OF_V2
-            from codex_acp.mapping.v2 import updates as permissions_of_v2
+            from codex_acp.mapping.v2.updates import permission_request as permission_request_of_v2
 
             self._models = MODELS_OF_V2
-            self._permission_request = permissions_of_v2.permission_request
+            self._permission_request = permission_request_of_v2
 
     @property
     def next_request_id(self) -> int | None:
@@ -54,9 +55,8 @@ class ConnectionAsks:
     async def request_permission(
         self, question: PermissionQuestion, on_request_id: Callable[[int | None], None]
     ) -> Selected | OutcomeCancelled:
-        """Ask for a permission, with the request id `next_request_id`. Raises InvalidPayload for an
-        unknown outcome, which is no consent."""
-        del on_request_id
+        """Ask for a permission. Raises InvalidPayload for an unknown outcome: it is no consent."""
+        del on_request_id  # this question is sent once, with the id `next_request_id`
         method = "session/request_permission"
         outcome = (await self._call(method, self._permission_request(question))).outcome
         unknown = isinstance(outcome, UnknownVariant)
@@ -74,7 +74,8 @@ class ConnectionAsks:
         del on_request_id
         request = self._models.decode("CreateElicitationRequest", params, "an elicitation")
         response = await self._call("elicitation/create", request)
-        if self._version == 2 and isinstance(response, UnknownVariant):  # v2: handle it as a cancel
+        # In v2 an unknown action is a cancel; in v1, `routing.elicitations` declines it.
+        if self._version == 2 and isinstance(response, UnknownVariant):
             action = response.wire().get("action")
             logger.warning("an elicitation was answered with the unknown action %r", action)
             return {"action": "cancel"}

@@ -6,8 +6,8 @@ ACP has ``pattern``, but the answer would have to be matched against a hostile s
 expression, in another dialect: such a schema is declined. Titles and descriptions become visible
 (`codex_acp.routing.display`); values never change.
 
-MCP writes choices in six ways and ACP in two. `FormChoice` is one choice, also in the forms of the
-model's own questions.
+MCP writes choices in six ways and ACP in two. `FormChoice` is one choice;
+`routing.elicitations` makes them, too, for the model's questions (``item/tool/requestUserInput``).
 
 Sources: ``McpElicitationSchema`` of ``schema/codex``, ``ElicitationSchema`` of ``schema/acp``.
 """
@@ -59,7 +59,7 @@ class FormChoice:
     description: str | None = None
 
 
-def choices_of(source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
+def mcp_choices(source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
     """Return the choices in their order; the title of a choice without one is its value."""
     match source:
         case models.McpElicitationUntitledSingleSelectEnumSchema():
@@ -109,7 +109,7 @@ _KEYWORDS: Final = frozenset(
         "format", "enum", "enumNames", "oneOf", "items", "minItems", "maxItems", "uniqueItems",
     }
 )  # fmt: skip
-"""Keywords that `McpElicitationPrimitiveSchema` knows, and harmless ones."""
+"""Keywords of `McpElicitationPrimitiveSchema`, and ``uniqueItems``: no answer repeats a choice."""
 
 
 MAX_LABEL: Final = 100
@@ -162,8 +162,8 @@ def _require_lossless(where: str, source: models.McpElicitationPrimitiveSchema) 
 def _require_known_keywords(where: str, model: WireModel, **harmless: type) -> None:
     """Raise LossError for a keyword that ``model`` does not define, unless it is ``harmless``.
 
-    ``harmless`` has the types of keywords that the form keeps, or that demand what always holds (no
-    choice twice, choices are strings, no other fields). A keyword with null is ignored.
+    ``harmless`` maps a keyword to its type. The form keeps it, or every answer obeys it (no choice
+    twice, choices are strings, no other fields). A keyword with null is ignored.
     """
     for keyword, value in (model.model_extra or {}).items():
         if value is None or isinstance(value, harmless.get(keyword, ())):
@@ -321,7 +321,8 @@ def _string(where: str, source: models.McpElicitationStringSchema) -> Field:
             field["format"] = source.format
         case _:
             assert_never(source.format)
-    # With an invisible character in the default, a person would send what they cannot see.
+    # A default is only a suggestion: it is left out if it does not fit, or if a person would send
+    # an invisible character with it.
     default = source.default
     if default is not None and misfit(field, default) is None and is_plain(default, multiline=True):
         field["default"] = default
@@ -404,7 +405,7 @@ def _several_choices(where: str, source: MultiSelect) -> Field:
 
 
 def _choices(where: str, source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
-    choices = distinct(choices_of(source))
+    choices = distinct(mcp_choices(source))
     if choices is not None and len(choices) > MAX_CHOICES:
         raise LossError(where, f"offers {len(choices)} choices, above the limit of {MAX_CHOICES}")
     if choices is None:
@@ -415,12 +416,10 @@ def _choices(where: str, source: SingleSelect | MultiSelect) -> tuple[FormChoice
 
 
 def _need_titles(source: SingleSelect | MultiSelect, choices: tuple[FormChoice, ...]) -> bool:
-    """Return whether choices need titles: they have some, or a bare value is not fully visible."""
+    """Return whether choices need titles: the source has some, or a value is not fully visible."""
     bare = isinstance(
         source,
         models.McpElicitationUntitledSingleSelectEnumSchema
         | models.McpElicitationUntitledMultiSelectEnumSchema,
     )
-    return not bare or any(
-        c.title != c.const or not is_plain(c.const) or c.description is not None for c in choices
-    )
+    return not bare or not all(is_plain(choice.const) for choice in choices)

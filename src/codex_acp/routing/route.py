@@ -26,6 +26,7 @@ class RoutingContext:
     """State of the threads, the client and the open sessions."""
 
     items: Items
+    """The items that run, by thread and item id."""
     client: ClientFeatures
     sessions: Container[str]
     """Ids of the open sessions, which are the ids of their root threads."""
@@ -47,7 +48,7 @@ class Approval:
     """SHA-256 of the arguments and of where their paths lead, both as the person sees them."""
     offered: OfferedGrants
     shown: ToolCallChanged
-    """The tool call that the person sees, complete for a client without optional capabilities."""
+    """The tool call as the person sees it; a client needs no optional capability to show it."""
     announcement: ToolCallAnnounced
     """The tool call to send first, if none with its id was announced."""
     looks: Looks = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Elicitation:
     """A question that asks a person for input; sent as ``elicitation/create``."""
 
     request: ServerRequest | AsyncQuestions
+    """A request of Codex, or questions in a message, for which the model does not wait."""
     session_id: str
     thread_id: str
     turn_id: str | None
@@ -79,7 +81,7 @@ Route: TypeAlias = Approval | Elicitation | Decline
 
 
 def asking_thread(request: ServerRequest | AsyncQuestions) -> str | None:
-    """Return the id of the thread that asks, also from params in a mode unknown to the schema."""
+    """Return the id of the thread that asks, also if the schema lacks the elicitation's mode."""
     params = request.params
     if isinstance(params, UnknownVariant):
         thread_id = params.wire().get("threadId")

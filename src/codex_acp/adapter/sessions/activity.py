@@ -1,4 +1,4 @@
-"""The activity of a session without a machine, and the stop of a command."""
+"""The activity of sub-agents, and of sessions before they are open."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from codex_acp.mapping.events import Activity, PromptEnd, PromptStop, StateChang
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codex_acp.adapter.prompts.turn_calls import TurnCalls
-    from codex_acp.mapping.state import SessionState
-
 
 class SessionActivity:
-    """Activity of a sub-agent, or of a session that is being opened. (The machine of an open
-    session has that session's activity.) ``send`` is called with each change."""
+    """Activity of a sub-agent, or of a session before it is open; then the session's machine knows
+    it. ``send`` is called with each change."""
 
     def __init__(self, send: Callable[[StateChanged], None]) -> None:
         self._send = send
@@ -26,7 +23,7 @@ class SessionActivity:
 
     @property
     def now(self) -> Activity:
-        """Return the activity; a question is asked within a turn, which waits for the answer."""
+        """Return the activity; a turn that waits for an answer requires action."""
         if not self._works:
             return "idle"
         return "requires_action" if self._questions else "running"
@@ -45,7 +42,7 @@ class SessionActivity:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count a question to the person as open in a ``with`` block."""
+        """Count a question to the person as open, in a ``with`` block."""
         self._questions += 1
         self._send_if_changed()
         try:
@@ -56,7 +53,7 @@ class SessionActivity:
 
     @contextmanager
     def asking_first(self) -> Iterator[None]:
-        """Count a question before a session is open in a ``with`` block."""
+        """Count a question before the session is open as its own turn, in a ``with`` block."""
         self.begins()
         try:
             with self.waiting():
@@ -68,20 +65,3 @@ class SessionActivity:
         if self.now != self._sent:
             self._sent = self.now
             self._send(StateChanged(self._sent))
-
-
-async def stop_command(state: SessionState, calls: TurnCalls, call_id: str) -> bool:
-    """End the command of a tool call; return whether it ran and Codex ended it."""
-    open_call = state.open_calls.get(call_id)
-    item = state.background.get(call_id) if open_call is None else open_call.item
-    process_id = getattr(item, "process_id", None)
-    if process_id is None:
-        return False
-    state.cancelled_calls.add(call_id)  # before Codex reports the command's end
-    stopped = False
-    try:
-        stopped = await calls.terminate(process_id)
-    finally:
-        if not stopped:
-            state.cancelled_calls.discard(call_id)
-    return stopped

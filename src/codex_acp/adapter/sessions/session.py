@@ -24,7 +24,6 @@ from codex_acp.adapter.session.driver import (
     SessionDriver,
     TurnWork,
 )
-from codex_acp.adapter.sessions.activity import stop_command
 from codex_acp.adapter.sessions.opening_errors import not_open
 from codex_acp.adapter.sessions.prompt_message import prompt_message
 from codex_acp.adapter.sessions.shown_thread import ShownThread
@@ -169,8 +168,21 @@ class Session:
         self.prompts.handle(ev.Cancelled(closing))
 
     async def stop_command(self, call_id: str) -> bool:
-        """Stop the command of a tool call; return whether it could be stopped."""
-        return await stop_command(self._state, self._calls, call_id)
+        """End the command of a tool call; return whether it ran and Codex ended it."""
+        state = self._state
+        open_call = state.open_calls.get(call_id)
+        item = state.background.get(call_id) if open_call is None else open_call.item
+        process_id = getattr(item, "process_id", None)
+        if process_id is None:
+            return False
+        state.cancelled_calls.add(call_id)  # before Codex reports the command's end
+        stopped = False
+        try:
+            stopped = await self._calls.terminate(process_id)
+        finally:
+            if not stopped:
+                state.cancelled_calls.discard(call_id)
+        return stopped
 
     @property
     def busy(self) -> bool:

@@ -1,10 +1,10 @@
 """Requests of the app-server: each is read, given to its handler, and answered exactly once.
 
 Owns the tasks of the handlers and every way in which a request can be refused. Must not know the
-subject of a request. Loads models with the first request, so that a new client waits for none.
+subject of a request. Loads the models with the first request: to connect needs no models.
 
-`UnknownParts` counts fields, values and methods outside of the schema that an app-server of another
-version sends: models keep them, and each kind is logged once.
+`UnknownParts` counts what an app-server of another version sends and the schema does not have:
+fields, values, methods. Models keep these parts, and each kind is logged once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ END_OF_HANDLERS_SECONDS: Final = 2.0
 
 
 class RefusedRequest(NamedTuple):
-    """A server request that was refused although no handler refused it."""
+    """A server request that `ServerRequests` refused, not its handler."""
 
     id: RequestId
     method: str
@@ -112,7 +112,7 @@ class ServerRequests:
     def on_request(self, request: Request, responder: Responder) -> None:
         """Start the handler of a request, or refuse it at once."""
         info = SERVER_REQUESTS.get(request.method)
-        if info is None or info.params is None:
+        if info is None or info.params is None:  # no method of the schema is without params
             self._unknown.add(f"request {request.method[:MAX_NAME]}")
             reason = (
                 f"{request.method} is not known to codex-acp-sdk: it knows the schema of Codex "
@@ -145,10 +145,10 @@ class ServerRequests:
         task.add_done_callback(self._ended)
 
     def on_request_again(self, request: Request) -> None:
-        """Handle a request with the id of one whose handler runs (contract 3.7).
+        """Handle a request with the id of a request whose handler runs (docs/contract.md, 3.7).
 
-        An equal request, which Codex sends after ``thread/resume``, is ignored. If it differs,
-        Codex could take an answer for either: the pending one is refused, once.
+        Codex sends an equal request again after ``thread/resume``: it is ignored. If the requests
+        differ, Codex could apply an answer to either: the id gets one reply, a refusal.
         """
         from codex_acp.wire.codec import same_json
 
@@ -226,7 +226,7 @@ class ServerRequests:
                 responder.result(encoded)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Refuse the request if `_run` did not: a task may be cancelled before it has begun."""
+        """Refuse the request if it has no reply: a task may be cancelled before `_run` begins."""
         request, responder = self._pending.pop(task)
         if not task.cancelled() and task.exception() is not None:
             logger.error("answering %s failed", request.method, exc_info=task.exception())
@@ -241,7 +241,8 @@ class ServerRequests:
         code: int | None = None,
         error: Exception | None = None,
     ) -> None:
-        """Send the negative reply; an error, with ``code`` if given, if the method has none."""
+        """Send the method's negative reply, or an error (with ``code`` if given) if the method has
+        no negative reply. Do nothing if the request has a reply."""
         if responder.settled or self._gone:
             return
         from codex_acp.codex.approvals.refusals import refusal
@@ -266,7 +267,7 @@ def sendable(reason: str) -> str:
 
 
 MAX_KINDS: Final = 256
-"""Kinds that are counted apart; the peer chooses their names, so their number has no bound."""
+"""Kinds that are counted separately: the peer chooses the names, and could send any number."""
 
 OTHER_KINDS: Final = "(others)"
 """Kind under which all kinds above `MAX_KINDS` are counted."""
@@ -278,7 +279,7 @@ MAX_NAME: Final = 80
 """Characters of a name that the peer chose."""
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
-"""Types without parts, of which no value is unknown."""
+"""Types whose values have no parts and are never unknown."""
 
 _TAGS: Final = ("type", "mode", "kind")
 """Fields in which the members of a union usually have their tag."""
@@ -288,7 +289,8 @@ _flat: dict[type, bool] = {}
 
 
 def count_kind(counts: Counter[str], kind: str) -> bool:
-    """Count one more of a kind, above `MAX_KINDS` as another; return whether it is the first."""
+    """Count one more of ``kind``, or of `OTHER_KINDS` if `MAX_KINDS` kinds are counted already.
+    Return whether the count was 0."""
     if kind not in counts and len(counts) >= MAX_KINDS:
         kind = OTHER_KINDS
     counts[kind] += 1
@@ -321,15 +323,15 @@ class UnknownParts:
             flat = _flat[cls] = issubclass(cls, WireModel) and is_flat(cls)
         if flat:
             if model.__pydantic_extra__:
-                self._fields(model)
+                self._count_extra_fields(model)
             return
         self._walk(model)
 
     def add(self, kind: str) -> bool:
-        """Count one more of ``kind``; return whether it is the first."""
+        """Count one more of ``kind``; return whether the count was 0."""
         return count_kind(self._counts, kind)
 
-    def _fields(self, model: Any) -> None:
+    def _count_extra_fields(self, model: Any) -> None:
         for name in model.__pydantic_extra__:
             self._note(f"field {type(model).__name__}.{name[:MAX_NAME]}")
 
@@ -345,7 +347,7 @@ class UnknownParts:
                 self._note(f"member {where} {_tag_of(value.wire())!r}", logging.WARNING)
             elif isinstance(value, WireModel):
                 if value.__pydantic_extra__:
-                    self._fields(value)
+                    self._count_extra_fields(value)
                 name = type(value).__name__
                 todo += [
                     (inner, f"{name}.{field}")
