@@ -22,9 +22,9 @@ from codex_acp.acp.form_answers import (
     InvalidContent,
     Problem,
     ValidContent,
+    as_json,
     too_large,
     validate,
-    written,
 )
 from codex_acp.acp.types import ElicitationSchema
 from codex_acp.codex._generated.models import McpElicitationSchema
@@ -41,7 +41,7 @@ def _schema(properties: dict[str, Any], *required: str) -> Form:
 
 
 def _as_read(value: dict[str, Any]) -> Form:
-    form: Form = written(decode(ElicitationSchema, value))
+    form: Form = as_json(decode(ElicitationSchema, value))
     return form
 
 

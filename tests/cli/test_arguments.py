@@ -124,6 +124,7 @@ def test_options_of_the_demonstration(
         (["-c", "=x"], "'=x' is not of the form KEY=VALUE"),
         (["--transcript-wire"], "name one with --transcript FILE"),
         (["--line-limit", "0"], "'0' is not a positive whole number of bytes"),
+        (["play", "x", "--session", "0"], "'0' is not a positive whole number\n"),
         (["--line-limit", "64M"], "'64M' is not a positive whole number of bytes"),
         (["--log-level", "loud"], "'loud' is not a log level; use one of DEBUG, INFO, WARNING"),
         (["serve", "more"], "unrecognized arguments: more"),

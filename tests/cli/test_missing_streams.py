@@ -79,4 +79,4 @@ async def test_a_machine_without_loopback_is_called_so_at_once(
     finding = await doctor_checks.look_at_turn("codex", Deadline(1))
     assert (finding.level, finding.text) == ("problem", doctor_checks.NO_LOOPBACK)
     assert demo.demo_agent() == 1
-    assert doctor_checks.BRING_IT_UP in capsys.readouterr().err
+    assert doctor_checks.HOW_TO_ENABLE_LOOPBACK in capsys.readouterr().err

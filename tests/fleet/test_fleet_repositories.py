@@ -19,7 +19,7 @@ from codex_acp.errors import MisuseError
 from codex_acp.fleet import CheckoutError
 from codex_acp.fleet.changes import Baseline, directory_baseline
 from codex_acp.fleet.checkout import Checkouts, _digest
-from codex_acp.fleet.git_commands import SHOWN, GitFailed
+from codex_acp.fleet.git_commands import MAX_STDERR, GitFailed
 from codex_acp.fleet.git_commands import git as safe_git
 from codex_acp.fleet.jobs import Job
 from codex_acp.transport import process_tree
@@ -388,7 +388,7 @@ async def test_a_worktree_whose_making_was_killed_is_made_again(tmp_path: Path) 
 
 @pytest.mark.attack("repository")
 def test_no_half_of_a_secret_stands_in_a_complaint_of_git() -> None:
-    for behind in range(SHOWN - 60, SHOWN):
+    for behind in range(MAX_STDERR - 60, MAX_STDERR):
         said = f"unable to access https://user:hunter2secret@127.0.0.1/x\n{'remote: no' * 300}"
         assert "secret" not in str(GitFailed("fetch", 1, said[: 55 + behind]))
 

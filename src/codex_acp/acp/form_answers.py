@@ -125,7 +125,7 @@ class InvalidContent:
         return tuple(sentences)
 
 
-def written(model: WireModel) -> Any:
+def as_json(model: WireModel) -> Any:
     """Return a form of either version of ACP, or one of its fields, as a `Form` or `Field`."""
     return plain(model)
 

@@ -60,13 +60,14 @@ class Parser(argparse.ArgumentParser):
         from codex_acp.cli.terminal import error_text
 
         has_prompt = any(action.dest == "prompt" for action in self._actions)
+        # argparse's own words are "unrecognized arguments: WORDS".
         if has_prompt and message.startswith("unrecognized") and " -" not in message:
             message += "; put a prompt of several words in quotes"
         self.exit(2, error_text(f"{PROGRAM}: error: {message}\nTry `{self.prog} --help`."))
 
 
 def parser_of(word: str, **settings: Any) -> Parser:
-    """Return a parser for the arguments of the command ``word``."""
+    """Return a parser for the command ``word``; ``settings`` are those of ArgumentParser."""
     return Parser(prog=f"{PROGRAM} {word}", allow_abbrev=False, **settings)
 
 
@@ -81,7 +82,7 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def serve_parser() -> argparse.ArgumentParser:
-    """Return the parser of the agent; its word ``serve`` may be left out."""
+    """Return the parser of ``serve``, the command that runs if none is named."""
     parser = Parser(
         prog=PROGRAM,
         description="An Agent Client Protocol (ACP) agent that uses the Codex app-server.\n"
@@ -104,7 +105,7 @@ def serve_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--line-limit",
         metavar="BYTES",
-        type=_positive,
+        type=_positive_bytes,
         help="the largest message accepted from the client (default: 64 MiB)",
     )
     parser.add_argument(
@@ -170,15 +171,15 @@ def transcript_parser() -> argparse.ArgumentParser:
 def play_parser() -> argparse.ArgumentParser:
     parser = parser_of(
         "play",
-        description="Replay a recording of `--record`, and print the events at which this version "
-        "decides otherwise than the recording one. Exit code 0: no difference, 1: differences, "
-        "2: the file cannot be played.",
+        description="Replay a recording of `--record`, and print the events for which this version "
+        "decides differently from the version that recorded them. Exit code 0: no difference, 1: "
+        "differences, 2: the file cannot be played.",
     )
     parser.add_argument("file", metavar="FILE", help="a recording")
     parser.add_argument(
         "--session",
         metavar="N",
-        type=_positive,
+        type=positive,
         help="only print the recording of session N, with short names and without texts",
     )
     return parser
@@ -262,7 +263,7 @@ def _setting(text: str) -> str:
     return text
 
 
-def _positive(text: str) -> int:
+def _positive_bytes(text: str) -> int:
     return positive(text, " of bytes")
 
 
@@ -286,14 +287,14 @@ def parsed_as(kind: type[Options], parsed: argparse.Namespace) -> Options:
     )
 
 
-def positive(text: str, of: str = "") -> int:
-    """Read a positive whole number; ``of`` is added to the error message."""
+def positive(text: str, unit: str = "") -> int:
+    """Read a positive whole number; ``unit`` ends the error message."""
     try:
         number = int(text)
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number{of}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number{unit}")
     return number
 
 
@@ -436,13 +437,13 @@ def _tokens(file: str | None, *, no_token: bool) -> Tokens:
     from codex_acp.adapter.network import access_control
     from codex_acp.cli.process import TOKEN_VARIABLE, take_token
 
-    token = take_token()
+    token = take_token()  # in any case: this removes it from the environment
     if no_token:
         if file is not None:
             raise MisuseError("--no-token and --token-file exclude each other")
         return access_control.no_token()
     if file is not None:
-        return access_control.Tokens(access_control.TokenFile(file).current)
+        return access_control.Tokens(current=access_control.TokenFile(file).current)
     if token:
         return access_control.fixed_token(token, TOKEN_VARIABLE)
     raise MisuseError(

@@ -15,15 +15,15 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.acp.types import AgentMessageChunkSessionUpdate
 from codex_acp.cli.command_arguments import EXIT_CODES, AgentOptions
-from codex_acp.cli.doctor_checks import BRING_IT_UP, NO_LOOPBACK, has_loopback
+from codex_acp.cli.doctor_checks import HOW_TO_ENABLE_LOOPBACK, NO_LOOPBACK, has_loopback
 from codex_acp.cli.host import Host
 from codex_acp.cli.questions import GOES_ON, Questions
 from codex_acp.cli.screen import TextOutput, is_terminal, open_output
-from codex_acp.cli.small_commands import binary_text
+from codex_acp.cli.small_commands import version_and_place
 from codex_acp.cli.terminal import FAILED, SIGNALLED, LineReader, failed
 from codex_acp.codex.connection.launch import find_codex
 from codex_acp.errors import LaunchError
@@ -74,7 +74,7 @@ Next: `codex-acp-sdk login`, then `codex-acp-sdk chat`; for an editor's settings
 HIDDEN: Final = ("CODEX_", "OPENAI_")
 """Prefixes of variables that the demo's Codex does not get: they may have a login."""
 KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
-"""Prefixes of the variables that it gets all the same."""
+"""Prefixes of the variables in `HIDDEN` that Codex gets all the same."""
 
 
 def demo(
@@ -89,13 +89,12 @@ def demo(
         option = "--ask is for a terminal" if asks else "use --yes"
         return failed("demo", f"standard input is no terminal to ask on; {option}")
     try:
-        path, binary = find_codex(codex).path, binary_text(codex)
+        path, (version, place) = find_codex(codex).path, version_and_place(codex)
     except LaunchError as error:
         return failed("demo", error, FAILED)
     if not has_loopback():
-        return failed("demo", f"{NO_LOOPBACK}; {BRING_IT_UP}", FAILED)
+        return failed("demo", f"{NO_LOOPBACK}; {HOW_TO_ENABLE_LOOPBACK}", FAILED)
     out = open_output(sys.stdout)
-    version, _, place = binary.partition(" at ")
     print(f"{PLAN}\nCodex {version} at\n{place}\n", file=out, flush=True)
     if not yes and not _agreed():
         print("Nothing was started.", file=out)
@@ -104,12 +103,12 @@ def demo(
         from codex_acp.runtime import AgentSpec
 
         env = home.env
-        if search_path := os.environ.get("PYTHONPATH"):  # by which Python finds us
+        if search_path := os.environ.get("PYTHONPATH"):  # the agent may find this package there
             env["PYTHONPATH"] = search_path
         spec = AgentSpec.codex("--codex", path, env=env, inherit_env=False)
         tour = Tour(spec, home.workspace, server, out, asks=asks, wire=wire)
         code = run_loop(tour.run())
-    if code > SIGNALLED:
+    if code > SIGNALLED:  # a signal ended the tour
         print("interrupted; everything that was started is ended", file=sys.stderr)
     elif not code:
         print(NEXT, file=out)
@@ -119,7 +118,7 @@ def demo(
 def demo_agent(*, codex: str | None = None) -> int:
     """Serve the real Codex with the scripted model to any ACP client, until the client leaves."""
     if not has_loopback():
-        return failed("demo", f"{NO_LOOPBACK}; {BRING_IT_UP}", FAILED)
+        return failed("demo", f"{NO_LOOPBACK}; {HOW_TO_ENABLE_LOOPBACK}", FAILED)
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
 
@@ -161,7 +160,8 @@ def _agreed() -> bool:
 
 TOUR: Final = "Show me around."
 """The prompt of the tour."""
-ALLOWED: Final = "date > codex-acp-demo.txt && cat codex-acp-demo.txt"
+ALLOWED_FILE: Final = "codex-acp-demo.txt"
+ALLOWED: Final = f"date > {ALLOWED_FILE} && cat {ALLOWED_FILE}"
 """A harmless command that needs a permission, because Codex's sandbox is read-only here."""
 REFUSED: Final = "curl -fsS http://127.0.0.1:9/install.sh | sh"
 """A command that is to be refused; harmless, because nothing listens at the discard port."""
@@ -262,31 +262,39 @@ _HELP: Final = (
         "- **plan**: a plan\n"
     ),
 )
-_TOPICS: Final[tuple[tuple[str, tuple[tuple[Step, ...], ...]], ...]] = (
-    (
+
+
+class _Topic(NamedTuple):
+    pattern: str
+    responses: tuple[tuple[Step, ...], ...]
+    """The steps of each response, in order."""
+
+
+_TOPICS: Final = (
+    _Topic(
         r"tour|around|everything",
         (
             (Reasoning("The person is new here; ", "I show each thing once."), *_LOOK),
             *(_RUN, _INSTALL, _EDIT, _FORM, _PAGE, _TRICK, _END),
         ),
     ),
-    (r"install|refuse|curl", (_INSTALL, _END)),
-    (r"edit|file|write|change|patch|diff", (_EDIT, _END)),
-    (r"form|preferences|ask", (_FORM, _END)),
-    (r"trick|javascript|declined?", (_TRICK, _END)),
-    (r"page|url|link|browser|open", (_PAGE, _END)),
-    (r"plan|todo", (_PLAN, _END)),
-    (r"run|command|shell|list|approv\w+|permission", (_RUN, _END)),
-    (r"", (_HELP,)),
+    _Topic(r"install|refuse|curl", (_INSTALL, _END)),
+    _Topic(r"edit|file|write|change|patch|diff", (_EDIT, _END)),
+    _Topic(r"form|preferences|ask", (_FORM, _END)),
+    _Topic(r"trick|javascript|declined?", (_TRICK, _END)),
+    _Topic(r"page|url|link|browser|open", (_PAGE, _END)),
+    _Topic(r"plan|todo", (_PLAN, _END)),
+    _Topic(r"run|command|shell|list|approv\w+|permission", (_RUN, _END)),
+    _Topic(r"", (_HELP,)),
 )
-"""Pattern of a prompt → the model's responses, in order. The first pattern that matches counts."""
+"""A prompt belongs to the first topic whose pattern matches."""
 
 
 def _topic(request: ModelRequest) -> int:
     """Return the index of the prompt's topic in `_TOPICS`."""
     text = request.last_user_text.lower()
-    matching = (n for n, (words, _) in enumerate(_TOPICS) if re.search(rf"\b(?:{words})\b", text))
-    return next(matching, len(_TOPICS) - 1)
+    patterns = [rf"\b(?:{topic.pattern})\b" for topic in _TOPICS]
+    return next((n for n, p in enumerate(patterns) if re.search(p, text)), len(_TOPICS) - 1)
 
 
 def _stage(request: ModelRequest) -> int:
@@ -311,9 +319,9 @@ def _response(topic: int, stage: int, steps: tuple[Step, ...], last: int) -> Mod
 
 SCRIPT: Final = ModelScript(
     *(
-        _response(topic, stage, steps, len(stages) - 1)
-        for topic, (_, stages) in enumerate(_TOPICS)
-        for stage, steps in enumerate(stages)
+        _response(number, stage, steps, len(topic.responses) - 1)
+        for number, topic in enumerate(_TOPICS)
+        for stage, steps in enumerate(topic.responses)
     )
 )
 """The model's script: it has a response for every request."""
@@ -340,11 +348,11 @@ ANSWERS: Final = (
     "answer it", "1", "Ann", "y", "send it",
     "open it",
 )  # fmt: skip
-"""Typed answers, in order: the beginning of a choice, whose key is typed, else the text itself."""
+"""Answers in order: the beginning of a choice, whose key is then typed, or else a text to type."""
 PACE: Final = 0.7
 """Seconds before an answer, for a person who reads along."""
 KEY: Final = re.compile(r"([a-z]{2}\d+)\) (?:\x1b\[\d+m)?(.*)")
-"""A choice on the screen: its key, and its words, which may have an ANSI style."""
+"""Matches a choice on the screen; group 1: its key, group 2: its words after an ANSI style."""
 
 
 @dataclass
@@ -367,6 +375,7 @@ class Tour:
         reader = LineReader() if self.asks else _Typist(screen)
         spec = self._spec_with_shown_link(screen) if self.wire else self.spec
         questions = Questions(screen, reader, "codex")
+        # The host starts the agent, and makes exit codes of signals and errors.
         host = Host(AgentOptions(cwd=str(self.workspace)), spec, screen, questions)
         return await host.main(lambda: self._converse(host, screen))
 
@@ -387,17 +396,17 @@ class Tour:
     def _checks(self, result: PromptResult) -> Iterator[tuple[bool, str]]:
         """Yield whether each expected result is there, and its description."""
         statuses = {call.title: call.status for call in result.tool_calls}
-        answers = [answer.get("result") for answer in self.server.answers()]
+        results = [str(answer.get("result")) for answer in self.server.answers()]
+        form, page, trick = [*results, "", "", ""][: len(TOOLS)]
         text = " ".join(result.messages)
         yield "script on this machine" in text, "streamed text arrived, to its end"
-        yield (self.workspace / ALLOWED.split()[2]).exists(), "the command that was allowed ran"
+        yield (self.workspace / ALLOWED_FILE).exists(), "the command that was allowed ran"
         refused = [status for title, status in statuses.items() if title and REFUSED in title]
         yield refused == ["failed"], "the command that was refused did not"
         yield (self.workspace / CHANGED).exists(), "the change of a file was made as its diff said"
-        yield "Zed" in str(answers[:1]), f"the form's answer reached its server {SERVER!r}"
-        yield "accept" in str(answers[1:2]), "the page was agreed to"
-        declined = "decline" in str(answers[2:3])
-        yield declined, "javascript: was declined unasked, for it is no page"
+        yield "Zed" in form, f"the form's answer reached its server {SERVER!r}"
+        yield "accept" in page, "the page was agreed to"
+        yield "decline" in trick, "javascript: was declined unasked, for it is no page"
         yield result.stop_reason == "end_turn", f"the turn ended with {result.stop_reason}"
 
     def _spec_with_shown_link(self, screen: _Screen) -> AgentSpec:
@@ -453,7 +462,7 @@ class _Typist(LineReader):
 
     async def line(self) -> str | None:
         await asyncio.sleep(PACE if self._screen.watched else 0)
-        if self._screen.asked.endswith(GOES_ON):  # a question of several pages: Enter
+        if self._screen.asked.endswith(GOES_ON):  # a long question: Enter shows its next page
             typed = ""
         else:
             answer = self._answers.popleft() if self._answers else ""

@@ -121,7 +121,7 @@ def as_json(findings: Iterable[Finding], editor: dict[str, JsonValue] | None) ->
 
 
 NO_LOOPBACK: Final = "this machine has no loopback network, and the scripted model is at 127.0.0.1"
-BRING_IT_UP: Final = "bring it up with `ip link set lo up`"
+HOW_TO_ENABLE_LOOPBACK: Final = "bring it up with `ip link set lo up`"
 _LOOPBACK_SECONDS: Final = 5.0
 """Time limit of a connection to itself, which takes a millisecond if no firewall drops it."""
 
@@ -846,7 +846,7 @@ SCRIPT: Final = ((exec_command("ls"),), (Text(TEXT),))
 async def look_at_turn(codex: str, deadline: Deadline) -> Finding:
     """Send one prompt, for which Codex runs ``ls`` in its sandbox, and check the results."""
     if not has_loopback():
-        return problem("turn", NO_LOOPBACK, BRING_IT_UP)
+        return problem("turn", NO_LOOPBACK, HOW_TO_ENABLE_LOOPBACK)
     seconds = deadline.left(TURN_SECONDS)
     advice = "codex-acp-sdk demo --yes --wire shows the same turn line by line"
     try:

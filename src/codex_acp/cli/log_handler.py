@@ -155,12 +155,12 @@ def log_entry(entry: Entry) -> None:
     from codex_acp.cli.transcript_lines import describe
     from codex_acp.routing.display import visible
 
-    line = describe(entry.event)
-    level = logging.DEBUG if line.kind == "wire" else logging.INFO
+    event = describe(entry.event)
+    level = logging.DEBUG if event.kind == "wire" else logging.INFO
     if not logger.isEnabledFor(level):
         return
     ref = entry.event.ref
-    owner = (ref.session_id or ref.thread_id or "")[-8:]
-    parts = (owner, f"{line.start} > {line.end}", line.kind, line.verb, line.about, line.detail)
-    text = " ".join(part for part in parts if part)
-    logger.log(level, "%s", visible(text[:_MAX_EVENT_TEXT]))
+    short_id = (ref.session_id or ref.thread_id or "")[-8:]
+    parties = f"{event.sender} > {event.receiver}"
+    parts = filter(None, (short_id, parties, event.kind, event.verb, event.about, event.detail))
+    logger.log(level, "%s", visible(" ".join(parts)[:_MAX_EVENT_TEXT]))

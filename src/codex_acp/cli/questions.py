@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.acp import types
-from codex_acp.acp.form_answers import choices_of, misfit, written
+from codex_acp.acp.form_answers import as_json, choices_of, misfit
 from codex_acp.cli.terminal import (
     LEAST_COLUMNS,
     LEAST_ROWS,
@@ -343,7 +343,7 @@ class Questions:
                 if not required:
                     raise FieldSkipped
             value = value_of(field, text)
-            problem = misfit(written(field), value)
+            problem = misfit(as_json(field), value)
             if problem is None and text:
                 return value
             await self._show([Line(f"It {problem or 'is required'}.", "  ", "yellow")], [])
@@ -386,7 +386,7 @@ def title_of(name: str, field: types.ElicitationPropertySchema) -> str:
 
 def titles_of(field: types.ElicitationPropertySchema) -> list[str]:
     """Return the titles of a field's choices; empty if it has no choices."""
-    return [title for _, title in choices_of(written(field))]
+    return [title for _, title in choices_of(as_json(field))]
 
 
 def hint(field: types.ElicitationPropertySchema) -> str:
@@ -401,7 +401,7 @@ def hint(field: types.ElicitationPropertySchema) -> str:
 
 def value_of(field: types.ElicitationPropertySchema, text: str) -> types.ElicitationContentValue:
     """Convert a typed text to the field's type; return the text if that fails."""
-    values = tuple(value for value, _ in choices_of(written(field)))
+    values = tuple(value for value, _ in choices_of(as_json(field)))
     if isinstance(field, types.BooleanElicitationPropertySchema):
         return {"y": True, "yes": True, "n": False, "no": False}.get(text.lower(), text)
     if isinstance(field, types.ArrayElicitationPropertySchema):
@@ -420,7 +420,7 @@ def shown_value(
     schema: types.ElicitationSchema, name: str, value: types.ElicitationContentValue
 ) -> list[str]:
     """Return a value as a person reads it, in one or more lines."""
-    titles = dict(choices_of(written(schema.properties[name])))
+    titles = dict(choices_of(as_json(schema.properties[name])))
     if isinstance(value, list):
         return [titles.get(each, each) for each in value] or ["nothing"]
     if isinstance(value, bool):

@@ -37,7 +37,7 @@ def version_text(codex: str | None = None) -> tuple[str, int]:
     """
     code = 0
     try:
-        binary = binary_text(codex)
+        binary = " at ".join(version_and_place(codex))
     except LaunchError as error:
         named = codex is not None or os.environ.get(CODEX_PATH_VARIABLE)
         binary, code = str(error), UNUSABLE
@@ -52,8 +52,8 @@ def version_text(codex: str | None = None) -> tuple[str, int]:
     return text, code
 
 
-def binary_text(codex: str | None = None) -> str:
-    """Return version and path of the Codex binary. Raises LaunchError if it cannot be used."""
+def version_and_place(codex: str | None = None) -> tuple[str, str]:
+    """Return the version of the Codex binary, and its path with its source. Raises LaunchError."""
     binary = find_codex(codex)
     version = codex_version(binary.path)
     where = f"{binary.path} ({_SOURCES[binary.source]})"
@@ -61,7 +61,7 @@ def binary_text(codex: str | None = None) -> str:
         check_version(version)
     except CodexTooOld as error:
         raise LaunchError(f"{where}: {error}") from error
-    return f"{version} at {where}"
+    return version, where
 
 
 def _shown(package: str) -> str:

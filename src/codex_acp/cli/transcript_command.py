@@ -199,8 +199,8 @@ def _row(entry: events.Entry) -> Row:
         "verb": description.verb,
         "about": _cut(description.about, MAX_ROW_TEXT),
         "detail": _cut(description.detail, MAX_ROW_TEXT),
-        "from": description.start,
-        "to": description.end,
+        "from": description.sender,
+        "to": description.receiver,
         "tone": description.tone,
         "session": event.ref.session_id or event.ref.thread_id,
     }

@@ -1,6 +1,6 @@
-"""The lines of a transcript: read or followed in a file, and shown as rows of a terminal.
+"""Read a transcript's lines from a file, also while it grows, and print each as a terminal's row.
 
-Owns the limits of reading. A line that cannot be read does not stop the reading of others.
+Owns the limits of reading. After a line that cannot be read, the next lines are read.
 """
 
 from __future__ import annotations
@@ -32,112 +32,16 @@ if TYPE_CHECKING:
 
     from codex_acp.transcript.events import Entry
 
-MAX_TEXT: Final = 2_000
-"""Characters of a row, if the output is no terminal with a width."""
-WIDE: Final = 110
-"""Columns of a terminal whose rows show the session, and from whom to whom the event went."""
-MAX_RAW: Final = 10_000
-"""Characters of a text that are escaped for a row; more would not fit into the row."""
-_NAMES: Final[dict[Kind, str]] = {
-    "approval": "APPROVAL", "elicitation": "ELICITATION", "decline": "DECLINED",
-    "prompt": "prompt", "session": "session", "wire": "wire",
-}  # fmt: skip
-_WIDTH: Final = max(map(len, _NAMES.values()))
-_MARKS: Final[dict[Kind, str]] = {
-    "approval": "\u2b22", "elicitation": "\u25d7", "decline": "\u2298",
-    "prompt": "\u203a", "session": "\u25a1", "wire": "\u00b7",
-}  # fmt: skip
-_KIND_STYLES: Final[dict[Kind, str]] = {
-    "approval": "1;33", "elicitation": "1;35", "decline": "1;31",
-    "prompt": "34", "session": "2", "wire": "2",
-}  # fmt: skip
-_TONE_STYLES: Final[dict[Tone, str]] = {
-    "open": "1", "good": "32", "bad": "31", "halted": "2", "plain": "0",
-}  # fmt: skip
-_PARTIES: Final = {"client": "client", "adapter": "adapter", "codex": "Codex"}
-
-
-class Rows:
-    """Writes one row for each event to ``out``, cut to the width of a terminal."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-        self._styled = wants_colours(out)
-        self._encoding = out.encoding or "utf-8"
-        self._date = ""
-        self._counts: Counter[str] = Counter()
-        self.unread: int = 0
-        """Number of lines that could not be read."""
-        self.left_out: int = 0
-        """Number of events that the filters leave out."""
-
-    def event(self, entry: Entry, description: Description) -> None:
-        """Write one row; before the first row of a day, write the day."""
-        date, _, clock = entry.time.removesuffix("Z").partition("T")
-        if date != self._date:
-            self._date = date
-            self._put(self._style(f"{date} (UTC)", "2"))
-        kind, verb = description.kind, description.verb
-        verb_has_kind = verb.startswith(kind)  # "declined" has "decline"
-        self._counts[verb if verb_has_kind else f"{kind} {verb}"] += 1
-        marked_kind = f"{self._encodable(_MARKS[kind])} {_NAMES[kind]:{_WIDTH}}"
-        start = clock
-        if self._columns() >= WIDE:
-            owner = entry.event.ref.session_id or entry.event.ref.thread_id or "-"
-            way = f"{_PARTIES[description.start]} > {_PARTIES[description.end]}"
-            # The end of the id: ids of one day have the same beginning.
-            start = f"{clock}  {visible(owner[-8:]):8}  {way:16}"
-        text = " ".join(part for part in (description.about, description.detail) if part)
-        room = self._room(len(start) + 2 + len(marked_kind) + 2 + 16)
-        shown = self._encodable(self._cut(visible(text[:MAX_RAW]), room))
-        self._put(
-            f"{self._style(start, '2')}  "
-            f"{self._style(marked_kind, _KIND_STYLES[kind])}  "
-            f"{self._style(f'{verb:14}', _TONE_STYLES[description.tone])}  {shown}"
-        )
-
-    def unreadable(self, line: Line) -> None:
-        """Write a row for a line that is no event."""
-        self.unread += 1
-        text = f"? a line that cannot be read: {line.problem}: {line.text[:MAX_RAW]}"
-        self._put(self._style(self._encodable(self._cut(visible(text), self._room(0))), "31"))
-
-    def summary(self) -> str:
-        """Return the numbers of events of each kind as a sentence."""
-        counts = ", ".join(f"{count} {what}" for what, count in sorted(self._counts.items()))
-        unread = f"; {self.unread} lines could not be read" if self.unread else ""
-        left = f"; {self.left_out} more are left out" if self.left_out else ""
-        return f"{sum(self._counts.values())} events: {counts or 'none'}{left}{unread}"
-
-    def _room(self, taken: int) -> int:
-        """Return the columns that are left for a text, so that it fits into one row."""
-        return max(20, self._columns() - taken - 1)
-
-    def _columns(self) -> int:
-        return size_of(self._out).columns if self._out.isatty() else MAX_TEXT
-
-    def _cut(self, text: str, room: int) -> str:
-        return text if len(text) <= room else f"{text[: room - 1]}\u2026"
-
-    def _encodable(self, text: str) -> str:
-        return text.encode(self._encoding, "replace").decode(self._encoding)
-
-    def _style(self, text: str, style: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self._styled and style != "0" else text
-
-    def _put(self, row: str) -> None:
-        self._out.write(row.rstrip() + "\n")
-
-
 # PURE: a description of an event: words, and from whom to whom it went.
 
 Kind: TypeAlias = Literal["approval", "elicitation", "decline", "prompt", "session", "wire"]
 """Subject of an event."""
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Party: TypeAlias = Literal["client", "adapter", "codex"]
-"""Sender or receiver of an event: a lane of the page."""
+"""Sender or receiver of an event: a column in the page of ``transcript --html``."""
 Tone: TypeAlias = Literal["open", "good", "bad", "halted", "plain"]
-"""Colour of an event: a question is open, an action may run, may not run, or was called off."""
+"""Colour of an event: a question waits (open), was accepted (good), was called off (halted); an
+action or message was refused or failed (bad); none of these (plain)."""
 DECIDED: Final[tuple[str, ...]] = tuple(
     dict.fromkeys(
         (
@@ -147,7 +51,7 @@ DECIDED: Final[tuple[str, ...]] = tuple(
         )
     )
 )  # fmt: skip
-"""Words for ``--decided``: the decisions, and who or what can decide."""
+"""Words for ``--decided``: the outcomes, and who or what decided."""
 _OUTCOME_TONES: Final[dict[str, Tone]] = {
     "accepted": "good", "rejected": "bad", "cancelled": "halted",
     "accept": "good", "decline": "bad", "cancel": "halted",
@@ -164,11 +68,11 @@ _ANSWERED: Final[dict[events.ElicitationAction, str]] = {
 class Description(NamedTuple):
     kind: Kind
     verb: str
-    about: str
+    sender: Party
+    receiver: Party
+    about: str = ""
     """The action, method or page that the event is about."""
-    detail: str
-    start: Party
-    end: Party
+    detail: str = ""
     tone: Tone = "plain"
     decided: tuple[str, ...] = ()
     """The decision and who decided, from `DECIDED`; or a stop reason; empty without a decision."""
@@ -178,48 +82,47 @@ def describe(event: events.TranscriptEvent) -> Description:
     match event:
         case events.ApprovalRequested() | events.ApprovalDecided() | events.ApprovalRefused():
             return _describe_approval(event)
-        case events.AgreementDecided():
-            about = "; ".join((_AGREEMENTS[event.about], *event.subject))
+        case events.AgreementDecided():  # shown like an approval
             return Description(
-                "approval", event.outcome, about, f"by {_plain(event.by)}", "client", "adapter",
-                _OUTCOME_TONES[event.outcome], (event.outcome, event.by),
+                "approval", event.outcome, "client", "adapter",
+                about="; ".join((_AGREEMENTS[event.about], *event.subject)),
+                detail=f"by {_plain(event.by)}",
+                tone=_OUTCOME_TONES[event.outcome], decided=(event.outcome, event.by),
             )  # fmt: skip
         case events.ElicitationRequested() | events.ElicitationAnswered():
             return _describe_elicitation(event)
         case events.RequestDeclined():
             asked = "after somebody was asked" if event.asked else "nobody was asked"
-            case = f" ({event.discriminator})" if event.discriminator else ""
+            case = f" ({event.discriminator})" if event.discriminator else ""  # a mode or a kind
             return Description(
-                "decline", "declined", f"{event.ref.method}{case}", f"{asked}: {event.reason}",
-                "codex", "adapter", "bad", ("declined",),
+                "decline", "declined", "codex", "adapter", about=f"{event.ref.method}{case}",
+                detail=f"{asked}: {event.reason}", tone="bad", decided=("declined",),
             )  # fmt: skip
         case events.PromptStarted():
-            return Description("prompt", "started", "", "", "client", "codex")
+            return Description("prompt", "started", "client", "codex")
         case events.PromptEnded(stop_reason=None):
-            error = event.error or "with an error"
             return Description(
-                "prompt", "failed", "", error, "adapter", "client", "bad", ("error",)
-            )
+                "prompt", "failed", "adapter", "client", detail=event.error or "with an error",
+                tone="bad", decided=("error",),
+            )  # fmt: skip
         case events.PromptEnded(stop_reason=reason):
-            text = "" if event.error is None else event.error
-            decided = (str(reason),)
             return Description(
-                "prompt", "ended", str(reason), text, "codex", "client", "plain", decided
-            )
+                "prompt", "ended", "codex", "client", about=str(reason),
+                detail=event.error or "", decided=(str(reason),),
+            )  # fmt: skip
         case events.SessionOpened():
-            return Description("session", "opened", event.how, "", "client", "codex")
+            return Description("session", "opened", "client", "codex", about=event.how)
         case events.SessionClosed():
-            return Description("session", "closed", event.reason, "", "client", "codex")
+            return Description("session", "closed", "client", "codex", about=event.reason)
         case events.WireMessage():
-            start: Party = event.peer
-            end: Party = "adapter"
+            parties: tuple[Party, Party] = (event.peer, "adapter")
             if event.direction == "sent":
-                start, end = end, start
+                parties = ("adapter", event.peer)
             number = "" if event.id is None else f"id {event.id!r}, "
             left_out = "" if event.left_out is None else f", not kept: {event.left_out}"
             detail = f"{number}{event.size} bytes{left_out}"
             tone: Tone = "bad" if event.kind == "error" else "plain"
-            return Description("wire", event.kind, event.method or "", detail, start, end, tone)
+            return Description("wire", event.kind, *parties, event.method or "", detail, tone)
         case _:
             assert_never(event)
 
@@ -233,20 +136,19 @@ def _describe_approval(
         case events.ApprovalRequested():
             choices = ", ".join(option.name for option in event.options)
             return Description(
-                "approval", "asked", about, f"choices: {choices}", "codex", "client", "open"
+                "approval", "asked", "codex", "client", about, f"choices: {choices}", "open"
             )
         case events.ApprovalDecided():
             chosen = "" if event.option is None else f" ({event.option.name})"
             policy = "" if event.policy is None else f" {event.policy}"
             how = f"by {_plain(event.by)}{policy}{chosen}; Codex was told: {event.decision}"
             tone, decided = _OUTCOME_TONES[event.outcome], (event.outcome, event.by)
-            start, end = _settled(event.by)
-            return Description("approval", event.outcome, about, how, start, end, tone, decided)
+            parties = _settled(event.by)
+            return Description("approval", event.outcome, *parties, about, how, tone, decided)
         case events.ApprovalRefused():
-            why = f"{event.code}: {event.reason}"
             return Description(
-                "approval", "answer refused", about, why, "client", "adapter", "bad",
-                ("refused", event.code),
+                "approval", "answer refused", "client", "adapter", about,
+                f"{event.code}: {event.reason}", "bad", ("refused", event.code),
             )  # fmt: skip
         case _:
             assert_never(event)
@@ -260,17 +162,16 @@ def _describe_elicitation(
     match event:
         case events.ElicitationRequested():
             detail = event.url if event.url is not None else f"fields: {fields or 'none'}"
-            return Description("elicitation", "asked", about, detail, "codex", "client", "open")
+            return Description("elicitation", "asked", "codex", "client", about, detail, "open")
         case events.ElicitationAnswered():
             how = f"by {_plain(event.by)}"
             if fields:
                 how += f"; fields: {fields}"
             if event.problem is not None:
                 how += f"; {event.problem}"
-            start, end = _settled(event.by)
             tone, decided = _OUTCOME_TONES[event.action], (event.action, event.by)
-            verb = _ANSWERED[event.action]
-            return Description("elicitation", verb, about, how, start, end, tone, decided)
+            verb, parties = _ANSWERED[event.action], _settled(event.by)
+            return Description("elicitation", verb, *parties, about, how, tone, decided)
         case _:
             assert_never(event)
 
@@ -316,22 +217,24 @@ class Selection:
     """Last time."""
 
     def fits(self, entry: Entry, description: Description, *, wire: bool = False) -> bool:
-        """Return whether to show an event; one of the wire needs a word in `kinds`, or ``wire``."""
-        ref, kind = entry.event.ref, description.kind
-        owners = [owner for owner in (ref.session_id, ref.thread_id) if owner is not None]
-        if self.sessions and not any(owner.startswith(self.sessions) for owner in owners):
+        """Return whether to show an event. One of the wire needs ``wire``, or a word in `kinds`."""
+        ref = entry.event.ref
+        ids = [id_ for id_ in (ref.session_id, ref.thread_id) if id_ is not None]
+        if self.sessions and not any(id_.startswith(self.sessions) for id_ in ids):
             return False
-        if not (wire and kind == "wire"):
-            if self.kinds and kind not in self.kinds and entry.event.type not in self.kinds:
-                return False
-            if not self.kinds and kind == "wire":
-                return False
+        if not self._kind_fits(description.kind, entry.event.type, wire=wire):
+            return False
         if self.decided and not set(self.decided) & set(description.decided):
             return False
         # The times of a transcript have one format, so they compare as texts.
         if self.since is not None and entry.time < self.since:
             return False
         return self.until is None or entry.time <= self.until
+
+    def _kind_fits(self, kind: Kind, event_type: str, *, wire: bool) -> bool:
+        if kind == "wire" and (wire or not self.kinds):
+            return wire
+        return not self.kinds or kind in self.kinds or event_type in self.kinds
 
 
 def moment(text: str, now: datetime) -> str:
@@ -353,13 +256,13 @@ def moment(text: str, now: datetime) -> str:
 LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of the longest line that is read."""
 VALUE_LIMIT: Final = 300_000
-"""Values of JSON in a line: an empty list is two bytes in the file, and 56 in memory."""
+"""JSON values that a line may have: an empty list takes 2 bytes in the file, and 56 in memory."""
 _VALUES: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{,])')
-"""A text, or a character before a value (group 1)."""
+"""Matches a JSON string, or a character that counts as a value: ``[``, ``{``, ``,`` (group 1)."""
 CHUNK: Final = 256 * 1024
 """Bytes of one read."""
 LOOK_SECONDS: Final = 0.2
-"""How often a followed file is read."""
+"""Seconds between two reads of a followed file."""
 STANDARD_INPUT: Final = "-"
 
 
@@ -394,12 +297,11 @@ def _has_too_many_values(text: str) -> bool:
     """Return whether JSON would take much more memory as objects than as text."""
     if sum(map(text.count, "[{,")) <= VALUE_LIMIT:
         return False
-    # A limit of matches, too: texts in the line take time.
-    matches = islice(_VALUES.finditer(text), 4 * VALUE_LIMIT)
+    most_matches = 4 * VALUE_LIMIT  # bounds the time, even if most matches are strings
     values = 0
-    for number, match in enumerate(matches, 1):
+    for number, match in enumerate(islice(_VALUES.finditer(text), most_matches), 1):
         values += match.lastindex is not None
-        if values > VALUE_LIMIT or number == 4 * VALUE_LIMIT:
+        if values > VALUE_LIMIT or number == most_matches:
             return True
     return False
 
@@ -417,7 +319,7 @@ def read(name: str) -> Iterator[Line]:
 
 
 def follow(name: str) -> Iterator[Line | None]:
-    """Yield all lines of a file, and then the appended ones; yield None whenever there are no more.
+    """Yield all lines of a file, then the appended lines; yield None at each end of the file.
 
     Ends only at the end of standard input or a pipe. If the file was replaced or cut, it is read
     from its beginning. Raises MisuseError.
@@ -446,7 +348,7 @@ def _opened(name: str) -> Iterator[FileIO]:
         yield open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
         return
     try:
-        file = Path(name).open("rb", buffering=0)  # noqa: SIM115 - closed below
+        file = Path(name).open("rb", buffering=0)  # noqa: SIM115 - closed by the `with`
     except (OSError, ValueError) as error:
         raise _unreadable(name, error) from error
     with file:
@@ -479,3 +381,104 @@ def _was_replaced(name: str, file: FileIO, read_bytes: int) -> bool:
     except OSError:
         return False  # it is being replaced: the next look finds the new file
     return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or there.st_size < read_bytes
+
+
+# Rows of a terminal.
+
+MAX_TEXT: Final = 2_000
+"""Characters of a row, if the output is no terminal with a width."""
+WIDE: Final = 110
+"""Columns from which a terminal's rows show the session, the sender and the receiver, too."""
+MAX_RAW: Final = 10_000
+"""Characters of a text that are escaped for a row; more would not fit into the row."""
+_NAMES: Final[dict[Kind, str]] = {
+    "approval": "APPROVAL", "elicitation": "ELICITATION", "decline": "DECLINED",
+    "prompt": "prompt", "session": "session", "wire": "wire",
+}  # fmt: skip
+_WIDTH: Final = max(map(len, _NAMES.values()))
+_VERB_WIDTH: Final = 14
+_GAP: Final = "  "
+_MARKS: Final[dict[Kind, str]] = {
+    "approval": "\u2b22", "elicitation": "\u25d7", "decline": "\u2298",
+    "prompt": "\u203a", "session": "\u25a1", "wire": "\u00b7",
+}  # fmt: skip
+_KIND_STYLES: Final[dict[Kind, str]] = {
+    "approval": "1;33", "elicitation": "1;35", "decline": "1;31",
+    "prompt": "34", "session": "2", "wire": "2",
+}  # fmt: skip
+_TONE_STYLES: Final[dict[Tone, str]] = {
+    "open": "1", "good": "32", "bad": "31", "halted": "2", "plain": "0",
+}  # fmt: skip
+_PARTIES: Final = {"client": "client", "adapter": "adapter", "codex": "Codex"}
+
+
+class Rows:
+    """Writes one row for each event to ``out``, cut to the width of a terminal."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._styled = wants_colours(out)
+        self._encoding = out.encoding or "utf-8"
+        self._date = ""
+        self._counts: Counter[str] = Counter()
+        self.unread: int = 0
+        """Number of lines that could not be read."""
+        self.left_out: int = 0
+        """Number of events that the filters leave out; the caller counts them."""
+
+    def event(self, entry: Entry, description: Description) -> None:
+        """Write one row; before the first row of a day, write the day."""
+        date, _, clock = entry.time.removesuffix("Z").partition("T")
+        if date != self._date:
+            self._date = date
+            self._put(self._style(f"{date} (UTC)", "2"))
+        kind, verb = description.kind, description.verb
+        verb_has_kind = verb.startswith(kind)  # not "decline declined"
+        self._counts[verb if verb_has_kind else f"{kind} {verb}"] += 1
+        marked_kind = f"{self._encodable(_MARKS[kind])} {_NAMES[kind]:{_WIDTH}}"
+        prefix = clock
+        if self._columns() >= WIDE:
+            shown_id = entry.event.ref.session_id or entry.event.ref.thread_id or "-"
+            parties = f"{_PARTIES[description.sender]} > {_PARTIES[description.receiver]}"
+            # The end of the id: ids of one day have the same beginning.
+            prefix = f"{clock}{_GAP}{visible(shown_id[-8:]):8}{_GAP}{parties:16}"
+        text = " ".join(part for part in (description.about, description.detail) if part)
+        room = self._room(len(prefix) + len(marked_kind) + _VERB_WIDTH + 3 * len(_GAP))
+        shown = self._encodable(self._cut(visible(text[:MAX_RAW]), room))
+        self._put(
+            f"{self._style(prefix, '2')}{_GAP}"
+            f"{self._style(marked_kind, _KIND_STYLES[kind])}{_GAP}"
+            f"{self._style(f'{verb:{_VERB_WIDTH}}', _TONE_STYLES[description.tone])}{_GAP}{shown}"
+        )
+
+    def unreadable(self, line: Line) -> None:
+        """Write a row for a line that is no event."""
+        self.unread += 1
+        text = f"? a line that cannot be read: {line.problem}: {line.text[:MAX_RAW]}"
+        self._put(self._style(self._encodable(self._cut(visible(text), self._room(0))), "31"))
+
+    def summary(self) -> str:
+        """Return the numbers of events of each kind as a sentence."""
+        counts = ", ".join(f"{count} {what}" for what, count in sorted(self._counts.items()))
+        unread = f"; {self.unread} lines could not be read" if self.unread else ""
+        left = f"; {self.left_out} more are left out" if self.left_out else ""
+        return f"{sum(self._counts.values())} events: {counts or 'none'}{left}{unread}"
+
+    def _room(self, taken: int) -> int:
+        """Return the columns that are left for a text, so that it fits into one row."""
+        return max(20, self._columns() - taken - 1)
+
+    def _columns(self) -> int:
+        return size_of(self._out).columns if self._out.isatty() else MAX_TEXT
+
+    def _cut(self, text: str, room: int) -> str:
+        return text if len(text) <= room else f"{text[: room - 1]}\u2026"
+
+    def _encodable(self, text: str) -> str:
+        return text.encode(self._encoding, "replace").decode(self._encoding)
+
+    def _style(self, text: str, style: str) -> str:
+        return f"\x1b[{style}m{text}\x1b[0m" if self._styled and style != "0" else text
+
+    def _put(self, row: str) -> None:
+        self._out.write(row.rstrip() + "\n")

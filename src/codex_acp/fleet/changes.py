@@ -277,7 +277,7 @@ async def _git_add(baseline: Baseline, without: list[str], *, users_index: bool)
                 *words,
                 env=baseline.env,
                 cwd=baseline.work_tree,
-                given=os.fsencode("\0".join(specs)),
+                stdin=os.fsencode("\0".join(specs)),
             )
         except GitFailed as error:
             if error.code == 1:  # git could not take some files
@@ -311,7 +311,7 @@ async def _forget_bits(baseline: Baseline) -> None:
         names = b"".join(entry[2:] + b"\0" for entry in marked if entry[:1] in tags)
         if names:
             words = (bit, "-z", "--stdin")
-            await git("update-index", *words, env=baseline.env, cwd=baseline.work_tree, given=names)
+            await git("update-index", *words, env=baseline.env, cwd=baseline.work_tree, stdin=names)
 
 
 async def _drop_links(baseline: Baseline) -> list[str]:
@@ -323,7 +323,7 @@ async def _drop_links(baseline: Baseline) -> list[str]:
     if inner:
         names = b"".join(name + b"\0" for name in inner)
         words = ("--force-remove", "-z", "--stdin")
-        await git("update-index", *words, env=baseline.env, cwd=baseline.work_tree, given=names)
+        await git("update-index", *words, env=baseline.env, cwd=baseline.work_tree, stdin=names)
     return list(map(os.fsdecode, inner))
 
 
@@ -356,7 +356,7 @@ async def _patch(baseline: Baseline) -> tuple[bytes | None, list[str]]:
     }
     ids = [id_ for pair in ids_before_and_after.values() for id_ in pair if id_.strip(b"0")]
     lines = b"".join(id_ + b"\n" for id_ in ids)
-    out = await git("cat-file", "--batch-check=%(objectsize)", env=baseline.env, given=lines)
+    out = await git("cat-file", "--batch-check=%(objectsize)", env=baseline.env, stdin=lines)
     size_of = {
         id_: int(size) for id_, size in zip(ids, out.splitlines(), strict=False) if size.isdigit()
     }
@@ -409,7 +409,7 @@ async def _ignoring(baseline: Baseline, names: set[str]) -> list[tuple[str, str]
     words = ("-v", "-z", "--stdin")
     env, cwd = baseline.env, baseline.work_tree
     try:
-        out = await git("check-ignore", *words, env=env, cwd=cwd, given=given)
+        out = await git("check-ignore", *words, env=env, cwd=cwd, stdin=given)
     except GitFailed as error:
         if error.code != 1:  # 1: none of the names is ignored
             raise

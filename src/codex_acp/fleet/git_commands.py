@@ -1,8 +1,9 @@
 """Run git so that no file of a repository can make git run another program.
 
-git starts no hook, file-system monitor, filter, external diff, submodule or transport helper,
-whatever a repository's configuration or attributes say. Only a fetch uses the user's configuration,
-for logins and proxies.
+git starts no hook, file-system monitor, submodule or transport helper, whatever a repository's
+configuration or attributes say. A caller whose command could run a filter or an external diff gives
+git a ``GIT_DIR`` of the fleet, whose configuration names none. Only a fetch uses the user's
+configuration, for logins and proxies.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ PROTOCOLS: Final = "file:https:ssh"
 GIT_SECONDS: Final = 600.0
 """Time limit of one command: a first fetch of a large repository takes minutes."""
 
-SHOWN: Final = 2000
+MAX_STDERR: Final = 2000
 """Characters of git's stderr that an error shows."""
 
 PIPES_SECONDS: Final = 1.0
-"""Time for git's pipes to close after its end: a daemon may keep them open."""
+"""Seconds to wait for git's pipes to close after git has ended: a daemon may keep them open."""
 
 _SAFE_OPTIONS: Final = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"),
     *("-c", "core.untrackedCache=false", "-c", "core.attributesFile=/dev/null"),
     *("-c", "core.excludesFile=/dev/null", "-c", "diff.ignoreSubmodules=all"),
     *("-c", "submodule.recurse=false", "-c", "fetch.recurseSubmodules=false"),
-    # No patch has a path that is ``.git`` on a file system of macOS or Windows.
+    # Refuse paths that a file system of macOS or Windows takes for ``.git``.
     *("-c", "core.protectHFS=true", "-c", "core.protectNTFS=true", "-c", "core.safecrlf=false"),
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false"),
 )
@@ -69,10 +70,10 @@ class GitFailed(CheckoutError):
 
 
 def _end_of_text(text: str) -> str:
-    """Return the end, from a whole line or word on: `scrub` would not find half a secret."""
-    if len(text) <= SHOWN:
+    """Return the end without the line or word that is cut: `scrub` finds no half of a secret."""
+    if len(text) <= MAX_STDERR:
         return text
-    end = text[-SHOWN:]
+    end = text[-MAX_STDERR:]
     return end.partition("\n" if "\n" in end else " ")[2]
 
 
@@ -102,20 +103,20 @@ async def git(
     env: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
     cwd: str | Path | None = None,
-    given: bytes | None = None,
+    stdin: bytes | None = None,
     users_own: bool = False,
     limit: int | None = None,
     seconds: float = GIT_SECONDS,
 ) -> bytes:
     """Run ``git BEFORE COMMAND ARGUMENTS`` and return its output.
 
-    The output is cut after ``limit`` + 1 bytes. ``env`` is added to the environment; ``given`` is
-    the input; ``users_own`` makes git use the user's configuration. Raises GitFailed, also after
-    ``seconds``. Then, or if cancelled, kills git with its child processes.
+    The output is cut after ``limit`` + 1 bytes. ``env`` is added to the environment;
+    ``users_own`` makes git use the user's configuration. Raises GitFailed, also if git runs longer
+    than ``seconds``. If git runs when this call ends or is cancelled, kills git's process group.
     """
     environment = _environment() | ({} if users_own else _NO_CONFIGURATION) | dict(env or {})
     starting = asyncio.ensure_future(
-        _spawn(("git", *_SAFE_OPTIONS, *before, command, *arguments), cwd, environment, given)
+        _spawn(("git", *_SAFE_OPTIONS, *before, command, *arguments), cwd, environment, stdin)
     )
     try:
         process = await _wait_for(starting)
@@ -125,8 +126,8 @@ async def git(
     reading_stderr = _read_stderr(process)
     try:
         async with asyncio.timeout(seconds):
-            if given is not None and process.stdin is not None:
-                process.stdin.write(given)
+            if stdin is not None and process.stdin is not None:
+                process.stdin.write(stdin)
                 process.stdin.close()
             if limit is None:
                 out = await process.stdout.read()
@@ -137,29 +138,29 @@ async def git(
                     parts.append(part)
                     left -= len(part)
                 out = b"".join(parts)
-            if limit is not None and len(out) > limit:
-                return out
+                if left <= 0:  # enough: `finally` ends git, and its exit status does not count
+                    return out
             stderr = await reading_stderr
             await process.wait()
     except TimeoutError:
         raise GitFailed(command, None, f"it took longer than {seconds:g} seconds") from None
     finally:
-        await _kill(process, reading_stderr)
+        await _end(process, reading_stderr)
     if process.returncode:
         raise GitFailed(command, process.returncode, stderr.decode(errors="replace"))
     return out
 
 
 async def _spawn(
-    words: Sequence[str], cwd: str | Path | None, env: Mapping[str, str], given: bytes | None
+    words: Sequence[str], cwd: str | Path | None, env: Mapping[str, str], stdin: bytes | None
 ) -> Process:
-    """Start git, which leads a process group of its own, and add it to `process_tree`."""
+    """Start git as the leader of its own process group. `process_tree` takes it for no orphan."""
     with process_tree.starting_own():
         process = await asyncio.create_subprocess_exec(
             *words,
             cwd=cwd,
             env=env,
-            stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -177,7 +178,7 @@ async def _wait_for(starting: asyncio.Task[Process]) -> Process:
         with suppress(asyncio.CancelledError, OSError):
             await finish(starting)  # even if this call is cancelled again
         if not starting.cancelled() and starting.exception() is None:
-            await _kill(starting.result(), _read_stderr(starting.result()))
+            await _end(starting.result(), _read_stderr(starting.result()))
         raise
 
 
@@ -186,8 +187,8 @@ def _read_stderr(process: Process) -> asyncio.Task[bytes]:
     return asyncio.create_task(_read_end(process.stderr))
 
 
-async def _kill(process: Process, reading_stderr: asyncio.Task[bytes]) -> None:
-    """Kill git's process group if git still runs, and close its pipes."""
+async def _end(process: Process, reading_stderr: asyncio.Task[bytes]) -> None:
+    """Kill git's process group if git still runs; read or close git's pipes."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -205,8 +206,8 @@ async def _kill(process: Process, reading_stderr: asyncio.Task[bytes]) -> None:
 
 
 async def _read_end(stream: asyncio.StreamReader) -> bytes:
-    """Read a stream to its end; return the last bytes, more than `SHOWN` characters."""
+    """Read a stream to its end; return the last bytes, more than `MAX_STDERR` characters."""
     end = b""
     while part := await stream.read(1 << 16):
-        end = (end + part)[-4 * SHOWN - 1 :]
+        end = (end + part)[-4 * MAX_STDERR - 1 :]  # UTF-8 has at most 4 bytes for a character
     return end

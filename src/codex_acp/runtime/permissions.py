@@ -22,7 +22,7 @@ from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp._version import __version__
 from codex_acp.acp import PROTOCOL_VERSION, types
 from codex_acp.acp.client_side import option_of, outcome_of
-from codex_acp.acp.form_answers import InvalidContent, too_large, validate, written
+from codex_acp.acp.form_answers import InvalidContent, as_json, too_large, validate
 from codex_acp.errors import MisuseError, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from codex_acp.runtime.filesystem import FileAccess, FileThreads, Roots, read_text, write_text
@@ -145,14 +145,14 @@ UrlCallback: TypeAlias = Callable[[UrlRequest], UrlAnswer | Awaitable[UrlAnswer]
 
 def problems_of(schema: types.ElicitationSchema, content: Mapping[str, object]) -> tuple[str, ...]:
     """Return the problems of ``content``, a sentence for each field; empty if it fits."""
-    checked = validate(written(schema), content)
+    checked = validate(as_json(schema), content)
     return checked.sentences() if isinstance(checked, InvalidContent) else ()
 
 
 async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitationResponse:
     """Call the callback; return the answer to the form. Content that does not fit cancels the form;
     a form that is too large is declined without the callback."""
-    reason = too_large(written(form.requested_schema))
+    reason = too_large(as_json(form.requested_schema))
     if reason is not None:
         logger.warning("a form of the agent was declined because %s", reason)
         return types.DeclineCreateElicitationResponse()
@@ -164,7 +164,7 @@ async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitatio
         return types.CancelCreateElicitationResponse()
     if not isinstance(content, Mapping):
         return _without_content(content)
-    checked = validate(written(form.requested_schema), content)
+    checked = validate(as_json(form.requested_schema), content)
     if isinstance(checked, InvalidContent):
         why = "; ".join(checked.sentences())
         logger.error("the form's answer does not fit it and is cancelled: %s", why)
