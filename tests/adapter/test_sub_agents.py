@@ -79,7 +79,7 @@ class _World:
             cast("Any", self.outflow),
             self.state,
             say=self.said.append,
-            may_note=lambda: True,
+            may_change_call=lambda: True,
             may_be_below=lambda thread: thread not in self.others,
             earlier=lambda _: [],
         )

@@ -14,8 +14,8 @@ from codex_acp.mapping.call import (
     EARNED_PER_BYTE,
     FIRST_CREDIT,
     INTERVAL,
+    OVERHEAD_BYTES,
     TAIL_LIMIT,
-    UPDATE_COST,
     WHOLE_LIMIT,
 )
 from codex_acp.mapping.running_calls import due, flush_due
@@ -282,7 +282,7 @@ def test_a_trickle_of_hours_is_shown_to_its_last_part(trickle: str) -> None:
     assert sent <= FIRST_CREDIT + EARNED_PER_BYTE * 1_500 * len(trickle)
     last = running.sent[-1]["content"][0]["content"]["text"]
     behind = (1_500 * len(trickle)) - _shown_to(last)
-    assert behind <= UPDATE_COST + 2048 * 2
+    assert behind <= OVERHEAD_BYTES + 2048 * 2
 
 
 @pytest.mark.slow

@@ -40,10 +40,11 @@ async def test_who_lost_a_session_often_hears_of_its_end_once(
 ) -> None:
     monkeypatch.setattr(NetworkSession, "busy", True)
     one, other = Shown(), Shown()
-    agent = SimpleNamespace(parts=(SimpleNamespace(open_session=lambda _: None), None))
+    sessions = SimpleNamespace(open_session=lambda _: None)
+    agent = SimpleNamespace(sessions_and_config=(sessions, None))
     session = NetworkSession("me", cast("Any", agent), cast("Any", one), outlives_client=False)
     for client in (other, one) * 3:
-        session.detach_for(cast("Any", client))
+        session.detach_earlier_client(cast("Any", client))
         session.client = cast("Any", client)
     session.send("", StateChanged("idle", background=()))
     assert (len(one.heard), len(other.heard)) == (1, 1)
@@ -56,15 +57,16 @@ def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(
         turn=object(), busy=True, sub_agents=(), change_client=lambda _: None, prompts=prompts
     )
     opened = SimpleNamespace(session=turn)
-    agent = SimpleNamespace(parts=(SimpleNamespace(open_session=lambda _: opened), None))
+    sessions = SimpleNamespace(open_session=lambda _: opened)
+    agent = SimpleNamespace(sessions_and_config=(sessions, None))
     one, other = Shown(), Shown()
     session = NetworkSession("me", cast("Any", agent), cast("Any", one), outlives_client=kept)
     announced = ToolCallAnnounced(id="call", title="Run: ls", status="in_progress")
     session.send("", announced)
-    mark = session.mark()
-    session.detach_for(cast("Any", other))
-    session.attach(cast("Any", other), mark)
+    history_end = session.journal_position()
+    session.detach_earlier_client(cast("Any", other))
+    session.attach(cast("Any", other), history_end)
     assert other.shown == [announced]
-    session.detach_for(cast("Any", one))
+    session.detach_earlier_client(cast("Any", one))
     session.attach(cast("Any", one), None)
     assert one.shown.count(announced) == 2

@@ -149,13 +149,13 @@ class _Ending(Registry):
 async def test_only_an_owners_own_sessions_at_rest_make_room_for_one_that_has_its_share() -> None:
     bobs, alices = _AtRest("bob"), _AtRest("alice")
     registry = _Ending(Limits(sessions=4), b1=bobs, b2=bobs, a1=alices, a2=_AtRest("alice"))
-    async with registry.reserve("alice"):
+    async with registry.reserve_place("alice"):
         assert sorted(registry.sessions) == ["a2", "b1", "b2"]
     busy = _AtRest("alice", busy=True)
     shown = _AtRest("alice", shown=True)
     registry = _Ending(Limits(sessions=4), b1=bobs, a1=busy, a2=shown)
     with pytest.raises(RpcError, match="2 sessions of yours are open"):
-        async with registry.reserve("alice"):
+        async with registry.reserve_place("alice"):
             pass
     assert sorted(registry.sessions) == ["a1", "a2", "b1"]
 
@@ -163,12 +163,12 @@ async def test_only_an_owners_own_sessions_at_rest_make_room_for_one_that_has_it
 async def test_who_has_more_than_a_share_makes_room_for_who_has_less_and_nobody_else_does() -> None:
     bobs = {f"b{number}": _AtRest("bob") for number in range(3)}
     registry = _Ending(Limits(sessions=4), a1=_AtRest("alice"), **bobs)
-    async with registry.reserve("alice"):
+    async with registry.reserve_place("alice"):
         assert sorted(registry.sessions) == ["a1", "b1", "b2"]
     registry = _Ending(Limits(sessions=4), a1=_AtRest("alice"), c1=_AtRest("carol"), **bobs)
     registry.sessions.pop("b2")
     with pytest.raises(RpcError, match="4 sessions are open on this server"):
-        async with registry.reserve("alice"):
+        async with registry.reserve_place("alice"):
             pass
     assert len(registry.sessions) == 4
 

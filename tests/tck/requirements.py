@@ -1,7 +1,7 @@
 """The requirements: each with the kit's ids, a sentence, and a check that raises if it is not met.
 
 The ids are those of https://github.com/agentclientprotocol/acp-tck, with ``ACP-`` before them.
-Its rows that only record, and those about batches, are not here: see `NOT_HERE`.
+Its rows that cannot fail, and those about batches, are not here: see `NOT_HERE`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ NOT_HERE: Final = {
         "JSON-RPC batches were in a draft of v2; the schema and the SDK have none: see below"
     ),
     "AUTH-003, -004, -203, -204, -207": (
-        "a login with real credentials, or one that is thrown away: tests/e2e/test_login.py"
+        "they need real credentials, or throw a login away: tests/e2e/test_login.py tests them"
     ),
     "PERM-201, PATCH-204 to -209, ENUM-203": (
         "tool calls and permissions, which the kit cannot make every agent show: "
         "tests/e2e/test_v2_sessions.py and tests/e2e_contract test them for this agent"
     ),
-    "INFO-*, STDERR-001, MCP-201, MCP-202, CANCEL-204, EXT-203": "rows that only record",
+    "INFO-*, STDERR-001, MCP-201, MCP-202, CANCEL-204, EXT-203": (
+        "rows that record a fact and cannot fail"
+    ),
 }
 
 STOPS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
@@ -77,7 +79,7 @@ def _future(world: World) -> None:
     assert world.version <= _version(world, 65535) < 65535
 
 
-@row("the agent answers a client of v1 with 1 or 2", v2="INIT-202")
+@row("the agent answers a request for version 1 with version 1 or 2", v2="INIT-202")
 def _older(world: World) -> None:
     assert _version(world, 1) in (1, 2)
 
@@ -112,7 +114,7 @@ def _markers(world: World) -> None:
         assert not agent.problems, agent.problems[0]
 
 
-@row("login methods have unique ids and known types, and need no terminal that is not offered",
+@row("login methods have unique ids and known types, and use a terminal only if one is offered",
      "AUTH-001 AUTH-002", "AUTH-201 AUTH-202 AUTH-206")  # fmt: skip
 def _login_ways(world: World) -> None:
     with world.agent() as agent:
@@ -200,7 +202,7 @@ def _history_before_the_answer(world: World) -> None:
         assert agent.updates(session, agent.quiet()) == []
 
 
-@row("a replayed prompt has the id of its answer, and each piece follows a whole message",
+@row("a replayed prompt keeps its message id, and a chunk comes after its whole message",
      v2="RESUME-204 RESUME-205")  # fmt: skip
 def _replay(world: World) -> None:
     with world.agent() as agent:

@@ -1,15 +1,15 @@
 """PURE: convert the values, updates and questions of an agent of version 2 to version 1.
 
-A program that knows version 1 alone can so drive agents of both versions. For a value that version
-1 cannot express a function returns None; an update becomes an `UnknownVariant` with all its fields.
-Must not know sessions, connections or clocks.
+So a program that knows only version 1 can drive agents of both versions. A function returns None
+for a value that version 1 cannot express; such an update becomes an `UnknownVariant` with all its
+fields. Must not know sessions, connections or clocks.
 
 Three differences need more than new names. Version 2 may send a whole message again: version 1 gets
 the new text alone. In version 1 an update replaces the whole content of a tool call, and the output
 of a command is part of that content: `ToolCalls` keeps the content, and adds the output when the
 command has ended. An agent can send any number of small pieces, so the kept content is bounded, and
-so is the content that is sent again. A diff of version 1 has the old and the new text, a git patch
-only the lines around each change: each hunk becomes a diff, a change without patch a line of text.
+so is the content that is sent again. A diff of version 1 has the old and the new text. A diff of
+version 2 has a git patch: each hunk becomes a diff, and a change without a patch a line of text.
 
 No permission becomes easier to give: options of an unknown kind are removed, and the agent's
 elicitation is not shown if version 1 cannot show all of it.
@@ -162,7 +162,7 @@ MAX_TERMINALS: Final = 256
 MAX_CALLS_PER_TERMINAL: Final = 4
 """Tool calls that repeat one command's output; usually there is one."""
 RESEND_LIMIT: Final = 1 << 14
-"""Characters of content up to which each new piece has all content sent again at once."""
+"""Characters of content: up to this size, each new piece sends all of the content again."""
 _PIECE_OVERHEAD: Final = 64
 """Characters that are added to the length of each piece of content, so that empty ones count."""
 _LEFT_OUT: Final = "(What this tool call had shown before is not repeated.)"
@@ -220,7 +220,7 @@ class _CallContent:
         self.unsent_size += size
 
     def trim(self) -> None:
-        """Drop the oldest pieces above `MAX_CONTENT`; first send the new pieces if they are due."""
+        """Drop the oldest pieces above `MAX_CONTENT`; the caller has sent new pieces if due."""
         while self.size > MAX_CONTENT:
             self.size -= _size(self.pieces.popleft())
             self.is_cut = True
@@ -266,8 +266,7 @@ class ToolCalls:
         if "kind" in made and v1_model("ToolKind", made["kind"]) is None:
             made["kind"] = "other"
         if "content" in update:
-            call.forget()
-            call.is_cut = False
+            call = self._calls[call_id] = _CallContent()
             pieces = update["content"] or ()
             made["content"] = self._convert_pieces(call_id, pieces)
             for piece in pieces:
@@ -275,8 +274,8 @@ class ToolCalls:
             call.trim()
             call.unsent_size = 0
         elif call.unsent_size and made.get("status") in _ENDED:
-            made["content"] = self.send_content(call_id)
-        if update.get("locations", ...) is None:
+            made["content"] = self.take_content(call_id)
+        if "locations" in update and update["locations"] is None:
             made["locations"] = []
         return made
 
@@ -330,7 +329,7 @@ class ToolCalls:
             terminal.add((update["output"] or {}).get("data", ""))
         if update.get("exitStatus") is not None:
             terminal.has_ended = True
-        elif not replaces_output:
+        elif not replaces_output:  # a replacement sends the content, without output, once more
             return []
         known = [call_id for call_id in sorted(terminal.call_ids) if self.knows(call_id)]
         return [self._content_update(call_id) for call_id in known]
@@ -339,10 +338,10 @@ class ToolCalls:
         return {
             "sessionUpdate": "tool_call_update",
             "toolCallId": call_id,
-            "content": self.send_content(call_id),
+            "content": self.take_content(call_id),
         }
 
-    def send_content(self, call_id: str) -> list[Json]:
+    def take_content(self, call_id: str) -> list[Json]:
         """Return the kept content of a tool call in version 1, and note that it was sent."""
         call = self._calls[call_id]
         call.unsent_size = 0
@@ -482,22 +481,16 @@ def _asked_call(asked: Json, calls: ToolCalls) -> Json:
         fields = {**title, **calls.convert_fields(subject["toolCall"])}
         return {**fields, **_content_with_reason(asked, calls, call_id)}
     reason = "\n\n".join(filter(None, (asked["title"], asked.get("description"))))
-    made: Json = {
-        "toolCallId": f"permission-{next(_numbers)}",
-        "title": asked["title"],
-        "content": [_text_content(reason)],
-    }
+    content, new_id = [_text_content(reason)], f"permission-{next(_numbers)}"
     if subject.get("type") != "command":
-        return made
+        return {"toolCallId": new_id, "title": asked["title"], "content": content}
     raw_input = {"command": subject["command"], "cwd": subject["cwd"]}
-    made = {**made, "title": subject["command"], "kind": "execute", "rawInput": raw_input}
     call_id = subject.get("toolCallId")
-    if call_id is None:
-        return made
-    if not calls.knows(call_id):
-        return {**made, "toolCallId": call_id}
-    reason_shown = _content_with_reason(asked, calls, call_id)
-    return {"toolCallId": call_id, "rawInput": raw_input, **reason_shown}
+    if call_id is not None and calls.knows(call_id):
+        of_known_call = _content_with_reason(asked, calls, call_id)
+        return {"toolCallId": call_id, "rawInput": raw_input, **of_known_call}
+    new = {"toolCallId": new_id if call_id is None else call_id, "content": content}
+    return {**new, "title": subject["command"], "kind": "execute", "rawInput": raw_input}
 
 
 def _content_with_reason(asked: Json, calls: ToolCalls, call_id: str) -> Json:
@@ -505,7 +498,7 @@ def _content_with_reason(asked: Json, calls: ToolCalls, call_id: str) -> Json:
     without a description."""
     if not asked.get("description"):
         return {}
-    return {"content": [*calls.send_content(call_id), _text_content(asked["description"])]}
+    return {"content": [*calls.take_content(call_id), _text_content(asked["description"])]}
 
 
 _numbers = count(1)
@@ -570,7 +563,9 @@ class UpdatesToV1:
         updates = _models(made)
         if wire["sessionUpdate"].startswith("terminal_"):
             return [UnknownVariant.model_validate(wire), *updates]
-        return updates if updates or not made else [UnknownVariant.model_validate(wire)]
+        if made and not updates:  # nothing fitted version 1
+            return [UnknownVariant.model_validate(wire)]
+        return updates
 
     def _convert_json(self, update: Json) -> list[Json] | None:
         """Convert an update; return None if version 1 has nothing like it."""
@@ -618,7 +613,7 @@ class UpdatesToV1:
         sent = self._sent.get(message_id)
         text = _text_of(content)
         if sent is not None and sent.is_start_of(text):
-            rest = text[sent.length :]
+            rest = text[sent.length :]  # other blocks than texts are not remembered, nor sent again
             content = [{"type": "text", "text": rest}] if rest else []
             v1_id = self._note_sent(message_id, content)
         elif sent is not None and sent.length and content:

@@ -113,7 +113,7 @@ class CodexAgent:
         self._after = AfterOpening(lambda: spawn(self._listen), self._answered, when_loaded, ahead)
 
     @property
-    def parts(self) -> tuple[Sessions, Config]:
+    def sessions_and_config(self) -> tuple[Sessions, Config]:
         """Return the sessions and their options, for the network server."""
         return self._sessions, self.config
 
@@ -284,8 +284,8 @@ class CodexAgent:
                 stop.cancel()
             await asyncio.wait(pending)
 
-    def leave(self) -> None:
-        """Stop the steps after answers and the hand-over: the client is gone."""
+    def note_client_left(self) -> None:
+        """Stop the steps after answers and the hand-over."""
         self._client_left = True
         self._after.leave()
         if "_hand_over" in self.__dict__:

@@ -29,7 +29,7 @@ class TurnCommand(NamedTuple):
     """The command as a message to the model: ``turn/start`` sends it, or, while a turn runs,
     ``turn/steer``. None: the command is no message, and waits for the end of a turn that runs.
     """
-    first: Callable[[], Awaitable[object]] | None = None
+    before_message: Callable[[], Awaitable[object]] | None = None
     """Called before ``message`` is sent. Raises CodexAcpError."""
 
 

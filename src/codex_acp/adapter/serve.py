@@ -44,7 +44,7 @@ no effect."""
 STEERING: Final = "_session/steering"
 """Method of the official adapter, in no schema, that sends a message to the running turn."""
 
-PROMPT: Final = "session/prompt"
+PROMPT_METHOD: Final = "session/prompt"
 """Request whose answer is sent before the connection is closed."""
 
 ANSWER_SECONDS: Final = 1.0
@@ -84,7 +84,7 @@ async def serve_link(
     tap = None if transcript is None else transcript.tap("client")
     connection = acp_connection(link, name="the client", line_limit=line_limit, on_line=tap)
     if transcript is not None:
-        app_server.when_connected(lambda: transcript.tap("codex"))
+        app_server.tap_connections(lambda: transcript.tap("codex"))
     tasks = SideTasks()
     try:
         agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)
@@ -95,7 +95,7 @@ async def serve_link(
         try:
             await side.run()
         finally:
-            agent.leave()
+            agent.note_client_left()
             await agent.keep_sessions()
             await tasks.aclose()
     finally:
@@ -194,7 +194,7 @@ def run_stdio(
 async def _end(ending: asyncio.Event, agent: CodexAgent, side: EitherAgentSide) -> None:
     await ending.wait()
     await agent.end_prompts()
-    await side.close_behind(PROMPT, ANSWER_SECONDS)
+    await side.close_behind(PROMPT_METHOD, ANSWER_SECONDS)
 
 
 def start_garbage_collection() -> None:

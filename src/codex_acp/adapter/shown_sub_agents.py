@@ -105,7 +105,7 @@ class ShownSubAgent:
 
     def detach(self) -> None:
         """Stop following the thread, and send no more of its events."""
-        self._thread.drop()
+        self._thread.stop_showing()
 
     @property
     def activity(self) -> Activity:

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 class SubAgents:
     """The sub-agents below ``session_id``. ``say`` sends a notice to the session's client.
 
-    ``state`` is the mapping's state of the session. ``may_note`` returns whether a tool call of the
-    session may be changed now. ``may_be_below`` returns whether a thread can be a sub-agent of the
-    session, because a model can name any thread. ``earlier`` returns, once, the notifications of a
-    thread that came before the thread is followed.
+    ``state`` is the mapping's state of the session. ``may_change_call`` returns whether a tool call
+    of the session may be changed now. ``may_be_below`` returns whether a thread can be a sub-agent
+    of the session, because a model can name any thread. ``earlier`` returns, once, the
+    notifications of a thread that came before the thread is followed.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SubAgents:
         state: SessionState,
         *,
         say: Callable[[str], None],
-        may_note: Callable[[], bool],
+        may_change_call: Callable[[], bool],
         may_be_below: Callable[[str], bool],
         earlier: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
@@ -55,12 +55,12 @@ class SubAgents:
         self._outflow = outflow
         self._state = state
         self._say = say
-        self._may_note = may_note
+        self._may_change_call = may_change_call
         self._may_be_below = may_be_below
         self._earlier = earlier
         self._sinks: dict[str, ShownSubAgent | NotedSubAgent] = {}
-        self.outlets: dict[str, NotesOutlet] = {}
-        """The outlet of each tool call that gets lines. While empty, `note_event` has no effect."""
+        self._outlets: dict[str, NotesOutlet] = {}
+        """The outlet of each tool call that gets lines."""
         self._more_reported = False
         self._changed = asyncio.Event()
         for agent in list(state.sub_agents.values()):  # the history has named them
@@ -105,7 +105,7 @@ class SubAgents:
 
     def note_event(self, event: SessionEvent) -> None:
         """Note an event for the session's client, which may begin the tool call of a sub-agent."""
-        for outlet in self.outlets.values():
+        for outlet in self._outlets.values():
             outlet.notes.note_event(event)
 
     def waiting(self, thread_id: str) -> AbstractContextManager[None]:
@@ -202,15 +202,15 @@ class SubAgents:
 
         while agent.parent_id in self._state.sub_agents:
             agent = self._state.sub_agents[agent.parent_id]
-        if agent.call_id not in self.outlets:
+        if agent.call_id not in self._outlets:
             notes = SubAgentNotes(agent.call_id)
-            self.outlets[agent.call_id] = NotesOutlet(notes, self._send_notes)
-        return self.outlets[agent.call_id]
+            self._outlets[agent.call_id] = NotesOutlet(notes, self._send_notes)
+        return self._outlets[agent.call_id]
 
     def _send_notes(self, notes: SubAgentNotes) -> bool:
         change = notes.shown()
         call = self._state.open_calls.get(change.id)
-        if not self._may_note() or (call is not None and call.pending):
+        if not self._may_change_call() or (call is not None and call.pending):
             return False  # a tool call must not change while the person is asked about it
         self._outflow.send(self._session_id, change)
         return True

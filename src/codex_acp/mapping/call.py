@@ -145,8 +145,8 @@ EARNED_PER_BYTE: Final = 8
 """Bytes that may be sent for each byte of output."""
 FIRST_CREDIT: Final = 64 * 1024
 """Bytes that may be sent without any output: so each update shows the whole of short output."""
-UPDATE_COST: Final = 512
-"""Bytes that an update counts besides the output; the true size is about half of that."""
+OVERHEAD_BYTES: Final = 512
+"""Bytes that an update counts besides the output; an update really has about half of them."""
 _PIECES_KEPT: Final = 1024
 """Pieces of output that are kept apart; more are joined, so that tiny pieces cost no more."""
 
@@ -216,13 +216,13 @@ class RollingOutput:
         """
         if not self.has_unsent:
             return None
-        return self.budget.due_at(UPDATE_COST + around + min(self.size, SHORT_TAIL), now)
+        return self.budget.due_at(OVERHEAD_BYTES + around + min(self.size, SHORT_TAIL), now)
 
     def take(self, now: float, around: int = 0) -> str:
         """Return the end of the output, as long as the budget allows, and note that it was sent."""
-        limit = min(TAIL_LIMIT, self.budget.credit - UPDATE_COST - around)
+        limit = min(TAIL_LIMIT, self.budget.credit - OVERHEAD_BYTES - around)
         text = self._end_of(limit)
-        self.budget.spend(UPDATE_COST + around + size_of_text(text), now)
+        self.budget.spend(OVERHEAD_BYTES + around + size_of_text(text), now)
         self.has_unsent = False
         self.was_shown = True
         return self._with_cut(text)
@@ -315,7 +315,7 @@ class OpenCall:
     """Where the paths of an edit, or the directory of a command, led when the item started."""
     diff_budget: Budget = field(default_factory=Budget)
     """Limit on the diffs that are sent while Codex writes a file change."""
-    unsent_diffs: int = 0
+    unsent_diff_bytes: int = 0
     """Bytes of the diffs that were not sent yet; 0 if there are none."""
     above: Sequence[CallContent] = ()
     """Content above the output, shortened: each update of the output repeats it."""

@@ -66,7 +66,7 @@ def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | N
     return call if phase == "over" else replace(call, raw_output=None)
 
 
-def last_phase(item: ToolItem) -> Phase:
+def over_or_cut_off(item: ToolItem) -> Phase:
     """Return the phase of an item about which Codex reports nothing more."""
     return "cut_off" if status_of(item) == "inProgress" else "over"
 
@@ -77,7 +77,7 @@ def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | 
         case models.CommandExecutionThreadItem():
             return _command(item, phase, state, streamed)
         case models.FileChangeThreadItem():
-            return file_change_call(item, phase, looks_of(state, tool_call_id(item.id)))
+            return file_change_call(item, phase, looks_for_call(state, tool_call_id(item.id)))
         case models.McpToolCallThreadItem():
             return _mcp_call(item, phase)
         case models.DynamicToolCallThreadItem():
@@ -133,13 +133,13 @@ def _call(
     )
 
 
-def looks_of(state: SessionState, call_id: str) -> Looks:
-    """Return the looks of ``state``; those kept from the item's start come first."""
+def looks_for_call(state: SessionState, call_id: str) -> Looks:
+    """Return the looks of this step and those of the item's start, which come first."""
     open_call = state.open_calls.get(call_id)
     return state.looks if open_call is None else {**state.looks, **open_call.looks}
 
 
-def looks_kept(item: ToolItem, looks: Looks) -> Looks:
+def looks_to_keep(item: ToolItem, looks: Looks) -> Looks:
     """Return the looks to keep from an item's start: the item may change where its paths lead."""
     kept: list[str] = []
     if isinstance(item, models.FileChangeThreadItem):
@@ -256,7 +256,7 @@ def _command(
     item: models.CommandExecutionThreadItem, phase: Phase, state: SessionState, streamed: str | None
 ) -> Call:
     """Show a command; ``streamed`` is its output if the item has none."""
-    terminal, looks = state.client.shows_terminals, looks_of(state, tool_call_id(item.id))
+    terminal, looks = state.client.shows_terminals, looks_for_call(state, tool_call_id(item.id))
     output = streamed if item.aggregated_output is None else item.aggregated_output
     shown = shown_status(item.status, phase)
     if shown.line == UNFINISHED:  # Codex does not end the process of an interrupted command

@@ -14,8 +14,8 @@ from codex_acp._json import text_at
 from codex_acp._record import replace
 from codex_acp.codex._generated import models
 from codex_acp.mapping.call import (
+    OVERHEAD_BYTES,
     UNFINISHED,
-    UPDATE_COST,
     WHOLE_LIMIT,
     Call,
     OpenCall,
@@ -44,9 +44,9 @@ from codex_acp.mapping.item_calls import (
     ended_in_background,
     file_change_call,
     id_of,
-    last_phase,
-    looks_kept,
-    looks_of,
+    looks_for_call,
+    looks_to_keep,
+    over_or_cut_off,
     runs_on,
     terminal_state,
 )
@@ -74,8 +74,7 @@ def output_delta(
 def terminal_interaction(
     state: SessionState, params: models.TerminalInteractionNotification
 ) -> SessionEvents:
-    """Map ``item/commandExecution/terminalInteraction``: the text that the model typed. Without
-    text the model only read the output: no event."""
+    """Map ``item/commandExecution/terminalInteraction``: text that the model typed, if any."""
     if not params.stdin:
         return ()
     typed = params.stdin.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
@@ -105,10 +104,11 @@ def patch_updated(
         return ()
     item = open_call.item.model_copy(update={"changes": params.changes})
     open_call.item = item
-    open_call.looks = {**looks_kept(item, state.looks), **open_call.looks}
-    open_call.content = file_change_call(item, "running", looks_of(state, call_id)).content
-    open_call.diff_budget.earn(sum(len(change.diff) for change in item.changes) + UPDATE_COST)
-    open_call.unsent_diffs = UPDATE_COST + size_of(open_call.content)
+    open_call.looks = {**looks_to_keep(item, state.looks), **open_call.looks}
+    open_call.content = file_change_call(item, "running", looks_for_call(state, call_id)).content
+    # Each character that the model writes allows some bytes of updates (`EARNED_PER_BYTE`).
+    open_call.diff_budget.earn(sum(len(change.diff) for change in item.changes) + OVERHEAD_BYTES)
+    open_call.unsent_diff_bytes = OVERHEAD_BYTES + size_of(open_call.content)
     return _send_if_due(state, call_id, open_call)
 
 
@@ -130,17 +130,17 @@ def flush_due(state: SessionState) -> SessionEvents:
 def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> SessionEvents:
     """Return the unsent diffs of a file change, due or not."""
     item = open_call.item
-    if not open_call.unsent_diffs or not isinstance(item, models.FileChangeThreadItem):
+    if not open_call.unsent_diff_bytes or not isinstance(item, models.FileChangeThreadItem):
         return ()
-    open_call.diff_budget.spend(open_call.unsent_diffs, state.now)
-    open_call.unsent_diffs = 0
-    return (changes_update(call_id, item, open_call.content, looks_of(state, call_id)),)
+    open_call.diff_budget.spend(open_call.unsent_diff_bytes, state.now)
+    open_call.unsent_diff_bytes = 0
+    return (changes_update(call_id, item, open_call.content, looks_for_call(state, call_id)),)
 
 
 def _begin_item(state: SessionState, item: ToolItem) -> Call:
     """Note that an item runs; return its tool call."""
     open_call = state.open_calls.setdefault(id_of(item), OpenCall())
-    open_call.looks = {**looks_kept(item, state.looks), **open_call.looks}
+    open_call.looks = {**looks_to_keep(item, state.looks), **open_call.looks}
     call = call_of(state, item, "running")
     open_call.item, open_call.content = item, call.content
     if isinstance(item, models.CommandExecutionThreadItem):
@@ -161,17 +161,18 @@ def more_output(
     if not text or open_call is None or not isinstance(item, models.CommandExecutionThreadItem):
         return ()
     output, in_terminal = open_call.output, _in_terminal(state, open_call)
-    if not (typed and in_terminal):  # `_unsent` compares a terminal's output with Codex's own
+    # `_unsent` compares a terminal's output with Codex's, which lacks the typed text.
+    if not (typed and in_terminal):
         output.add(text)
     if not in_terminal:
         return _send_if_due(state, call_id, open_call)
     output.has_unsent = False
     if typed:
         return (TerminalOutput(call_id, text),)
-    # After each `WHOLE_LIMIT` of output, replace all that the client has kept.
+    # After each `WHOLE_LIMIT` bytes of output, replace all that the client has kept.
     size_before = output.size - size_of_text(text)
-    is_next_mebibyte = output.size // WHOLE_LIMIT > size_before // WHOLE_LIMIT
-    return (TerminalOutput(call_id, text, output.tail() if is_next_mebibyte else None),)
+    passes_limit = output.size // WHOLE_LIMIT > size_before // WHOLE_LIMIT
+    return (TerminalOutput(call_id, text, output.tail() if passes_limit else None),)
 
 
 def _running(state: SessionState, call_id: str) -> OpenCall | None:
@@ -186,8 +187,8 @@ def _in_terminal(state: SessionState, open_call: OpenCall) -> bool:
 
 
 def _due_at(state: SessionState, open_call: OpenCall) -> float | None:
-    if open_call.unsent_diffs:
-        return open_call.diff_budget.due_at(open_call.unsent_diffs, state.now)
+    if open_call.unsent_diff_bytes:
+        return open_call.diff_budget.due_at(open_call.unsent_diff_bytes, state.now)
     return open_call.output.due_at(state.now, open_call.above_size)
 
 
@@ -195,17 +196,18 @@ def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> Sess
     at = _due_at(state, open_call)
     if at is None or at > state.now:
         return ()
-    if open_call.unsent_diffs:
+    if open_call.unsent_diff_bytes:
         return flush_changes(state, call_id, open_call)
     tail = open_call.output.take(state.now, open_call.above_size)
     block = output_block(tail)
-    # Escaping may make the block much larger than the output.
-    open_call.output.budget.credit -= max(0, size_of([block]) - 2 * len(tail) - UPDATE_COST)
+    # `take` has charged the tail. Charge a block that escaping makes more than twice as large.
+    uncharged = size_of([block]) - 2 * len(tail) - OVERHEAD_BYTES
+    open_call.output.budget.credit -= max(0, uncharged)
     content = [*open_call.above, block]
     return (ToolCallChanged(id=call_id, content=content),)
 
 
-# The announcement and the end of a tool call (contract 4).
+# The announcement and the end of a tool call.
 
 _WHOLE_AGAIN: Final = "\n[Some of this was not streamed. The whole output:]\n"
 
@@ -218,7 +220,8 @@ def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
     call_id = call.id
     new = OpenCall(content=call.content or (), announced_input=call.raw_input)
     open_call = state.open_calls.setdefault(call_id, new)
-    was_pending, open_call.pending = open_call.pending, True
+    was_pending = open_call.pending
+    open_call.pending = True
     open_call.was_asked = True
     if call_id not in state.announced:
         state.announced[call_id] = None
@@ -228,10 +231,10 @@ def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
 
 
 def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
-    """Show that an item started. If an approval has announced it, leave the status to it."""
-    if _is_another(state, item):
+    """Show that an item started. An approval that announced the tool call sets the status."""
+    if _shadow_if_another(state, item):
         return ()
-    has_approval = id_of(item) in state.open_calls
+    has_approval = id_of(item) in state.open_calls  # nothing else opens a call before its item
     call = _begin_item(state, item)
     was_announced = call.id in state.announced
     state.announced[call.id] = None
@@ -246,29 +249,29 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     call_id = id_of(item)
     if isinstance(item, models.CommandExecutionThreadItem) and call_id in state.background:
         return _background_completed(state, item)
-    if _is_another(state, item):
+    if _shadow_if_another(state, item):
         return ()
     open_call = state.open_calls.get(call_id)
-    call = call_of(state, item, last_phase(item), _streamed(open_call))
+    call = call_of(state, item, over_or_cut_off(item), _streamed(open_call))
     state.open_calls.pop(call_id, None)
     if call.id in state.cancelled_calls and call.status == "failed":
         call = replace(call, status="cancelled")  # the cancel made it fail
     terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
     if call.id in state.announced:
-        with_content = not _has_diffs(open_call, call)
+        with_content = not _client_has_diffs(open_call, call)
         stoppable = _stoppable(state, item, runs=False)
         return (as_update(call, terminal, with_content=with_content, stoppable=stoppable),)
     state.announced[call.id] = None
     return _announced_whole(state, item, call, terminal)
 
 
-def _has_diffs(open_call: OpenCall | None, call: Call) -> bool:
+def _client_has_diffs(open_call: OpenCall | None, call: Call) -> bool:
     """Return whether the client has the content of a file change: its diffs may be megabytes."""
     return (
         open_call is not None
         and isinstance(open_call.item, models.FileChangeThreadItem)
         and not open_call.was_asked
-        and not open_call.unsent_diffs
+        and not open_call.unsent_diff_bytes
         and list(open_call.content) == list(call.content)
     )
 
@@ -290,11 +293,9 @@ def _background_completed(
 
 
 def show_history_call(state: SessionState, item: ToolItem) -> SessionEvents:
-    """Show an item of the history, in its last state, with one announcement.
-
-    A client of Zed's convention reads output from updates only, so it gets an update, too.
-    """
-    call = call_of(state, item, last_phase(item))
+    """Show an item of the history, in its last state, with one announcement. A client of Zed's
+    convention, which reads output from updates only, gets an update, too."""
+    call = call_of(state, item, over_or_cut_off(item))
     state.announced[call.id] = None
     terminal = _terminal(state, item, output=_unsent(item, None), ended=True)
     return _announced_whole(state, item, call, terminal)
@@ -303,10 +304,8 @@ def show_history_call(state: SessionState, item: ToolItem) -> SessionEvents:
 def approval_settled(
     state: SessionState, tool_call_id: str, *, accepted: bool, cancelled: bool = False
 ) -> SessionEvents:
-    """Show an accepted action as in progress; any other as failed, or as ``cancelled``.
-
-    Sends the terminal or output again, which the permission request may have replaced.
-    """
+    """Show an accepted action as in progress; any other as failed, or as ``cancelled``. Send the
+    terminal or output again, which the permission request may have replaced."""
     open_call = state.open_calls.get(tool_call_id)
     if open_call is None:
         return ()
@@ -335,11 +334,8 @@ def call_ended(state: SessionState, tool_call_id: str, *, ended_well: bool) -> S
 
 
 def close_open_calls(state: SessionState, *, turn_completed: bool = False) -> SessionEvents:
-    """End all open tool calls, because the turn ended.
-
-    If ``turn_completed``, nobody stopped the turn: a command that still runs does so in the
-    background.
-    """
+    """End all open tool calls, because the turn ended. ``turn_completed``: nobody stopped the turn,
+    so a command that still runs goes to the background."""
     state.shadowed.clear()
     left = state.open_calls.items()
     changes = [
@@ -348,6 +344,7 @@ def close_open_calls(state: SessionState, *, turn_completed: bool = False) -> Se
         else _cut_off(state, tool_call_id, open_call)
         for tool_call_id, open_call in left
     ]
+    # Show a later failure of these as cancelled: the end of the turn made them fail.
     state.cancelled_calls = {call_id for call_id, open_call in left if open_call.item is not None}
     state.open_calls.clear()
     return changes
@@ -358,11 +355,11 @@ def still_runs(state: SessionState, item: models.CommandExecutionThreadItem) -> 
     return [*call_started(state, item), _in_background(state, state.open_calls.pop(id_of(item)))]
 
 
-def _is_another(state: SessionState, item: ToolItem) -> bool:
-    """Return whether an item has the id of a tool call with an open question about another action.
+def _shadow_if_another(state: SessionState, item: ToolItem) -> bool:
+    """Return whether an item only shares its id with a tool call: an open question of that call is
+    about another action. No item with this id is then shown until the turn ends.
 
-    The model chooses the ids. The question then fails closed, and no item with this id is shown
-    until the turn ends.
+    The model chooses the ids. `codex.approvals.actions` fails the question closed.
     """
     call_id = id_of(item)
     open_call = state.open_calls.get(call_id)
@@ -391,10 +388,8 @@ def _subject(item: ToolItem) -> tuple[object, ...]:
 
 
 def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
-    """Complete the tool call of a command that runs on after its turn.
-
-    For a client that knows no terminals of the agent, a line says so and how to end the command.
-    """
+    """Complete the tool call of a command that runs on after its turn. For a client that knows no
+    terminals of the agent, a line says how to end the command."""
     item = open_call.item
     assert isinstance(item, models.CommandExecutionThreadItem), "no other item outlives its turn"
     state.background[id_of(item)] = item
@@ -446,11 +441,11 @@ def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
     whole = item.aggregated_output
     if open_call is None or not open_call.output.size:
         return whole_text(whole)
+    if open_call.output.size > WHOLE_LIMIT:  # the start of the sent output is not kept to compare
+        return None
     sent = open_call.output.whole()
     if whole.startswith(sent):
         return whole[len(sent) :]
-    if open_call.output.size > WHOLE_LIMIT:  # too much to compare: its start is not kept
-        return None
     return f"{_WHOLE_AGAIN}{whole_text(whole)}"
 
 

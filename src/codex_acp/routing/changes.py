@@ -47,8 +47,8 @@ _TOO_LARGE: Final = "it is too large"
 class Change:
     """One file's change, with the looks at its paths.
 
-    ``not_done``: the file should still be as before; ``waiting``: it certainly is, because Codex
-    waits for an answer.
+    ``not_done``: Codex has not reported the change as done, so the file is probably as before.
+    ``waiting``: Codex waits for an answer, so the file is certainly as before.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Change:
         if self.target in (None, self._change.path):
             return None
         source = self._looks.get(self._change.path)
+        # If Codex moved the file before the look, the look at the target found the moved file.
         moved = not self._waiting and (source is None or not source.exists)
         return None if moved else look
 
@@ -84,8 +85,12 @@ class Change:
         """Return whether the change replaces a file, or a link leads one of its paths elsewhere."""
         paths = filter(None, (self._change.path, self.target))
         looks = {path: self._looks[path] for path in paths if path in self._looks}
-        removed = removed_paths([self._change])
-        return self.replaced is not None or bool(real_paths(looks, removed))
+        return self.replaced is not None or bool(real_paths(looks, self._removed))
+
+    @property
+    def _removed(self) -> list[str]:
+        """Return the paths that the change removes: of a link, the link and not its target."""
+        return removed_paths([self._change])
 
     @property
     def verb(self) -> str:
@@ -93,7 +98,7 @@ class Change:
         kind = self._change.kind
         match kind:
             case AddPatchChangeKind():
-                look = self._looks.get(self._change.path, PathLook())
+                look = self._looks.get(self._change.path, PathLook())  # no look: `exists` is False
                 if self.replaced is not None:
                     return "Replace"
                 return "Write" if look.problem or look.exists else "Create"
@@ -108,15 +113,15 @@ class Change:
             case _:
                 assert_never(kind)
 
-    def named(self, name: Callable[[str], str], *, mixed: bool) -> str:
+    def title_part(self, write: Callable[[str], str], *, mixed: bool) -> str:
         """Return the file for a title; ``mixed``: the title's verb is not that of this change."""
         path = self._change.path
-        notes = _notes(self._looks, path, removed=bool(removed_paths([self._change])))
+        notes = _notes(self._looks, path, removed=bool(self._removed))
         if mixed and self.verb in _PARTICIPLES:
             notes.insert(0, _PARTICIPLES[self.verb])
         if isinstance(self._change.kind, AddPatchChangeKind):
             notes += self._unread()
-        shown = f"{name(path)}{_in_brackets(notes)}"
+        shown = f"{write(path)}{_in_brackets(notes)}"
         if self.target is None:
             return shown
         target = f"{shown_path(self.target)}{_in_brackets(_notes(self._looks, self.target))}"
@@ -125,20 +130,17 @@ class Change:
         return f"{shown} {'moved ' if mixed else ''}to {target}"
 
     def content(self) -> list[CallContent]:
-        """Return the change as diffs, followed by texts for what the diffs cannot show.
-
-        A client may open or apply a diff, so its invisible characters stay; they are written out in
-        a text behind it.
-        """
+        """Return the change as diffs, and texts for what diffs cannot show. A diff keeps its
+        invisible characters, because a client may apply the diff; a text writes them out."""
         change, kind = self._change, self._change.kind
         diffs: list[CallContent]
         match kind:
             case AddPatchChangeKind():
-                old = self.replaced
+                replaced = self.replaced
                 diffs = [
                     FileDiff(change.path, "add", after=change.diff)
-                    if old is None
-                    else FileDiff(change.path, "modify", _text_within_limit(old), change.diff)
+                    if replaced is None
+                    else FileDiff(change.path, "modify", _text_within_limit(replaced), change.diff)
                 ]
             case DeletePatchChangeKind():
                 diffs = [FileDiff(change.path, "delete", before=change.diff)]
@@ -148,6 +150,7 @@ class Change:
                 return [_written_out(change, change.diff, "diff"), *self._notes_as_text()]
             case _:
                 assert_never(kind)
+        # The `FileDiff.text` of a patch that does not parse is written out already.
         if not any(isinstance(part, FileDiff) and part.text for part in diffs):
             text = change.diff
             if "\r" in text:  # ten times faster than a `replace` that finds nothing
@@ -160,12 +163,9 @@ class Change:
     def locations(self) -> list[Location]:
         """Return the paths of the change, as named and where they really lead."""
         paths = [path for path in (self._change.path, self.target) if path is not None]
-        removed = removed_paths([self._change])
-        paths += [
-            real
-            for path in paths
-            if (real := leads_to(self._looks, path, removed=path in removed)) is not None
-        ]
+        removed = self._removed
+        real = [leads_to(self._looks, path, removed=path in removed) for path in paths]
+        paths += [path for path in real if path is not None]
         line = None
         match self._change.kind:
             case AddPatchChangeKind():
@@ -189,46 +189,47 @@ class Change:
         return found
 
     def _edited(self) -> list[CallContent]:
-        change, old = self._change, self.replaced
+        change, replaced, patch = self._change, self.replaced, patch_of(self._change)
         texts = self._texts()
-        if old is not None and texts is not None and self.target is not None:
-            return [
-                FileDiff(self.target, "modify", _text_within_limit(old), texts[1]),
+        if replaced is not None and texts is not None and self.target is not None:
+            return [  # a move onto another file: an edit of that file, and a removal of the source
+                FileDiff(self.target, "modify", _text_within_limit(replaced), texts[1]),
                 FileDiff(change.path, "delete", texts[0]),
             ]
         before, after = (None, None) if texts is None else texts
         text = None
-        if texts is None and parse_hunks(patch_of(change)) is None:
-            text = _written_out(change, patch_of(change), "diff")
+        if texts is None and parse_hunks(patch) is None:
+            text = _written_out(change, patch, "diff")
         if self.target is None:
-            return [FileDiff(change.path, "modify", before, after, patch_of(change), text=text)]
+            return [FileDiff(change.path, "modify", before, after, patch, text=text)]
         moved = FileDiff(
-            self.target, "move", before, after, patch_of(change), change.path, text=text
+            self.target, "move", before, after, patch, moved_from=change.path, text=text
         )
-        lost = None if old is None else _text_within_limit(old)
+        lost = None if replaced is None else _text_within_limit(replaced)
         if lost is None:
             return [moved]
         heading = f"{shown_path(self.target)} is replaced. Its old text:"
         return [moved, code_content(lost, heading=heading)]
 
     def _texts(self) -> tuple[str, str] | None:
-        """Return the file's text before and after the edit; None if either is not certain."""
-        old = self._looks.get(self._change.path, PathLook()).text
-        new = old if self.target is None else self._looks.get(self.target, PathLook()).text
+        """Return the file's text before and after the edit; None if either is not certain. The look
+        may have found the text before or after: try both directions."""
+        at_source = self._looks.get(self._change.path, PathLook()).text
+        at_target = self._looks.get(self.target or self._change.path, PathLook()).text
         patch = patch_of(self._change)
         if not patch:  # a move without an edit
-            text = new if old is None else old
+            text = at_target if at_source is None else at_source
             return None if text is None or len(text) > WHOLE_TEXT_LIMIT else (text, text)
         hunks = parse_hunks(patch)
         if hunks is None:
             return None
-        after = None if old is None else apply_hunks(hunks, old)
-        before = None if new is None else apply_hunks(reversed_hunks(hunks), new)
-        candidates = []
-        if old is not None and after is not None:
-            candidates.append((old, after))
-        if new is not None and before is not None:
-            candidates.append((before, new))
+        after = None if at_source is None else apply_hunks(hunks, at_source)
+        before = None if at_target is None else apply_hunks(reversed_hunks(hunks), at_target)
+        candidates = []  # in order: for a look before the edit, and for a look after it
+        if at_source is not None and after is not None:
+            candidates.append((at_source, after))
+        if at_target is not None and before is not None:
+            candidates.append((before, at_target))
         if not candidates:
             return None
         texts = candidates[0 if self._not_done else -1]
@@ -236,17 +237,15 @@ class Change:
 
     def _unread(self) -> list[str]:
         """Return the note that a replaced file's old text is not shown, and why."""
-        old = self.replaced
-        if old is None or _text_within_limit(old) is not None:
+        replaced = self.replaced
+        if replaced is None or _text_within_limit(replaced) is not None:
             return []
-        return [f"its old text is not shown: {old.unread or _TOO_LARGE}"]
+        return [f"its old text is not shown: {replaced.unread or _TOO_LARGE}"]
 
     def _notes_as_text(self) -> list[CallContent]:
         """Return the notes of the title, with uncut paths."""
         target = [] if self.target is None else [self.target]
-        lines = place_lines(
-            self._looks, [self._change.path, *target], removed_paths([self._change])
-        )
+        lines = place_lines(self._looks, [self._change.path, *target], self._removed)
         lines += [
             f"{shown_path(self.target or self._change.path)} is replaced: {why}"
             for why in self._unread()
@@ -259,28 +258,25 @@ _PARTICIPLES: Final = {"Create": "new", "Replace": "replaced", "Delete": "delete
 
 
 def changes_title(
-    changes: Sequence[Change], name: Callable[[str], str], listed: Callable[[Sequence[str]], str]
+    changes: Sequence[Change], write: Callable[[str], str], listed: Callable[[Sequence[str]], str]
 ) -> str:
-    """Return a title with the verb and the files, counted if there are several.
-
-    ``name`` writes a path, ``listed`` joins the names and may cut the list: files that surprise
-    come first.
-    """
+    """Return a title with the verb and the files, counted if there are several. ``write`` writes a
+    path. ``listed`` joins the files and may cut the list: files that surprise come first."""
     verbs = {change.verb for change in changes}
     verb = verbs.pop() if len(verbs) == 1 else "Change"
     if not changes:
         return "Edit files"
-    names = [
-        change.named(name, mixed=verb != change.verb)
+    parts = [
+        change.title_part(write, mixed=verb != change.verb)
         for change in sorted(changes, key=lambda change: not change.surprises)
     ]
     return (
-        f"{verb} {names[0]}" if len(names) == 1 else f"{verb} {len(names):,} files: {listed(names)}"
+        f"{verb} {parts[0]}" if len(parts) == 1 else f"{verb} {len(parts):,} files: {listed(parts)}"
     )
 
 
 def shown_path(path: str, limit: int | None = TITLE_LIMIT) -> str:
-    """Return a path for a line of ours, as code if it could imitate a note by a space."""
+    """Return a path as text; with a space, the path could look like a note, so it becomes code."""
     shown = visible(path) if limit is None else shortened(visible(path), limit)
     return code_span(shown) if " " in shown else as_code(shown)
 
@@ -290,7 +286,7 @@ def leads_to(looks: Looks, path: str, *, removed: bool = False) -> str | None:
     look = looks.get(path)
     if look is None or look.problem:
         return None
-    real = look.place if removed else look.real
+    real = look.place if removed else look.real  # a removal of a link leaves the link's target
     return None if real == look.named else real
 
 
@@ -309,7 +305,7 @@ def place_lines(looks: Looks, paths: Iterable[str], removed: Sequence[str] = ())
 
 
 def real_paths(looks: Looks, removed: Sequence[str] = ()) -> dict[str, str]:
-    """Return each path in which links lead elsewhere → its real path, or why that is unknown."""
+    """Map each path that links lead elsewhere to its real path, or to why that is unknown."""
     found = {}
     for path, look in looks.items():
         real = leads_to(looks, path, removed=path in removed)
@@ -382,7 +378,7 @@ class Hunk(NamedTuple):
 
 
 def parse_hunks(diff: str) -> list[Hunk] | None:
-    """Return the hunks of a diff without file headers; None if it has none or anything else."""
+    """Return the hunks of a diff without file headers; None without a hunk, or with other lines."""
     lines = _lines(diff)
     hunks: list[Hunk] = []
     at = 0
@@ -404,7 +400,7 @@ def apply_hunks(hunks: Sequence[Hunk], text: str) -> str | None:
     after: list[str] = []
     at = 0
     for hunk in hunks:
-        start = hunk.old_start - 1 if hunk.old else hunk.old_start
+        start = hunk.old_start - 1 if hunk.old else hunk.old_start  # `-N,0`: behind line N
         if start < at or tuple(lines[start : start + len(hunk.old)]) != hunk.old:
             return None
         if start > len(lines):
@@ -431,7 +427,7 @@ def first_changed_line(hunks: Sequence[Hunk]) -> int:
         if old != new:
             break
         same += 1
-    start = hunk.new_start if hunk.new else hunk.new_start + 1
+    start = hunk.new_start if hunk.new else hunk.new_start + 1  # `+N,0`: behind line N
     return max(1, start + same)
 
 
@@ -453,7 +449,7 @@ def _hunk(header: re.Match[str], lines: list[str], at: int) -> tuple[Hunk, int] 
     while (
         len(old) < old_count
         or len(new) < new_count
-        or (at < len(lines) and lines[at].startswith(_NO_NEWLINE))
+        or (at < len(lines) and lines[at].startswith(_NO_NEWLINE))  # about the last line
     ):
         if at >= len(lines):
             return None

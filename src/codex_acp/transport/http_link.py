@@ -1,7 +1,7 @@
 """ACP over streamable HTTP as a client's link: post each line, read messages from event streams.
 
 The connection has one stream, and each session has one. The link connects when it is started, so
-that a failure is reported as its end. Loads the package ``httpx`` then.
+that a failure to connect is reported as the end of the link. Then it loads the package ``httpx``.
 Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Protocol.
 """
 
@@ -39,11 +39,11 @@ OPEN_SECONDS: Final = 0.25
 stream only with its first event; they keep earlier events for the stream."""
 
 QUIET_SECONDS: Final = 0.05
-"""Seconds without an event after which a session's history is complete. The answer that ends the
-history may come on another stream, and two streams have no common order."""
+"""Seconds without an event after which the history of a ``session/load`` counts as complete. The
+answer to ``session/load`` may come on another stream, and two streams have no common order."""
 
 HISTORY_SECONDS: Final = 5.0
-"""Seconds that such an answer waits for the history at most."""
+"""Seconds that the answer to ``session/load`` waits for the history at most."""
 
 MAX_STREAMS: Final = 1024
 """Sessions of one connection that may have a stream."""
@@ -59,6 +59,7 @@ class HttpLink(MessageLink):
     connects, and again when the server refuses the token. ``message_limit`` is in bytes; a larger
     message ends the link. A failed or broken connection ends it, too, with ConnectionClosed:
     messages may be lost then, and a session must be opened again to get them.
+    `MessageLink` calls `_converse` and `_send`, and delivers messages while `_may_read` is set.
 
     Raises MisuseError if the package httpx is not installed.
     """
@@ -108,26 +109,27 @@ class HttpLink(MessageLink):
         message = self._routes.outgoing(line)
         session = message.session
         if not self._connected:  # ``initialize``, which is answered at once
-            first = await self._requests.first_post(message.line)
-            connection = first.headers.get(CONNECTION_ID)
-            answered = self._routes.is_answer(first.body, message.request_id)
-            if first.status in (401, 403) or not answered:
-                raise ConnectionClosed(self._peer.answered(first.status, first.words))
-            if connection is not None:
-                self._headers = {CONNECTION_ID: connection}
+            answer = await self._requests.first_post(message.line)
+            connection_id = answer.headers.get(CONNECTION_ID)
+            answered = self._routes.is_answer(answer.body, message.request_id)
+            if answer.status in (401, 403) or not answered:
+                raise ConnectionClosed(self._peer.answered(answer.status, answer.text))
+            if connection_id is not None:
+                self._headers = {CONNECTION_ID: connection_id}
                 self._connected = True
-            elif first.status == 200:
+            elif answer.status == 200:
                 what = f"{self._name} is no {self._peer.kind}: it gave no {CONNECTION_ID}"
                 raise ConnectionClosed(what)
-            await self._receive([first.body], None)
-            if self._connected:
+            await self._receive([answer.body], None)
+            if self._connected:  # else the answer was an error: `initialize` may be sent again
                 await self._open_stream(None)
         elif session is None:
             await self._check(message, await self._post(line, self._headers))
         elif not _fits_header(session):
-            await self._refuse(message, f"the session id {session[:80]!r} fits no HTTP header")
+            why = f"the session id {session[:80]!r} fits no HTTP header"
+            await self._fail_message(message, why)
         elif message.method is not None and not await self._open_stream(session):
-            await self._refuse(message, f"{MAX_STREAMS} sessions are open on this connection")
+            await self._fail_message(message, f"{MAX_STREAMS} sessions are open on this connection")
         else:
             answer = await self._post(line, {**self._headers, SESSION_ID: session})
             if answer.status in GONE and message.request_id is not None:
@@ -137,7 +139,7 @@ class HttpLink(MessageLink):
 
     async def _post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         """Post a line; try again only if nothing of it was sent: else the server may have it."""
-        for pause in PAUSES:
+        for pause in PAUSES:  # the first pause is 0
             await asyncio.sleep(pause)
             with suppress(NotReached):
                 return await self._requests.post(line, headers)
@@ -148,21 +150,21 @@ class HttpLink(MessageLink):
         if 200 <= answer.status < 300:
             return
         if answer.status in (401, 403):
-            raise ConnectionClosed(self._peer.answered(answer.status, answer.words))
-        why = f"{self._name} did not take it: {answer.status} {answer.words[:200]}"
+            raise ConnectionClosed(self._peer.answered(answer.status, answer.text))
+        why = f"{self._name} did not take it: {answer.status} {answer.text[:200]}"
         if message.request_id is None:
             raise ConnectionClosed(why)
-        await self._refuse(message, why)
+        await self._fail_message(message, why)
 
-    async def _refuse(self, message: Outgoing, why: str) -> None:
+    async def _fail_message(self, message: Outgoing, why: str) -> None:
         """Fail one request that the server refuses; the connection stays open."""
         if message.request_id is None:
             logger.warning("%s was not sent to %s: %s", message.method, self._name, why)
         else:
-            await self._fail(message.request_id, why)
+            await self._fail_request(message.request_id, why)
 
-    async def _fail(self, request_id: RequestId, why: str) -> None:
-        line = self._routes.refusal(request_id, why)
+    async def _fail_request(self, request_id: RequestId, why: str) -> None:
+        line = self._routes.error_answer(request_id, why)
         if line is not None:
             await self._may_read.wait()
             self._deliver(line.rstrip())
@@ -209,8 +211,9 @@ class HttpLink(MessageLink):
             return
         del self._streams[session]
         if stream.was_open:
+            why = f"{self._name} no longer knows the session: {reason}"
             for request_id in self._routes.unanswered(session):
-                await self._fail(request_id, f"{self._name} no longer knows the session: {reason}")
+                await self._fail_request(request_id, why)
 
     def _lose(self, error: TransportError) -> None:
         if not self._lost.done():
@@ -223,13 +226,14 @@ class HttpLink(MessageLink):
             arrived = self._routes.arrived(message, session)
             if arrived.duplicate:
                 continue
-            if arrived.replayed is not None and arrived.replayed != session:
-                await self._wait_for_history(arrived.replayed)
-            if arrived.opens is not None and _fits_header(arrived.opens):
-                self._start_stream(arrived.opens)
+            if arrived.replayed_session is not None and arrived.replayed_session != session:
+                await self._wait_for_history(arrived.replayed_session)
+            if arrived.opened_session is not None and _fits_header(arrived.opened_session):
+                self._start_stream(arrived.opened_session)
             ready.append(message)
-            if arrived.ends in self._streams and arrived.ends is not None:
-                self._streams.pop(arrived.ends).task.cancel()
+            closed = arrived.closed_session
+            if closed is not None and closed in self._streams:
+                self._streams.pop(closed).task.cancel()
         await self._may_read.wait()
         if ready:
             self._deliver(*ready)

@@ -77,10 +77,10 @@ class HttpAnswer:
     """The token, and values of the URL that may be tokens."""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The body as a text for a person, without the secrets."""
-        text = self.body[:WORDS_BYTES].decode(errors="replace").strip()
-        return without_secrets(text, self.secrets)
+        body = self.body[:WORDS_BYTES].decode(errors="replace").strip()
+        return without_secrets(body, self.secrets)
 
 
 class NotReached(ConnectionClosed):
@@ -91,7 +91,7 @@ class Refused(Exception):
     """The server refused to open a stream."""
 
     def __init__(self, answer: HttpAnswer) -> None:
-        super().__init__(f"{answer.status} {answer.words}")
+        super().__init__(f"{answer.status} {answer.text}")
         self.answer = answer
 
 
@@ -348,9 +348,9 @@ class HttpStream:
                 self.answered.set()
                 answer = refused.answer
                 if answer.status in GONE:
-                    return f"{answer.status} {answer.words}"
+                    return f"{answer.status} {answer.text}"
                 if answer.status not in BUSY or failures + 1 >= len(PAUSES):
-                    why = self._peer.answered(answer.status, answer.words)
+                    why = self._peer.answered(answer.status, answer.text)
                     raise ConnectionClosed(why) from None
             except NotReached:  # no event can be lost
                 if failures + 1 >= len(PAUSES):

@@ -91,11 +91,11 @@ class Outgoing:
 class Arrived:
     """Effect of a received message on the streams."""
 
-    opens: str | None = None
+    opened_session: str | None = None
     """A session that the answer has opened."""
-    ends: str | None = None
+    closed_session: str | None = None
     """A session that the answer has closed."""
-    replayed: str | None = None
+    replayed_session: str | None = None
     """A session whose replay the answer ends."""
     duplicate: bool = False
     """Whether the message repeats an open request: then it is not delivered."""
@@ -152,11 +152,11 @@ class HttpRoutes:
         if request is None or "result" not in message:
             return Arrived()
         result = message["result"]
-        opens = result.get("sessionId") if isinstance(result, dict) else None
+        opened = result.get("sessionId") if isinstance(result, dict) else None
         return Arrived(
-            opens=opens if isinstance(opens, str) else None,
-            ends=request.session if request.method in CLOSING else None,
-            replayed=request.session if request.method in REPLAYING else None,
+            opened_session=opened if isinstance(opened, str) else None,
+            closed_session=request.session if request.method in CLOSING else None,
+            replayed_session=request.session if request.method in REPLAYING else None,
         )
 
     def unanswered(self, session: str) -> list[RequestId]:
@@ -175,8 +175,8 @@ class HttpRoutes:
             and ("result" in message or "error" in message)
         )
 
-    def refusal(self, request_id: RequestId, why: str) -> bytes | None:
-        """Return an error as the answer to our own request that was not sent or not answered."""
+    def error_answer(self, request_id: RequestId, why: str) -> bytes | None:
+        """Return an error as the answer to our own open request; None if it was answered."""
         if self._our_requests.pop(request_id, None) is None:
             return None
         return encode_error(request_id, INTERNAL_ERROR, why, version=True)

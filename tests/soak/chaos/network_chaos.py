@@ -16,7 +16,7 @@ from codex_acp.adapter.network.registry import Owners
 from codex_acp.adapter.side_tasks import SideTasks
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.transcript.log import Transcript
-from codex_acp.transport.link import MemoryLink, memory_pair
+from codex_acp.transport.link import HIGH_WATER_BYTES, MemoryLink
 from tests.soak.chaos.chaos import (
     STEPS,
     Chaos,
@@ -79,7 +79,7 @@ class OwnedClient(RandomClient):
         super().act()
 
 
-class _Link:
+class _Link(MemoryLink):
     def set_close_reason(self, _code: int, _reason: str) -> None: ...
 
 
@@ -115,12 +115,13 @@ class NetworkChaos(Chaos):
         return [client for client in self._clients if not client.left_us and not client.dead]
 
     def _connect(self) -> OwnedClient:
-        link, far = memory_pair()
+        link, far = _Link(HIGH_WATER_BYTES), MemoryLink(HIGH_WATER_BYTES)
+        link.peer, far.peer = far, link
         token = self.world.random.choice(TOKENS)
         version = self.world.random.choice([1, 2])
         client = OwnedClient(far, self.world, version, token.owner, self._owners)
         self._clients.append(client)
-        serve = self._hub.serve(link, _Link(), token, f"{len(self._clients):032d}")
+        serve = self._hub.serve(link, token, f"{len(self._clients):032d}")
         task = asyncio.ensure_future(serve)
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)

@@ -1,8 +1,9 @@
 """Serve the connections of one server: `Hub` runs them, each is a `NetworkConnection`.
 
 A `NetworkConnection` passes a client's request on to the agent if the token's owner has the
-session; else it answers as if the session did not exist. Only the connection that shows a session
-can change the session.
+session; else it answers as if the session did not exist. At most one connection *shows* a session:
+it gets the session's updates, and only it can prompt the session or set its options. The owner can
+name any session, and delete or archive a session that no other connection shows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.network.registry import Registry
-from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT, VERSIONS, agent_side
+from codex_acp.adapter.serve import ANSWER_SECONDS, PROMPT_METHOD, VERSIONS, agent_side
 from codex_acp.adapter.sessions.opening_errors import not_open, unknown_session
 from codex_acp.adapter.sessions.replay import Replay
 from codex_acp.adapter.side_tasks import guarded
@@ -25,6 +26,7 @@ from codex_acp.errors import CodexAcpError, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_REQUEST, JsonValue
 from codex_acp.mapping.agent import META_KEY, LoginWays
 from codex_acp.mapping.session_setup import canonical_id
+from codex_acp.transport.link import Link
 from codex_acp.transport.shielding import finish
 from codex_acp.transport.websocket import POLICY_VIOLATION
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.adapter.network.access_control import Token, Tokens
     from codex_acp.adapter.network.limits import Limits
-    from codex_acp.adapter.network.network_session import Mark
+    from codex_acp.adapter.network.network_session import JournalPosition
     from codex_acp.adapter.network.registry import Owners
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.session.driver import PromptResult
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events import StateChanged
     from codex_acp.mapping.options import Option
     from codex_acp.transcript.log import Transcript
-    from codex_acp.transport.link import Link
 
 
 logger = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class NetworkConnection:
         self._stall_timer: asyncio.TimerHandle | None = None
 
     def join(self, side: EitherAgentSide, disconnect: Callable[[str], None]) -> None:
-        """Set the side that serves the client; ``disconnect`` ends the connection with a reason."""
+        """Set the endpoint of ACP (``side``); ``disconnect`` ends the connection with a reason."""
         self.client.join(side)
         self._disconnect = disconnect
 
@@ -97,7 +98,7 @@ class NetworkConnection:
         """Starts a task that may outlive the connection."""
         return self._registry.spawn
 
-    # `AgentMethods`, without a login: only the person who runs the server logs in
+    # Methods of `adapter.agent.AgentMethods`. No login: only whoever runs the server logs in.
 
     def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
         """Handle the client's ``initialize``; offer no login."""
@@ -112,11 +113,9 @@ class NetworkConnection:
         return {"keepSeconds": self._registry.limits.keep_seconds}
 
     async def new_session(self, request: NewSession) -> Json:
-        """Open a new session for this connection's owner."""
         return await self._open_new(lambda session: self.agent.new_session(request, session))
 
     async def fork_session(self, request: ForkSession) -> Json:
-        """Fork a session of this connection's owner."""
         self.must_own(request.session_id)
         return await self._open_new(lambda session: self.agent.fork_session(request, session))
 
@@ -158,7 +157,7 @@ class NetworkConnection:
 
     async def delete_session(self, session_id: str) -> None:
         """Delete a session, unless another connection shows it."""
-        await self.end_session(session_id, lambda agent, known_id: agent.delete_session(known_id))
+        await self.end_session(session_id, lambda agent, canonical: agent.delete_session(canonical))
 
     async def end_session(
         self, session_id: str, end: Callable[[CodexAgent, str], Awaitable[None]]
@@ -167,7 +166,7 @@ class NetworkConnection:
 
         Raises RpcError for a session that another connection shows.
         """
-        session_id = canonical_id(session_id)
+        session_id = canonical_id(session_id)  # Codex would find a stored session by any spelling
         self.must_own(session_id)
         async with self._registry.exclusive(session_id):
             session = self._registry.sessions.get(session_id)
@@ -184,22 +183,19 @@ class NetworkConnection:
     async def set_title(self, session_id: str, title: str) -> Json:
         """Name a session of this connection's owner."""
         self.must_own(session_id)
-        return await self.agent.set_title(session_id, title)
+        return await self.agent.set_title(session_id, title)  # the session need not be open
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
-        """Set the mode of a session that this connection shows."""
         await self.shown_session(session_id).agent.set_mode(session_id, mode_id)
 
     async def set_config_option(
         self, session_id: str, config_id: str, value: str | bool
     ) -> list[Option]:
-        """Set an option of a session that this connection shows."""
         return await self.shown_session(session_id).agent.set_config_option(
             session_id, config_id, value
         )
 
     async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptResult:
-        """Run a prompt in a session that this connection shows."""
         session = self.shown_session(session_id)
         return await session.prompt(
             self.client, lambda: session.agent.run_prompt(session_id, blocks)
@@ -208,6 +204,7 @@ class NetworkConnection:
     def cancel(self, session_id: str) -> None:
         """Cancel the prompts of a session, if this connection shows the session."""
         sessions = self._registry.sessions
+        # The id may be that of a sub-agent's session.
         session = sessions.get(session_id) or self._registry.parent_of(session_id)
         if session is None or session.client is not self.client:
             logger.warning("session/cancel names a session that its connection does not show")
@@ -222,12 +219,12 @@ class NetworkConnection:
 
     async def _open_new(self, begin: Callable[[NetworkSession], Awaitable[Json]]) -> Json:
         """Open a new session with ``begin``; delete the session if its owner cannot be recorded."""
-        async with self._registry.reserve(self._token.owner):
+        async with self._registry.reserve_place(self._token.owner):
             session = self._new_session()
             response = await begin(session)
             session_id = str(response["sessionId"])
             try:
-                self._open(session_id, session)
+                self._register(session_id, session)
             except RpcError:
                 session.detach(self.client)  # the client is not told of the session
                 try:
@@ -237,7 +234,7 @@ class NetworkConnection:
                 raise
         return response
 
-    def _open(self, session_id: str, session: NetworkSession) -> None:
+    def _register(self, session_id: str, session: NetworkSession) -> None:
         self._registry.open(session_id, session)
         if self.client.gone:  # the client left while the session was opened
             self._registry.client_left(self.client)
@@ -252,52 +249,52 @@ class NetworkConnection:
         self.must_own(session_id)
         async with self._registry.exclusive(session_id):
             self.must_own(session_id)
-            self._registry.owners.record(self._token.owner, session_id)  # before anything is opened
+            # A session that was opened while the server had one owner is not recorded yet.
+            self._registry.owners.record(self._token.owner, session_id)
             session = self._registry.sessions.get(session_id)
             if session is None:
                 self._opening.add(session_id)
                 try:
-                    async with self._registry.reserve(self._token.owner):
+                    async with self._registry.reserve_place(self._token.owner):
                         session = self._new_session()
                         answer = await reopen(session)
-                        self._open(session_id, session)
+                        self._register(session_id, session)
                 finally:
                     self._opening.discard(session_id)
                 return answer
-            earlier_client = session.detach_for(self.client)
+            earlier_client = session.detach_earlier_client(self.client)
             try:
                 if session.busy:
                     return await self._show(session, history=history)
-                kept = session.reopen_for(self.client, history=history)
-                answer = await reopen(session)
-                for event in kept:
+                unsent_events = session.reopen_for(self.client, history=history)
+                answer = await reopen(session)  # sends the history first
+                for event in unsent_events:
                     session.send(session_id, event)
             except BaseException:  # give the session back to the client that showed it
                 session.detach(self.client)
                 if earlier_client is None or earlier_client.gone:
                     self._registry.schedule_end(session)
                 else:
-                    session.attach(earlier_client, None)
+                    session.attach(earlier_client, history_end=None)
                     session.resume_questions()
                 raise
-            self._open(session_id, session)
+            self._register(session_id, session)
             return answer
 
     async def _show(self, session: NetworkSession, *, history: bool) -> dict[str, JsonValue]:
         """Show a busy session, if asked with its history first; its questions come last."""
         session_id = session.session_id
-        sessions, config = session.agent.parts
+        sessions, config = session.agent.sessions_and_config
         opened = sessions.open_session(session_id)
-        mark: Mark | None = None
+        history_end: JournalPosition | None = None
         if history and opened is not None:
-            mark = session.mark()
-            replay = Replay(self.client, session_id, None)
-            await replay.run(
-                opened.codex, None, has_turn=lambda turn: turn in session.journaled_turns
-            )
-            replay.end(None)
-        session.attach(self.client, mark)
-        self._open(session_id, session)
+            history_end = session.journal_position()
+            replay = Replay(self.client, session_id, result=None)
+            has_turn = lambda turn: turn in session.journaled_turns  # noqa: E731
+            await replay.run(opened.codex, running=None, has_turn=has_turn)
+            replay.end(running=None)
+        session.attach(self.client, history_end)
+        self._register(session_id, session)
         loop = asyncio.get_running_loop()
         loop.call_soon(session.resume_questions)  # behind the answer to this request
         meta: dict[str, JsonValue] = {"running": True, "questions": session.open_questions}
@@ -312,7 +309,7 @@ class NetworkConnection:
             raise unknown_session(session_id)
         agent = self._registry.agent_of(session_id)
         if agent is not None and not or_sub_agent:
-            sessions, _ = agent.parts
+            sessions, _ = agent.sessions_and_config
             sessions.refuse_sub_agent(session_id)
 
     def shown_session(self, session_id: str) -> NetworkSession:
@@ -324,11 +321,11 @@ class NetworkConnection:
             raise _shown_elsewhere(session_id)
         return session
 
-    def agent_of(self, session_id: str) -> CodexAgent:
+    def agent_of_shown(self, session_id: str) -> CodexAgent:
         """Return the agent of a session that this connection shows. Raises RpcError for others."""
         return self.shown_session(session_id).agent
 
-    def agent_for(self, session_id: str) -> CodexAgent:
+    def agent_or_own(self, session_id: str) -> CodexAgent:
         """Return the agent on which any connection has a session open, else this connection's."""
         return self._registry.agent_of(session_id) or self.agent
 
@@ -369,24 +366,24 @@ class OwnedArchive:
     async def archive(self, session_id: str) -> None:
         """Move a session to the archive, unless another connection shows it."""
         await self._connection.end_session(
-            session_id, lambda agent, known_id: agent.archive.archive(known_id)
+            session_id, lambda agent, canonical: agent.archive.archive(canonical)
         )
 
     async def unarchive(self, session_id: str) -> None:
         self._connection.must_own(session_id)
-        await self._connection.agent_for(session_id).archive.unarchive(session_id)
+        await self._connection.agent_or_own(session_id).archive.unarchive(session_id)
 
     async def status(self, session_id: str) -> StateChanged | None:
         """Return the state of a session that any connection has open; None if it is only stored."""
         self._connection.must_own(session_id, or_sub_agent=True)
-        return await self._connection.agent_for(session_id).archive.status(session_id)
+        return await self._connection.agent_or_own(session_id).archive.status(session_id)
 
 
 GOING_AWAY: Final = 1001
 """Close code of a server that ends (RFC 6455, section 7.4.1)."""
 
 
-class NetworkLink(Protocol):
+class NetworkLink(Link, Protocol):
     """A link that sends its peer the reason when it closes."""
 
     def set_close_reason(self, code: int, reason: str) -> None:
@@ -396,14 +393,14 @@ class NetworkLink(Protocol):
 class Hub:
     """The connections of one server, their Codex, and the registry of open sessions.
 
-    ``new_server`` makes an app-server, which starts when it is needed; if ``shared``, all
-    connections use one. ``spawn`` runs tasks that outlive connections. ``versions`` are those of
-    ACP that are offered.
+    ``new_app_server`` makes an app-server, which starts when it is needed; if ``shared``, all
+    connections use one. ``spawn`` runs tasks that outlive connections. ``versions`` are the offered
+    ones of ACP. An agent calls ``when_loaded`` when its models are loaded and a session is open.
     """
 
     def __init__(
         self,
-        new_server: Callable[[], AppServer],
+        new_app_server: Callable[[], AppServer],
         spawn: Spawn,
         tokens: Tokens,
         owners: Owners,
@@ -414,7 +411,7 @@ class Hub:
         versions: Collection[int] = VERSIONS,
         when_loaded: Callable[[], None] | None = None,
     ) -> None:
-        self._new_server = new_server
+        self._new_app_server = new_app_server
         self._spawn = spawn
         self._tokens = tokens
         self._limits = limits
@@ -422,16 +419,15 @@ class Hub:
         self._shared = shared
         self._versions = versions
         self._when_loaded = when_loaded
+        # `CodexAgent` guards its tasks in the same way.
         self.registry: Registry = Registry(guarded(spawn), owners, limits)
         self.connections: dict[str, NetworkConnection] = {}
         """The connections that are served now, by id."""
         self._sides: set[EitherAgentSide] = set()
-        self._servers: dict[CodexAgent, AppServer] = {}
+        self._app_servers: dict[CodexAgent, AppServer] = {}
         self._shared_agent: CodexAgent | None = None
 
-    async def serve(
-        self, link: Link, network_link: NetworkLink, token: Token, connection_id: str
-    ) -> None:
+    async def serve(self, link: NetworkLink, token: Token, connection_id: str) -> None:
         """Serve one client until it disconnects or is disconnected."""
         name = f"client {connection_id[:8]}"
         json_rpc = acp_connection(
@@ -442,18 +438,18 @@ class Hub:
         )
         agent = self.agent()
         connection = NetworkConnection(self.registry, token, agent)
-        side = agent_side(json_rpc, self._versions, connection, connection.agent_of)
+        side = agent_side(json_rpc, self._versions, connection, connection.agent_of_shown)
 
         def disconnect(why: str) -> None:
             logger.warning("%s is disconnected: %s", name, why)
-            network_link.set_close_reason(POLICY_VIOLATION, why)
+            link.set_close_reason(POLICY_VIOLATION, why)
             self.registry.spawn(side.aclose)
 
         connection.join(side, disconnect)
         self.connections[connection_id] = connection
         self._sides.add(side)
         watch = asyncio.ensure_future(connection.watch(self._tokens))
-        network_link.set_close_reason(GOING_AWAY, "the server ends")
+        link.set_close_reason(GOING_AWAY, "the server ends")
         try:
             await side.run()
         except TransportError as error:
@@ -475,30 +471,31 @@ class Hub:
         return self._shared_agent
 
     def _new_agent(self) -> CodexAgent:
-        server = self._new_server()
-        server.when_connected(lambda: self._transcript.tap("codex"))
-        agent = CodexAgent(server, self._spawn, self._transcript, self._when_loaded)
-        self._servers[agent] = server
+        app_server = self._new_app_server()
+        app_server.tap_connections(lambda: self._transcript.tap("codex"))
+        agent = CodexAgent(app_server, self._spawn, self._transcript, self._when_loaded)
+        self._app_servers[agent] = app_server
         return agent
 
     async def _end_unused(self, agent: CodexAgent) -> None:
         """End the Codex of a closed connection once no session uses it."""
         await self.registry.wait_until_unused(agent)
-        server = self._servers.pop(agent, None)
-        if server is not None:
-            agent.leave()
-            await server.aclose()
+        app_server = self._app_servers.pop(agent, None)
+        if app_server is not None:
+            agent.note_client_left()
+            await app_server.aclose()
 
     async def end_connections(self) -> None:
         """Cancel all prompts; close each connection when its prompts are answered, at the latest
         after `ANSWER_SECONDS`.
         """
-        await asyncio.gather(*(agent.end_prompts() for agent in self._servers))
-        await asyncio.gather(*(side.close_behind(PROMPT, ANSWER_SECONDS) for side in self._sides))
+        await asyncio.gather(*(agent.end_prompts() for agent in self._app_servers))
+        closing = [side.close_behind(PROMPT_METHOD, ANSWER_SECONDS) for side in self._sides]
+        await asyncio.gather(*closing)
 
     async def aclose(self) -> None:
         """End every Codex with its children, in bounded time."""
-        servers, self._servers = self._servers, {}
-        for agent in servers:
-            agent.leave()
-        await asyncio.gather(*(server.aclose() for server in servers.values()))
+        app_servers, self._app_servers = self._app_servers, {}
+        for agent in app_servers:
+            agent.note_client_left()
+        await asyncio.gather(*(each.aclose() for each in app_servers.values()))

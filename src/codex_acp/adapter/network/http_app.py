@@ -224,7 +224,7 @@ class HttpApp:
 
     async def _run(self, connection_id: str, link: AcceptedHttpLink, token: Token) -> None:
         try:
-            await self._hub.serve(link, link, token, connection_id)
+            await self._hub.serve(link, token, connection_id)
         finally:
             link.end(None)
             del self._connections[connection_id]

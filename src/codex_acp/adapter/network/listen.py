@@ -174,7 +174,7 @@ def run_network(
         unused = [spawned]
         lock = asyncio.Lock()
 
-        def new_server() -> AppServer:
+        def new_app_server() -> AppServer:
             child = unused.pop() if unused else None
             server = AppServer(launch, child, lock=lock, defaults=options.defaults)
             server.before_use(lambda: adopt_orphans(loop))
@@ -185,7 +185,7 @@ def run_network(
             loop.add_signal_handler(number, ending.set)
         loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
         loop.call_later(START_UP_SECONDS, gc.enable)
-        await listen(options, new_server, transcript, say, tls, ending)
+        await listen(options, new_app_server, transcript, say, tls, ending)
         return 0
 
     return run_loop(main())
@@ -193,7 +193,7 @@ def run_network(
 
 async def listen(
     options: NetworkOptions,
-    new_server: Callable[[], AppServer],
+    new_app_server: Callable[[], AppServer],
     transcript: Transcript,
     say: Callable[[str], None],
     tls: ssl.SSLContext | None = None,
@@ -210,7 +210,7 @@ async def listen(
     try:
         async with anyio.create_task_group() as tasks:
             hub = Hub(
-                new_server,
+                new_app_server,
                 tasks.start_soon,
                 options.tokens,
                 owners,

@@ -43,7 +43,7 @@ _STATES: Final = (events.CommandsChanged, events.StateChanged, events.UsageChang
 TAKEN_OVER: Final = events.Notice("info", "This session is now shown on another connection.")
 
 
-class Mark(NamedTuple):
+class JournalPosition(NamedTuple):
     """A moment of a session: the turn that runs, and the number of the journal's next event."""
 
     turn: object | None
@@ -68,7 +68,7 @@ class NetworkSession:
         self.open_questions: int = 0
         """Number of questions that wait for an answer."""
         self.journaled_turns: set[str | None] = set()
-        """Ids of the turns whose events the journal has since the last `mark`."""
+        """Ids of the turns whose events the journal has since the last `journal_position`."""
         self._last_client = client
         self._displaced: list[Client] = []
         """Earlier clients that must still be told when the running turn ends."""
@@ -270,14 +270,14 @@ class NetworkSession:
         session = self._session
         return session is not None and (session.busy or session.turn is not None)
 
-    def mark(self) -> Mark:
+    def journal_position(self) -> JournalPosition:
         """Return the turn that runs now and the journal's end, for a client that will be attached.
 
         From now on the journal has all events of the turns in ``journaled_turns``.
         """
         self.journaled_turns = set()
         self._note_turns()
-        return Mark(self._turn, self._journal.end)
+        return JournalPosition(self._turn, self._journal.end)
 
     def _note_turns(self) -> None:
         """Add the ids of the turns that run to `journaled_turns`."""
@@ -285,7 +285,7 @@ class NetworkSession:
         if session is not None:
             self.journaled_turns |= session.prompts.turn_ids
 
-    def detach_for(self, client: Client) -> Client | None:
+    def detach_earlier_client(self, client: Client) -> Client | None:
         """Detach the present client and return it: it gets a notice that ``client`` takes over."""
         earlier, self.client = self.client, None
         if earlier is not None and earlier is not client:
@@ -296,18 +296,18 @@ class NetworkSession:
         self._cancel_questions()
         return earlier
 
-    def attach(self, client: Client, history: Mark | None) -> None:
+    def attach(self, client: Client, history_end: JournalPosition | None) -> None:
         """Show the session to ``client``, and send the kept events that the client lacks.
 
-        If ``client`` has the history up to a mark, these are all events of the turn that ran at the
-        mark, and all later ones; without ``history``, the events that no client has had. Questions
-        wait for `resume_questions`.
+        If ``client`` has the history up to ``history_end``, these are all events of the turn that
+        ran then, and all later ones; else the events that no client has had. Questions wait for
+        `resume_questions`.
         """
         turn = self._turn
-        if history is None:
+        if history_end is None:
             kept = self._journal.unsent(turn)
         else:
-            kept = self._journal.since(history.end, history.turn)
+            kept = self._journal.since(history_end.end, history_end.turn)
         self.client = self._last_client = client
         self._questions_held = True
         if self._session is not None:
@@ -368,7 +368,7 @@ class NetworkSession:
 
     @property
     def _session(self) -> Session | None:
-        sessions, _ = self.agent.parts
+        sessions, _ = self.agent.sessions_and_config
         opened = sessions.open_session(self.session_id)
         return None if opened is None else opened.session
 

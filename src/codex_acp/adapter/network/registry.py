@@ -60,7 +60,7 @@ class Registry:
         return self._locks.setdefault(session_id, asyncio.Lock())
 
     @asynccontextmanager
-    async def reserve(self, owner: str) -> AsyncIterator[None]:
+    async def reserve_place(self, owner: str) -> AsyncIterator[None]:
         """Reserve room for one more session of an owner; the caller opens it in the block.
 
         Ends idle sessions that no connection shows, the oldest first, until there is room; a
@@ -114,7 +114,7 @@ class Registry:
 
     def remove_if_closed(self, session_id: str, session: NetworkSession) -> None:
         """Remove a session, unless closing it failed and its agent still has it open."""
-        sessions, _ = session.agent.parts
+        sessions, _ = session.agent.sessions_and_config
         if session_id not in sessions:
             self.remove(session_id, session)
 

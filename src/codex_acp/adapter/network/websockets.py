@@ -107,7 +107,7 @@ class WebSocketServer:
             "client %s has come from %s", connection_id[:8], peer_name(connection.remote_address)
         )
         try:
-            await self._hub.serve(link, link, self._tokens[connection], connection_id)
+            await self._hub.serve(link, self._tokens[connection], connection_id)
         finally:
             self._leave(connection)
 

@@ -90,7 +90,7 @@ class AppServer:
         """Call ``callback`` after each handshake, before the first request."""
         self._before_use = callback
 
-    def when_connected(
+    def tap_connections(
         self, new_tap: Callable[[], Callable[[Direction, bytes], None] | None]
     ) -> None:
         """Call ``new_tap`` for each new connection, and its result with every line."""

@@ -29,7 +29,6 @@ from codex_acp.transport.shielding import shielded
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from codex_acp._last_ones import LastOnes
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import UserInput
@@ -134,7 +133,7 @@ class PromptHost(Protocol):
     def show_activity(
         self, now: Activity, end: PromptEnd | None, usage: dict[str, JsonValue] | None
     ) -> None: ...
-    def end_turn(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None: ...
+    def end_turn(self, effect: ev.EndTurn) -> dict[str, JsonValue] | None: ...
     def say(self, text: str) -> None: ...
 
 
@@ -182,7 +181,6 @@ class SessionDriver:
         self._timings = timings or TIMINGS
         self.machine: SessionMachine = SessionMachine()
         self.stale: set[str] = self.machine.stale
-        self.answered_turns: LastOnes[str, None] = self.machine.answered
         self.is_answered: Callable[[str | None], bool] = self.machine.is_answered
         self._pending: dict[str, _Pending] = {}
         self._stop_waiting: dict[int, Callable[[], None]] = {}

@@ -1,4 +1,8 @@
-"""Events that the machine of a session handles, and the effects that it returns: plain values."""
+"""Events that the machine of a session handles, and the effects that it returns: plain values.
+
+A ``prompt``, ``message``, ``turn`` or ``item`` is an id; a ``call`` or ``question`` is a number.
+``serve --record`` writes the names of these classes and fields.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,15 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["message", "turn", "local"]
 """How a prompt reaches Codex: as a message, which can be steered into a running turn; as a turn of
-its own (a review); or not at all, because the adapter answers it (a slash command)."""
+its own (``/review``); or not at all, because the adapter answers it (a slash command)."""
 
 Timer: TypeAlias = Literal[
     "cancel", "clean_up", "free", "answer", "silence", "stopped", "look_up", "steer"
 ]
-"""Timers of a session; `Timings` has the seconds of each."""
+"""Timers of a session. They limit the wait for the end of a cancelled turn (``cancel``), of its
+commands (``clean_up``), of a stale turn (``free``) or of the turn of an idle thread (``stopped``);
+for the answer that names a turn; for a notification (``silence``); for a look-up; for a steer.
+`driver.Timings` has the seconds."""
 
 
 # Events: the client.
@@ -40,7 +47,7 @@ class Prepared:
 
 @record(frozen=True)
 class AskedEarly:
-    """``turn/start`` was sent for a first prompt, as ``call``, before the machine was made."""
+    """A first prompt's ``turn/start`` was sent, as ``call``, before the machine was made."""
 
     prompt: str
     call: int
@@ -56,7 +63,7 @@ class AnsweredLocally:
 
 @record(frozen=True)
 class Asked:
-    """A question to the person opened. ``turn`` None: it is asked before a turn."""
+    """The agent asked the person a question; ``turn`` None: before a turn."""
 
     question: int
     turn: str | None = None
@@ -79,7 +86,7 @@ class PlanAnswered:
 
 @record(frozen=True)
 class PlanTaken:
-    """Plan mode was left; the prompt continues as ``message``, which carries the plan out."""
+    """Plan mode was left; the prompt goes on with the id ``message``, and carries the plan out."""
 
     prompt: str
     message: str
@@ -96,7 +103,7 @@ class PlanFailed:
 
 @record(frozen=True)
 class Withdrawn:
-    """A prompt is over for the client: it was answered, or failed before Codex got it."""
+    """The driver removed a prompt, which was answered or failed before Codex got it."""
 
     prompt: str
 
@@ -126,7 +133,7 @@ class Reopened:
 
 @record(frozen=True)
 class TurnBegan:
-    """``turn/started``. ``root``: the turn that this one is inside of, if any."""
+    """``turn/started``. ``root``: the turn around an inner turn, such as the turn of a review."""
 
     turn: str
     root: str | None = None
@@ -323,7 +330,7 @@ class Interrupt:
 
 @record(frozen=True)
 class LookUp:
-    """Ask for the state of one of ``turns``; without any, of the turn that ``message`` began."""
+    """Ask for the state of the newest of ``turns``; without any, of the turn of ``message``."""
 
     call: int
     turns: tuple[str, ...]
@@ -372,7 +379,7 @@ class Show:
 
 @record(frozen=True)
 class Insert:
-    """Call the prompt's ``on_accepted``: Codex, or the adapter, took the prompt."""
+    """Report with the prompt's ``on_accepted`` that Codex, or the adapter, took the prompt."""
 
     prompt: str
 
@@ -388,8 +395,8 @@ class AnswerLocally:
 class Answer:
     """Answer the prompt.
 
-    ``began_turn``: the answer has the turn's token usage. ``unread``: the prompt failed, and Codex
-    surely did not read it, so that another Codex may get it.
+    ``began_turn``: the prompt began its turn, so the answer has the turn's token usage. ``unread``:
+    the prompt failed, and Codex surely did not read it: another Codex may get the prompt.
     """
 
     prompt: str
@@ -407,12 +414,12 @@ class RefuseToJoin:
 
 @record(frozen=True)
 class AskTurn:
-    """Forget the plan of the last turn, because a turn begins."""
+    """Prepare the next turn: note the token usage before it, and forget the last plan."""
 
 
 @record(frozen=True)
 class EndReview:
-    """Show how the question about a plan ended; ``approved`` None: it is withdrawn."""
+    """Show how the person's review of a plan ended; ``approved`` None: it is withdrawn."""
 
     approved: bool | None
 

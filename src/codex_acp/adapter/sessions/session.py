@@ -1,6 +1,6 @@
 """One ACP session: a Codex thread, its prompts, and the updates that its notifications cause.
 
-Owns the mapping's memory of the session. `SessionDriver` runs and ends the prompts.
+Owns the session's `SessionState`. `SessionDriver` runs and ends the prompts.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Session:
     """An open session on one app-server; `follow` subscribes it to its thread.
 
     ``spawn`` starts a task that may outlive a request. ``settle`` withdraws the person's questions
-    of a turn; called with None, all questions of the session, and interrupts its sub-agents.
-    ``state`` is the mapping's memory of a replay. ``roots`` are the session's directories.
-    ``may_be_below`` and ``earlier`` are for `SubAgents`. All methods run on the event loop's
-    thread.
+    of a turn; called with None, it withdraws all questions and interrupts the sub-agents. ``state``
+    comes from a replay. ``roots`` are the session's directories. ``may_be_below`` returns whether a
+    thread may be a sub-agent of the session. ``earlier`` returns the notifications of a sub-agent's
+    thread from before the session follows it. All methods run on the event loop's thread.
     """
 
     def __init__(
@@ -90,7 +90,8 @@ class Session:
         self.commands: SessionCommands | None = None
         """The slash commands, set by `SessionServices.add`; None: every prompt is a message."""
         self.ensure_git_consent: Callable[[], Awaitable[None]] | None = None
-        """Asks for consent to git's programs before a turn; set by `Sessions`. Raises RpcError."""
+        """Asks before a turn whether git may run the programs that its configuration names; set by
+        `Sessions`. Raises RpcError."""
         self.loss: str | None = None
         """How the session lost its Codex; None while it has one."""
         self.on_unloaded: Callable[[], None] = lambda: None
@@ -105,7 +106,7 @@ class Session:
         """Makes events of the thread's notifications."""
         self.sub_agents: SubAgents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say,
-            may_note=lambda: self.prompts.running,
+            may_change_call=lambda: self.prompts.running,  # `prompts` is set below
             may_be_below=may_be_below, earlier=earlier,
         )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
@@ -116,14 +117,15 @@ class Session:
         """Set by `SessionServices.add`."""
         self._plan: PlanQuestion | None = None
         """The last question about a plan."""
-        self._stale, self._answered = self.prompts.stale, self.prompts.answered_turns
+        self._stale = self.prompts.stale
+        """The machine's own set of given-up turns, which it changes."""
         self.after_read: Callable[[], None] = self.prompts.note_activity
-        """Called after each read that had notifications of this thread."""
+        """Called by `ShownThread` after each read from Codex with notifications of the thread."""
 
     # Requests of the client.
 
     def begin(self, early: EarlyTurn) -> None:
-        """Queue the first prompt, whose turn was asked for early; `prompt` waits for its end."""
+        """Queue the first prompt, whose ``turn/start`` was sent early; `prompt` awaits its end."""
         self.prompts.begin(early, lambda message_id: self._show(message_id, early.message))
 
     async def prompt(
@@ -137,7 +139,7 @@ class Session:
         """Run one prompt; return its end after all of its updates were sent.
 
         ``on_accepted`` is called with the message's id when Codex has taken the message. ``early``:
-        the turn of this prompt that was asked for before.
+        the turn of this prompt, if its ``turn/start`` was sent before this session was made.
 
         While another prompt runs, this one is steered into that prompt's turn if Codex allows it,
         and ends with the turn. Else it waits, or fails with NothingRuns if it only ``joins``.
@@ -191,12 +193,12 @@ class Session:
 
     @property
     def turn(self) -> object | None:
-        """Return the value of `SessionDriver.turn`."""
+        """Return a value that each turn keeps from beginning to end; None: no turn runs."""
         return self.prompts.turn
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Return Codex's remarks about the machine."""
+        """Return Codex's warnings about this computer, for ``/status``."""
         return tuple(self._state.remarks)
 
     def change_client(self, features: ClientFeatures) -> None:
@@ -219,7 +221,7 @@ class Session:
 
     def detach(self) -> None:
         """Unsubscribe from the threads of the session and its sub-agents, and send nothing more."""
-        self.thread.drop()
+        self.thread.stop_showing()
         self.sub_agents.detach()
 
     def follow(self, held: HeldNotifications | None) -> None:
@@ -230,7 +232,7 @@ class Session:
         self, codex: AppServerConnection, settle: Callable[[str | None], None] | None = None
     ) -> None:
         """Move to another app-server, on which the thread was resumed; `follow` subscribes."""
-        self.thread.leave()
+        self.thread.unsubscribe()
         self._codex = self._calls.codex = self.thread.codex = codex
         self.sub_agents.move(codex)
         self._settle = settle
@@ -243,14 +245,14 @@ class Session:
         message: list[UserInput] | None
         match command:
             case TextCommand():
-                if command.starts_turns:
+                if command.starts_turns:  # ``/goal``: Codex begins turns without a prompt
                     await self._git_consent()
                 return LocalReply(lambda: self._run_text_command(command))
             case TurnCommand():
                 await self._git_consent()
                 message = command.message
-                if command.first is not None:
-                    await command.first()
+                if command.before_message is not None:
+                    await command.before_message()
                 if command.params is not None:
                     params = command.params
                     return TurnWork(command.method, lambda _: params, None)
@@ -260,7 +262,7 @@ class Session:
                 message = await prompt_message(self._codex, self.id, prompt)
             case _:
                 assert_never(command)
-        content = message
+        content = message  # mypy narrows `message` for no lambda
         params_of = lambda message_id: self._calls.start_params(content, message_id)  # noqa: E731
         return TurnWork("turn/start", params_of, content)
 
@@ -280,7 +282,7 @@ class Session:
         if text:
             self._outflow.send(self.id, TextChunk(uuid4().hex, text))
 
-    # PromptHost
+    # Methods of `PromptHost`, for `SessionDriver`
 
     @property
     def client_gone(self) -> bool:
@@ -351,22 +353,23 @@ class Session:
         if now == "idle":
             self._outflow.flush()
 
-    def end_turn(self, turn: ev.EndTurn) -> dict[str, JsonValue] | None:
+    def end_turn(self, effect: ev.EndTurn) -> dict[str, JsonValue] | None:
         """End the turn's tool calls, send the message of its end, and return the tokens it used."""
-        end = turn.end
+        end = effect.end
         self.thread.close_open()
         if isinstance(end, PromptStop) and end.message:
-            self._outflow.send(self.id, TextChunk(f"{turn.turn}-end", end.message))
+            self._outflow.send(self.id, TextChunk(f"{effect.turn}-end", end.message))
         usage = turn_usage(self._used_before, self._state.total_usage)
         self._outflow.flush()
         return usage
 
-    # SessionProtocol, for `ServerRequestRunner`
+    # Methods of `SessionProtocol`, for `ServerRequestRunner`
 
     def may_ask(self, thread_id: str, turn_id: str | None) -> bool:
         return turn_id is None or self.prompts.machine.may_ask(turn_id, below=thread_id != self.id)
 
     async def wait_shown(self) -> None:
+        """Wait until every notification that has arrived was shown."""
         await self.thread.wait_shown()
 
     @property
@@ -374,6 +377,7 @@ class Session:
         return self._state.roots
 
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
+        """Look at paths on the disk; ``wanted``: path → whether to read the file's text."""
         return await self.thread.look(wanted)
 
     def announce_tool_call(self, call: ToolCallAnnounced) -> None:
@@ -400,13 +404,14 @@ class Session:
 
     @contextmanager
     def waiting_for_person(self, thread_id: str, turn_id: str | None) -> Iterator[None]:
-        with self.prompts.asking(turn_id or ""), self.sub_agents.waiting(thread_id):
+        question_turn = turn_id or ""  # a turn without a known id; None: before a turn
+        with self.prompts.asking(question_turn), self.sub_agents.waiting(thread_id):
             yield
 
     def say(self, text: str) -> None:
         self.thread.put(lambda: self._outflow.send(self.id, notice_of(text)))
 
-    # ThreadOwner
+    # Methods of `ThreadOwner`, for `ShownThread`
 
     def on_arrival(self, method: str, params: JsonValue) -> None:
         """Follow the sub-agents that a notification names."""
@@ -422,11 +427,10 @@ class Session:
     def send_events(self, events: SessionEvents) -> None:
         for event in events:
             self._outflow.send(self.id, event)
-            if self.sub_agents.outlets:
-                self.sub_agents.note_event(event)
+            self.sub_agents.note_event(event)
 
     def may_show(self, method: str, params: JsonValue) -> bool:
-        """Return False for the notifications of a turn that was answered or given up."""
+        """Return False for notifications of an answered or stale turn; end a stale turn."""
         turn_id = turn_of(params)
         if turn_id in self._stale:
             if method == "turn/completed" and turn_id is not None:
@@ -435,6 +439,7 @@ class Session:
             return False
         if not (method.startswith("item/") and self.prompts.is_answered(turn_id)):
             return True
+        # A background command may end after its turn was answered: its end is still shown.
         item_id = item_of(params) if method == "item/completed" else None
         if item_id is None or tool_call_id(item_id) not in self._state.background:
             return False
@@ -442,9 +447,7 @@ class Session:
         return True
 
     def may_show_pieces(self, turn_id: str) -> bool:
-        if turn_id in self._stale:
-            return False
-        return turn_id not in self._answered or not self.prompts.is_answered(turn_id)
+        return not (turn_id in self._stale or self.prompts.is_answered(turn_id))
 
     def thread_gone(self, error: TransportError | None) -> None:
         why = "it has ended" if error is None else str(error)

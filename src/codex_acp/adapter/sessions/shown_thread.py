@@ -104,8 +104,7 @@ class ShownThread:
             held.hand_over(self)
         self.codex.subscribe(self._id, self)
 
-    def leave(self) -> None:
-        """Unsubscribe from the thread."""
+    def unsubscribe(self) -> None:
         self.codex.unsubscribe(self._id, self)
 
     def on_batch_end(self) -> None:
@@ -140,9 +139,9 @@ class ShownThread:
         self._pieces.flush()
         self._steps.run_without_files()
 
-    def drop(self) -> None:
-        """Unsubscribe, and show nothing more."""
-        self.leave()
+    def stop_showing(self) -> None:
+        """Unsubscribe, and drop what was not shown yet."""
+        self.unsubscribe()
         self._steps.drop()
         self._timer.stop()
 

@@ -1,9 +1,9 @@
 """The settings of a thread and of a turn as keyword arguments, and the input of a turn.
 
-Owns the names of these arguments, their way to the wire, and short forms of inputs. The fields are
-described, with further ones, in `ThreadStartParams`, `ThreadResumeParams`, `ThreadForkParams`,
-`TurnStartParams` and the members of `UserInput` in `codex_acp.codex.types`. Importing this module
-loads no model.
+Owns the names of these arguments and their conversion to JSON. `image`, `skill` and `mention` make
+parts of an input. In `codex_acp.codex.types`, `ThreadStartParams`, `ThreadResumeParams`,
+`ThreadForkParams`, `TurnStartParams` and the members of `UserInput` describe the fields, and fields
+that are no options here. Importing this module loads no model: a model loads at its first use.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ResumeOptions(_ThreadOptions, total=False):
     """Keyword arguments of `Threads.resume`."""
 
     exclude_turns: bool
-    """Leave the conversation out of ``info``; the model has it anyway."""
+    """Leave the conversation out of `Thread.info`; the model has the conversation anyway."""
 
 
 class ForkOptions(_ThreadOptions, total=False):
@@ -125,7 +125,7 @@ def params_of(options: Mapping[str, Any], options_class: type) -> dict[str, Json
     """
     refuse_unknown(options, options_class.__annotations__)
     if options.get("sandbox") not in (None, *SANDBOXES):
-        message = f"sandbox={options['sandbox']!r} is none; use one of {', '.join(SANDBOXES)}"
+        message = f"sandbox={options['sandbox']!r} is no sandbox; use one of {', '.join(SANDBOXES)}"
         raise UnknownOption(message)
     return {wire_name(name): _plain(name, value) for name, value in options.items()}
 
@@ -136,7 +136,8 @@ def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
         if name not in known:
             from difflib import get_close_matches
 
-            close = get_close_matches(name, known, 1) or [each for each in known if each in name]
+            contained = [each for each in known if each in name]  # sandbox_policy → sandbox
+            close = get_close_matches(name, known, 1) or contained
             hint = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(known)}"
             if not close and name in TurnOptions.__annotations__:
                 hint = "turns have it, as in `thread.run`"

@@ -27,11 +27,11 @@ class RunResult(Generic[T]):
     thread_id: str
     turn_id: str
     status: TurnStatus
-    """``completed``; an exception's ``result`` has ``failed``, ``interrupted``, ``inProgress``."""
+    """``completed``; in `TurnUnfinished.result` ``failed``, ``interrupted`` or ``inProgress``."""
     text: str
     """The agent's final answer, else its last message; empty if there was no message."""
     output: T
-    """The text as ``output_type``, if one was given; else None."""
+    """The text parsed as the ``output_type`` of `Thread.run`; None without an ``output_type``."""
     items: tuple[ThreadItem, ...]
     """All items of the turn in the order of their start, each as Codex last reported it."""
     usage: ThreadTokenUsage | None
@@ -39,7 +39,7 @@ class RunResult(Generic[T]):
     error: TurnError | None
     """Error of a turn that failed, else None."""
     turn: TurnInfo | None
-    """The turn in Codex's report of its end, with its times."""
+    """The turn as Codex reported it at the end, with its times; None while the turn runs."""
 
 
 class TurnRecord:
@@ -50,13 +50,14 @@ class TurnRecord:
         self._items: dict[str, ThreadItem] = {}
         self._usage: ThreadTokenUsage | None = None
         self.final_turn: TurnInfo | None = None
-        """The turn in Codex's report of its end; None while it runs."""
+        """The turn as Codex reported it at the end; None while the turn runs."""
 
     def add(self, event: ServerNotification) -> None:
         """Add the next notification of the turn; the caller leaves out those of other turns."""
         match event:
             case notifications.ItemStartedEvent() | notifications.ItemCompletedEvent():
                 item_id = getattr(event.params.item, "id", None)
+                # An unknown item may have no id: each report of the item then counts as an item.
                 key = item_id if isinstance(item_id, str) else f"item {len(self._items)}"
                 self._items[key] = event.params.item
             case notifications.ThreadTokenUsageUpdatedEvent(params=usage):

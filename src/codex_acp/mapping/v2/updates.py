@@ -73,9 +73,10 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
             kind = AgentThoughtSessionUpdate if event.thought else AgentMessageSessionUpdate
             return (kind(message_id=event.message_id, content=[]),)
         case events.UserMessage() | events.PromptTaken():
-            client_id = event.client_id if isinstance(event, events.UserMessage) else None
-            message_id, blocks = client_id or event.message_id, map(block_of, event.content)
-            return (UserMessageSessionUpdate(message_id=message_id, content=[*blocks]),)
+            id_from_client = event.client_id if isinstance(event, events.UserMessage) else None
+            message_id = id_from_client or event.message_id
+            content = [block_of(block) for block in event.content]
+            return (UserMessageSessionUpdate(message_id=message_id, content=content),)
         case events.ToolCallAnnounced() | events.ToolCallChanged():
             return _call(event)
         case events.TerminalOutput():
