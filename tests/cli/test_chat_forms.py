@@ -74,6 +74,7 @@ def test_codex_reads_the_answer_while_its_turn_goes_on() -> None:
             terminal.until("Question: Blue")
             terminal.until(NOT_NOW, times=2)
             terminal.choose(1)
+            terminal.until("goes on until its turn ends", times=2)
             terminal.until(NOT_NOW, times=3)
             time.sleep(0.5)  # for the answer to be in the turn, which nobody is told
             model.open("answered")
