@@ -771,10 +771,10 @@ class SessionMachine:
             self._effects.append(ev.AskPlan(call, prompt_id))
         active = self.active
         if active is not None and active not in self.stale and active not in self.answered:
-            begun = run.begun or ((active, None),)  # Codex has begun it without a prompt
-            root = dict(begun).get(active)
-            turn = active if root is None or root not in dict(begun) else root
-            self._follow_own_turn(turn, tuple(pair for pair in begun if turn in pair))
+            root = dict(run.begun).get(active)  # Codex has begun it without a prompt
+            turn = root if root in dict(run.begun) else active
+            begun = tuple(pair for pair in run.begun if turn in pair)
+            self._follow_own_turn(turn, begun or ((turn, None),))
 
     def _forget_turn(self, run: Run) -> None:
         """Stop waiting for replies and timers of the turn."""
