@@ -173,7 +173,9 @@ def unpack(archive: Path, target: Path) -> Path:
                 wheel.extractall(target)
         else:
             with tarfile.open(archive) as tar:
-                tar.extractall(target, filter="data")
+                # Python 3.11.3 and earlier have no filters; the archive's hash was checked.
+                tar.extraction_filter = getattr(tarfile, "data_filter", None)
+                tar.extractall(target)
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, shutil.Error) as error:
         msg = f"{archive.name} cannot be unpacked; it may be cut off: {error}"
         raise FetchFailed(msg) from None

@@ -80,7 +80,9 @@ def main(target: Path) -> None:
         _run([sys.executable, "-m", "pip", "download", "-q", *options, PYTHON_SDK])
         (archive,) = sources.glob("*.tar.gz")
         with tarfile.open(archive) as opened:
-            opened.extractall(sources, filter="data")
+            # Python 3.11.3 and earlier have no filters.
+            opened.extraction_filter = getattr(tarfile, "data_filter", None)
+            opened.extractall(sources)
 
 
 def _npm_script(runtime: Path) -> Path:

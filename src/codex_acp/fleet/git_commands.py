@@ -194,14 +194,14 @@ async def _end(process: Process, reading_stderr: asyncio.Task[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(PIPES_SECONDS):
-            await _read_end(process.stdout)
-            await reading_stderr
-            await process.wait()  # before Python 3.14, this waits for the pipes, too
-    except TimeoutError:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PIPES_SECONDS):
+                await _read_end(process.stdout)
+                await reading_stderr
+                await process.wait()  # before Python 3.14, this waits for the pipes, too
+    finally:
         reading_stderr.cancel()
         process._transport.close()  # type: ignore[attr-defined] # nothing else closes its pipes
-    finally:
         process_tree.discard_root(process.pid)
 
 

@@ -85,7 +85,6 @@ class HttpServer:
     async def _run(
         self, tcp: HttpSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        transport: Any = writer.transport
         loop = asyncio.get_running_loop()
         state = {"socket": tcp}
         try:
@@ -99,7 +98,7 @@ class HttpServer:
             logger.debug("the connection of %s has failed: %r", tcp.peer, error)
         finally:
             self._sockets.remove(tcp)
-            transport.abort()
+            tcp.abort()
 
 
 class _Protocol(asyncio.StreamReaderProtocol):

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.network.access_control import peer_name
@@ -89,7 +90,8 @@ class HttpSocket:
 
     def abort(self) -> None:
         """Close the connection at once, without sending what is buffered."""
-        self._transport.abort()
+        with suppress(AttributeError):  # of Python 3.11.3 and earlier, if TLS was closed twice
+            self._transport.abort()
 
     def abort_if_stuck(self) -> None:
         """Abort the connection if the client reads none of its streams."""
