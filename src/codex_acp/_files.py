@@ -21,10 +21,11 @@ def read_regular(path: str | Path, limit: int) -> bytes:
     more than ``limit`` bytes."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
             raise ValueError("it is no regular file")
         pieces: list[bytes] = []
-        left = limit + 1
+        left = limit + 1 if found.st_size <= limit else 0
         while left > 0 and (piece := os.read(file, min(left, 1 << 20))):
             pieces.append(piece)
             left -= len(piece)

@@ -41,7 +41,7 @@ async def test_who_lost_a_session_often_hears_of_its_end_once(
     monkeypatch.setattr(NetworkSession, "busy", True)
     one, other = Shown(), Shown()
     sessions = SimpleNamespace(open_session=lambda _: None)
-    agent = SimpleNamespace(sessions_and_config=(sessions, None))
+    agent = SimpleNamespace(sessions=sessions)
     session = NetworkSession("me", cast("Any", agent), cast("Any", one), outlives_client=False)
     for client in (other, one) * 3:
         session.detach_earlier_client(cast("Any", client))
@@ -58,7 +58,7 @@ def test_who_takes_a_session_over_is_shown_the_tool_calls_of_the_turn_that_runs(
     )
     opened = SimpleNamespace(session=turn)
     sessions = SimpleNamespace(open_session=lambda _: opened)
-    agent = SimpleNamespace(sessions_and_config=(sessions, None))
+    agent = SimpleNamespace(sessions=sessions)
     one, other = Shown(), Shown()
     session = NetworkSession("me", cast("Any", agent), cast("Any", one), outlives_client=kept)
     announced = ToolCallAnnounced(id="call", title="Run: ls", status="in_progress")

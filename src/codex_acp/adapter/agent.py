@@ -113,9 +113,9 @@ class CodexAgent:
         self._after = AfterOpening(lambda: spawn(self._listen), self._answered, when_loaded, ahead)
 
     @property
-    def sessions_and_config(self) -> tuple[Sessions, Config]:
-        """Return the sessions and their options, for the network server."""
-        return self._sessions, self.config
+    def sessions(self) -> Sessions:
+        """The sessions, for the network server."""
+        return self._sessions
 
     def join(self, side: EitherAgentSide) -> None:
         """Give the agent the connection on which it serves."""

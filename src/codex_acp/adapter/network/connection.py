@@ -284,8 +284,7 @@ class NetworkConnection:
     async def _show(self, session: NetworkSession, *, history: bool) -> dict[str, JsonValue]:
         """Show a busy session, if asked with its history first; its questions come last."""
         session_id = session.session_id
-        sessions, config = session.agent.sessions_and_config
-        opened = sessions.open_session(session_id)
+        opened = session.agent.sessions.open_session(session_id)
         history_end: JournalPosition | None = None
         if history and opened is not None:
             history_end = session.journal_position()
@@ -298,7 +297,7 @@ class NetworkConnection:
         loop = asyncio.get_running_loop()
         loop.call_soon(session.resume_questions)  # behind the answer to this request
         meta: dict[str, JsonValue] = {"running": True, "questions": session.open_questions}
-        return {**config.answer(session_id), "_meta": {META_KEY: meta}}
+        return {**session.agent.config.answer(session_id), "_meta": {META_KEY: meta}}
 
     def must_own(self, session_id: str, *, or_sub_agent: bool = False) -> None:
         """Raise RpcError -32002 unless the session belongs to this connection's owner.
@@ -309,8 +308,7 @@ class NetworkConnection:
             raise unknown_session(session_id)
         agent = self._registry.agent_of(session_id)
         if agent is not None and not or_sub_agent:
-            sessions, _ = agent.sessions_and_config
-            sessions.refuse_sub_agent(session_id)
+            agent.sessions.refuse_sub_agent(session_id)
 
     def shown_session(self, session_id: str) -> NetworkSession:
         """Return a session that this connection shows. Raises RpcError for any other."""

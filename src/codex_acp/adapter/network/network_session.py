@@ -368,8 +368,7 @@ class NetworkSession:
 
     @property
     def _session(self) -> Session | None:
-        sessions, _ = self.agent.sessions_and_config
-        opened = sessions.open_session(self.session_id)
+        opened = self.agent.sessions.open_session(self.session_id)
         return None if opened is None else opened.session
 
     @property

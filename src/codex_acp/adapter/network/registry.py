@@ -114,8 +114,7 @@ class Registry:
 
     def remove_if_closed(self, session_id: str, session: NetworkSession) -> None:
         """Remove a session, unless closing it failed and its agent still has it open."""
-        sessions, _ = session.agent.sessions_and_config
-        if session_id not in sessions:
+        if session_id not in session.agent.sessions:
             self.remove(session_id, session)
 
     async def wait_until_unused(self, agent: CodexAgent) -> None:

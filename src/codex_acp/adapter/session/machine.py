@@ -61,8 +61,8 @@ TURN_TIMERS: Final[tuple[ev.Timer, ...]] = (
 class SessionMachine:
     """The prompts of one session, and the turn that runs.
 
-    The session reads ``stale`` and ``answered`` to decide what to show of a turn. Both stay the
-    same objects as long as the session is open.
+    The session reads ``stale`` to decide what to show of a turn. It stays the same object as long
+    as the session is open.
     """
 
     def __init__(self) -> None:
@@ -129,9 +129,10 @@ class SessionMachine:
     def is_answered(self, turn: str | None) -> bool:
         """Whether the turn's prompts are answered, so that nothing of the turn may be sent. Codex
         may report the start of an item or the end of a command after the turn's end."""
+        if turn not in self.answered:  # nearly always, and asked for each piece of text
+            return False
         run = self.run
-        runs = run is not None and turn in (run.turn, run.active)
-        return turn in self.answered and not runs
+        return run is None or turn not in (run.turn, run.active)
 
     @property
     def activity(self) -> Activity:

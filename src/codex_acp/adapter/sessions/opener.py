@@ -52,8 +52,9 @@ logger = logging.getLogger(__name__)
 UNLOAD_SECONDS: Final = 5.0
 """Seconds for Codex to unload a thread; no later step depends on the unloading."""
 
-STORE_SECONDS: Final = 2.0
-"""Seconds for Codex to store a thread that was never prompted."""
+STORE_SECONDS: Final = 1.0
+"""Seconds for Codex to store a thread that was never prompted; shorter than the `LET_GO_SECONDS` in
+which a hand-over does this, too."""
 
 
 class Setup(NamedTuple):
@@ -83,10 +84,10 @@ class TakesOver(Protocol):
         session_id: str,
         cancels: bool,
         client: SessionClient | None,
-        again: Callable[[], Awaitable[JsonValue]],
+        reopen: Callable[[], Awaitable[JsonValue]],
         refused: ErrorReply,
     ) -> JsonValue:
-        """Have a session handed over to ``client``, then return the result of ``again``."""
+        """Have a session handed over to ``client``, then return the result of ``reopen``."""
 
 
 class OpeningResult(NamedTuple):
@@ -377,10 +378,11 @@ class SessionOpener:
         unrestored = self._config.unrestored(session_id)
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
-        notices = [*setup.notices, *_notices(place, unrestored, linked_instructions(result))]
+        notices = (*setup.notices, *_notices(place, unrestored, linked_instructions(result)))
         if defaults is not None:
-            notices[:0] = [*defaults.notices, *self._config.first_mode_notice(session_id)]
-        return OpeningResult(session_id, how, answer, tuple(notices))
+            mode_notice = self._config.first_mode_notice(session_id)
+            notices = (*defaults.notices, *mode_notice, *notices)
+        return OpeningResult(session_id, how, answer, notices)
 
     async def _git_consent(
         self, codex: AppServerConnection, session_id: str, setup: Setup, *, opens: bool = True
