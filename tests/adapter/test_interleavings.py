@@ -21,7 +21,7 @@ from tests.support.approval_world import APPROVALS, KINDS, THREAD, Asked, World,
 ROUNDS: Final = 100
 """Interleavings of one example; they share a connection, as the turns of a session do."""
 
-EXAMPLES: Final = int(os.environ.get("CODEX_ACP_INTERLEAVINGS", "1200")) // ROUNDS
+EXAMPLES: Final = int(os.environ.get("CODEX_ACP_INTERLEAVINGS", "2500")) // ROUNDS
 """`nox -s attacks` explores 21,000 interleavings."""
 
 ACTIONS: Final = (
@@ -165,6 +165,9 @@ def _plan(rng: random.Random) -> tuple[Plan, list[str]]:
         (rng.choice(ACTIONS), rng.randrange(5), rng.randrange(4), rng.random() < 0.5)
         for _ in range(rng.randint(1, 8))
     ]
+    if rng.random() < 0.1:  # by chance alone, hardly any accepted change would collide
+        target = rng.randrange(5)
+        plan[:1] = [("accept", target, 0, True), ("collide", target, 0, True)]
     return plan, _possible(rng.choices(KINDS, k=rng.randint(3, 5)))
 
 
