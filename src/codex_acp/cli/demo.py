@@ -293,8 +293,8 @@ _TOPICS: Final = (
 def _topic(request: ModelRequest) -> int:
     """Return the index of the prompt's topic in `_TOPICS`."""
     text = request.last_user_text.lower()
-    patterns = [rf"\b(?:{topic.pattern})\b" for topic in _TOPICS]
-    return next((n for n, p in enumerate(patterns) if re.search(p, text)), len(_TOPICS) - 1)
+    found = (n for n, t in enumerate(_TOPICS) if re.search(rf"\b(?:{t.pattern})\b", text))
+    return next(found, len(_TOPICS) - 1)
 
 
 def _stage(request: ModelRequest) -> int:

@@ -77,15 +77,15 @@ def doctor(options: DoctorOptions) -> int:
                     _print(finding)
         except KeyboardInterrupt:
             return SIGNALLED + ended.number
+    problems = sum(finding.level == "problem" for finding in findings)
     if options.json:
         print(json.dumps(as_json(findings, editor), indent=2))
     else:
-        problems = sum(finding.level == "problem" for finding in findings)
         warnings = sum(finding.level == "warning" for finding in findings)
         _write(f"\n{_count(problems, 'problem')}, {_count(warnings, 'warning')}\n")
         if editor is not None:
             _write(f"\n{editor['title']}, in {editor['place']}:\n\n{editor['settings']}\n")
-    return FAILED if any(finding.level == "problem" for finding in findings) else 0
+    return FAILED if problems else 0
 
 
 class _Checks:

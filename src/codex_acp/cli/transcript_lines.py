@@ -219,7 +219,7 @@ class Selection:
     def fits(self, entry: Entry, description: Description, *, wire: bool = False) -> bool:
         """Return whether to show an event. One of the wire needs ``wire``, or a word in `kinds`."""
         ref = entry.event.ref
-        ids = [id_ for id_ in (ref.session_id, ref.thread_id) if id_ is not None]
+        ids = filter(None, (ref.session_id, ref.thread_id))
         if self.sessions and not any(id_.startswith(self.sessions) for id_ in ids):
             return False
         if not self._kind_fits(description.kind, entry.event.type, wire=wire):

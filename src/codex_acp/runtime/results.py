@@ -88,10 +88,9 @@ class Record:
     def take(self, update: Update) -> None:
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
             text, message_id = text_of(update.content), update.message_id
-            last_id, last_parts = self._messages[-1] if self._messages else (None, [])
-            is_same = bool(self._messages) and message_id == last_id
-            if is_same and (message_id is not None or self._in_message):
-                last_parts.append(text)
+            last_id = self._messages[-1][0] if self._messages else None
+            if message_id == last_id and (message_id is not None or self._in_message):
+                self._messages[-1][1].append(text)
             else:
                 self._messages.append((message_id, [text]))
             self._in_message = True

@@ -1,7 +1,7 @@
 // Show texts of the transcript: characters without a glyph as codes, never as markup.
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f]/gu;
-const KEPT = /[\n\t]/;  // not written out in a text of several lines  // not written out in a text of several lines
+const KEPT = /[\n\t]/;  // not written out in a text of several lines
 
 function element(name, className, ...children) {
   const made = document.createElement(name);
@@ -57,7 +57,7 @@ function marked(text, wanted) {
 }
 
 const JSON_PARTS = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d[\d.eE+-]*/g;
-const MAX_COLOURED = 200000;  // characters of JSON; longer JSON has no colours  // characters of JSON; longer JSON has no colours
+const MAX_COLOURED = 200000;  // characters of JSON; longer JSON has no colours
 
 /** Return nodes of a JSON value, indented and coloured. */
 function jsonNodes(value) {

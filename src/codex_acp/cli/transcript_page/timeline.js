@@ -5,7 +5,7 @@ const WORDS = {
   session: 'Session', wire: 'Wire', unread: 'Unreadable',
 };
 const SIDES = ['client', 'adapter', 'codex'];
-const SPARE = 8;  // rows with elements above and below the visible ones  // rows with elements above and below the visible ones
+const SPARE = 8;  // rows with elements above and below the visible ones
 
 class Timeline {
   constructor(rows, details) {
