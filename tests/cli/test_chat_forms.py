@@ -64,6 +64,7 @@ def test_codex_reads_the_answer_while_its_turn_goes_on() -> None:
         where = ("--cwd", str(home.workspace), "Go.")
         with OnTerminal(env, *where, command="chat", stdout_too=True) as terminal:
             terminal.until("(1 more question waits)")
+            model.wait_for_gate("left for the answer")
             terminal.until(NOT_NOW)
             terminal.choose(1)
             terminal.until("a number: ")
