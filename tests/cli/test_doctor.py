@@ -116,7 +116,7 @@ def test_the_versions_of_the_schemas_and_a_pydantic_that_was_not_tested_are_said
     [
         ("echo codex-cli 0.80.0", "Codex 0.80.0 is too old"),
         ("echo hello >&2; exit 7", "is not a Codex: --version exited with status 7, 'hello'"),
-        (HANGS, "told no version within 0.5 seconds"),
+        (HANGS, "printed no version within 0.5 seconds"),
         ("kill -9 $$", "is not a Codex: --version was killed (SIGKILL)"),
     ],
     ids=["old", "other", "hangs", "killed"],

@@ -11,8 +11,8 @@ import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
+from codex_acp.mapping.notifications import Ignored
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.step import Ignored
 from tests.codex.server_request_samples import assert_fits
 from tests.support.golden import UPDATE, assert_golden
 from tests.support.notification_samples import SAMPLES, Sample

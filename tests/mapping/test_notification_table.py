@@ -13,9 +13,8 @@ import pytest
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.agent import UNWANTED_FAMILIES, UNWANTED_NOTIFICATIONS, why_unwanted
-from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES, Ignored
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.step import Ignored
 from codex_acp.wire.registry import require_rows
 from tests.support.golden import UPDATE, assert_golden
 from tests.support.notification_samples import ITEM

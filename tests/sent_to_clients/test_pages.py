@@ -13,7 +13,7 @@ import pytest
 
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.codex._generated.models import ThreadItem
-from codex_acp.mapping.step import Ignored
+from codex_acp.mapping.notifications import Ignored
 from codex_acp.wire.model import UnknownVariant
 from tests.codex.server_request_samples import assert_fits
 from tests.sent_to_clients.conversation import Conversation

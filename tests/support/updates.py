@@ -12,9 +12,8 @@ from typing import Any, Final, cast
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.mapping.events import SessionEvent, SessionEvents
-from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, Ignored
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.step import Ignored
 from codex_acp.mapping.v1.updates import updates_of
 from codex_acp.mapping.v2.updates import updates_of as updates_of_v2
 from codex_acp.wire.codec import encode

@@ -21,11 +21,10 @@ from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import InvalidPayload, RpcError
 from codex_acp.mapping.events import PermissionQuestion, StateChanged, tool_call_id
 from codex_acp.mapping.messages import notice_of
-from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, WITHOUT_SECRETS
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, WITHOUT_SECRETS, Ignored
 from codex_acp.mapping.running_calls import announce, approval_settled, call_ended, flush_due
 from codex_acp.mapping.session import end_of_turn
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.step import Ignored
 from codex_acp.routing import elicitations
 from codex_acp.routing import route as routes
 from codex_acp.routing.approvals import command_of, reason_shown

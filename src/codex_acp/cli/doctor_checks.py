@@ -187,7 +187,7 @@ def look_at_codex(codex: str | None, deadline: Deadline) -> tuple[Finding, Codex
     try:
         ended = run_program([binary.path, "--version"], os.environ, "/", seconds)
     except TooSlow:
-        text = f"{where} told no version within {seconds:.3g} seconds"
+        text = f"{where} printed no version within {seconds:.3g} seconds"
         return problem("codex", text, other), None
     except OSError as error:
         text = f"{where} cannot be run: {error.strerror or error}"

@@ -24,6 +24,7 @@ from codex_acp.jsonrpc.framing import LineFramer, TooLong
 from codex_acp.routing.display import visible
 from codex_acp.transcript import events
 from codex_acp.transcript.events import from_json
+from codex_acp.transcript.log import utc_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -249,8 +250,7 @@ def moment(text: str, now: datetime) -> str:
     else:
         when = datetime.fromisoformat(text.strip())
         when = when.replace(tzinfo=UTC) if when.tzinfo is None else when
-    written = when.astimezone(UTC).isoformat(timespec="milliseconds")
-    return written.removesuffix("+00:00") + "Z"
+    return utc_timestamp(when.timestamp())
 
 
 LINE_LIMIT: Final = 64 * 1024 * 1024

@@ -6,12 +6,11 @@ Codex fails the type check here, and the check below when this module is importe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
 from codex_acp.mapping import items, messages, running_calls, session
 from codex_acp.mapping.agent import UNWANTED_NOTIFICATIONS
-from codex_acp.mapping.step import Ignored
 from codex_acp.transcript.secrets import scrub_json, without_remembered
 from codex_acp.wire.registry import require_rows
 
@@ -22,6 +21,13 @@ if TYPE_CHECKING:
     from codex_acp.mapping._generated.notifications import NotificationHandlers
     from codex_acp.mapping.events import SessionEvents
     from codex_acp.mapping.state import SessionState
+
+
+class Ignored(NamedTuple):
+    """Reason why a notification causes no event."""
+
+    reason: str
+
 
 _SESSION = Ignored("for the adapter's own bookkeeping; nothing to show")
 _STATUS = Ignored(

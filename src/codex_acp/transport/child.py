@@ -42,8 +42,11 @@ grandchild that keeps writing cannot hold this side up."""
 
 AGAIN_SECONDS = 0.3
 """Seconds before a child that ended without output is started again, in addition to the seconds
-that it lived, 5 at most, which grow with the machine's load. If two Codex make the databases of a
-new CODEX_HOME at once, one of them ends; the other has made them by then."""
+from its start until its end was noticed (`MAX_EXTRA_SECONDS` at most), which grow with the
+machine's load. If two Codex make the databases of a new CODEX_HOME at once, one of them ends; the
+other has made them by then."""
+
+MAX_EXTRA_SECONDS = 5.0
 
 COLLECT_SECONDS = 0.02
 """Seconds for the kernel to give the exit status of a killed process."""
@@ -398,7 +401,7 @@ class ChildProcess:
             self._stop_timer()
             self._restarting = True
             loop = asyncio.get_running_loop()
-            pause = AGAIN_SECONDS + min(time.monotonic() - self._began, 5.0)
+            pause = AGAIN_SECONDS + min(time.monotonic() - self._began, MAX_EXTRA_SECONDS)
             self._timer = loop.call_later(pause, self._begin_again, self._start_again)
             return
         if self._writer is not None:

@@ -236,11 +236,11 @@ class DescriptorWriter:
         if self._stopped:
             return
         if not self._kept:
+            sent = 0
             try:
                 sent = os.write(self._fd, data) if self._watchable else self._write_all(data)
             except OSError as error:
                 self._write_failed(error)
-                sent = 0
             self.sent += sent
             if sent == len(data) or self._stopped:
                 return
@@ -283,11 +283,11 @@ class DescriptorWriter:
 
     def _writable(self) -> None:
         with memoryview(self._kept) as kept, kept[self._begin :] as unsent:
+            sent = 0
             try:
                 sent = os.write(self._fd, unsent)
             except OSError as error:
                 self._write_failed(error)
-                sent = 0
         if self._stopped:
             return
         self.sent += sent

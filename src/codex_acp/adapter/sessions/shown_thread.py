@@ -16,9 +16,13 @@ from codex_acp.adapter.prompts.turn_events import TURN_METHODS
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.mapping.item_calls import wanted_looks
 from codex_acp.mapping.messages import close_compactions
-from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES, WITHOUT_SECRETS
+from codex_acp.mapping.notifications import (
+    NOTIFICATION_HANDLERS,
+    PIECES,
+    WITHOUT_SECRETS,
+    Ignored,
+)
 from codex_acp.mapping.running_calls import close_open_calls, due, flush_due
-from codex_acp.mapping.step import Ignored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

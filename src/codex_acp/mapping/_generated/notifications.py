@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import *
     from codex_acp.mapping.events import SessionEvents
+    from codex_acp.mapping.notifications import Ignored
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Ignored
 
     Params = TypeVar("Params")
 
