@@ -509,16 +509,20 @@ def shown(machine: SessionMachine, turn: str) -> bool:
     return turn not in machine.stale and not machine.is_answered(turn)
 
 
+def _is_over(w: World, turn: str) -> bool:
+    """Whether the prompts of a turn are answered, and Codex has added no other prompt to it."""
+    belongs = dict(w.belongs)
+    return turn in w.done and not any(belongs.get(prompt) == turn for prompt in w.open)
+
+
 def seen(world: World, machine: SessionMachine, label: str) -> None:
     """Check a piece of a turn. Raises Wrong if it is shown and must not be."""
     turn = label.rsplit(maxsplit=1)[-1]
-    if turn not in world.done or not shown(machine, turn):
+    if not _is_over(world, turn) or not shown(machine, turn):
         return
     run = machine.run
     if run is not None and run.starter is not None and turn in run.names:
         return  # Codex has added another prompt to it
-    if any(dict(world.belongs).get(prompt) == turn for prompt in world.open):
-        return
     raise Wrong(f"something of {turn} is shown behind its answer")
 
 
@@ -708,7 +712,7 @@ def as_told(w: World, machine: SessionMachine) -> None:
         raise Wrong("a turn runs on in a session that is being closed")
     for _, turn in w.asked:
         if turn is not None and (
-            turn in w.done or turn in machine.stale or machine.is_answered(turn)
+            _is_over(w, turn) or turn in machine.stale or machine.is_answered(turn)
         ):
             raise Wrong(f"{turn} is over, and something of it is asked")
 
