@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import pickle
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS
 from codex_acp.acp.types import UnknownVariant
 from codex_acp.acp.v2_to_v1 import UpdatesToV1, diffs
+from codex_acp.jsonrpc.message import encode_json
 from codex_acp.wire.codec import plain
 
 Json = dict[str, Any]
@@ -52,6 +54,42 @@ def test_of_a_whole_message_what_is_new_is_said() -> None:
 def test_a_message_that_was_replaced_is_another_one() -> None:
     found = said(UpdatesToV1(), chunk("One"), message("Zwei"), message("Zwei, drei"), chunk("!"))
     assert texts(found) == [("m", "One"), ("m#1", "Zwei"), ("m#1", ", drei"), ("m#1", "!")]
+
+
+def image(data: str) -> Json:
+    return {"type": "image", "mimeType": "image/png", "data": data}
+
+
+def text_block(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+WHOLE = {"sessionUpdate": "agent_message", "messageId": "m"}
+
+
+def test_each_image_of_a_message_that_is_sent_whole_again_is_told_once_and_in_order() -> None:
+    updates, see = UpdatesToV1(), chunk("See: ")
+    first = [text_block("See: "), image("YQ==")]
+    then = [*first, text_block("and "), image("Yg=="), text_block("end")]
+    wholes = ({**WHOLE, "content": content} for content in (first, first, then, then))
+    found = said(updates, see, *wholes)
+    assert [each["content"] for each in found] == then
+
+    alone = {**chunk(""), "content": image("YQ==")}
+    found = said(UpdatesToV1(), alone, {**WHOLE, "content": [image("YQ=="), text_block("!")]})
+    assert [each["content"] for each in found] == [image("YQ=="), text_block("!")]
+
+
+def test_behind_content_that_was_cleared_another_message_begins() -> None:
+    found = said(UpdatesToV1(), chunk("One"), message(None), message(None), chunk("Two"))
+    assert texts(found) == [("m", "One"), ("m#1", "Two")]
+
+
+@pytest.mark.attack("agent")
+def test_a_text_that_imitates_the_note_of_an_image_breaks_nothing() -> None:
+    forged = "\0" + hashlib.sha256(encode_json(image("YQ=="))).hexdigest()
+    found = said(UpdatesToV1(), chunk(forged[:9]), {**WHOLE, "content": [image("YQ==")]})
+    assert found[-1]["content"] == image("YQ==")
 
 
 @pytest.mark.parametrize(
@@ -140,6 +178,26 @@ def test_the_output_of_a_command_is_told_in_few_calls_and_once_in_each() -> None
     out = {"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": data}
     end = {"sessionUpdate": "terminal_update", "terminalId": "t", "exitStatus": {"exitCode": 0}}
     assert size_of(updates, [out, *[end] * 20]) < 200_000
+
+
+@pytest.mark.attack("agent")
+def test_output_that_is_replaced_again_and_again_repeats_no_content() -> None:
+    updates = UpdatesToV1()
+    shown = [text_piece("x" * 100_000), {"type": "terminal", "terminalId": "t"}]
+    said(updates, call(title="t", content=shown))
+    output = {"data": base64.b64encode(b"so far").decode()}
+    replaced = {"sessionUpdate": "terminal_update", "terminalId": "t", "output": output}
+    assert size_of(updates, [replaced] * 100) < 100_000
+    *_, ended = said(updates, {**replaced, "exitStatus": {"exitCode": 0}})
+    assert ended["content"] == [*shown, text_piece("so far")]
+
+
+def test_the_end_of_a_command_takes_nothing_from_a_call_whose_content_is_no_longer_kept() -> None:
+    updates = UpdatesToV1()
+    end = {"sessionUpdate": "terminal_update", "terminalId": "t", "exitStatus": {"exitCode": 0}}
+    shown = [text_piece("important"), {"type": "terminal", "terminalId": "t"}]
+    said(updates, call(title="t", content=shown), *(call(f"d{n}", title="t") for n in range(70)))
+    assert [each["sessionUpdate"] for each in said(updates, end)] == ["terminal_update"]
 
 
 @pytest.mark.attack("agent")

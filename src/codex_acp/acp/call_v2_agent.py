@@ -319,7 +319,10 @@ class V2AgentAsV1:
                 self._give_update(session_id, update_of_v1)
 
     def _updates_of(self, session_id: str) -> UpdatesToV1:
-        return self._updates.setdefault(session_id, UpdatesToV1())
+        updates = self._updates.get(session_id)
+        if updates is None:
+            updates = self._updates[session_id] = UpdatesToV1()
+        return updates
 
     async def _ask_permission(
         self, request: v2.RequestPermissionRequest

@@ -5,11 +5,11 @@ for a value that version 1 cannot express; such an update becomes an `UnknownVar
 fields. Must not know sessions, connections or clocks.
 
 Three differences need more than new names. Version 2 may send a whole message again: version 1 gets
-the new text alone. In version 1 an update replaces the whole content of a tool call, and the output
-of a command is part of that content: `ToolCalls` keeps the content, and adds the output when the
-command has ended. An agent can send any number of small pieces, so the kept content is bounded, and
-so is the content that is sent again. A diff of version 1 has the old and the new text. A diff of
-version 2 has a git patch: each hunk becomes a diff, and a change without a patch a line of text.
+the new content alone. In version 1 an update replaces the whole content of a tool call, and the
+output of a command is part of that content: `ToolCalls` keeps the content, and adds the output when
+the command has ended. An agent can send any number of small pieces, so the kept content is bounded,
+and so is the content that is sent again. A diff of version 1 has the old and the new text. A diff
+of version 2 has a git patch: each hunk becomes a diff, and a change without a patch a line of text.
 
 No permission becomes easier to give: options of an unknown kind are removed, and the agent's
 elicitation is not shown if version 1 cannot show all of it.
@@ -33,6 +33,7 @@ from codex_acp.acp._generated.v1.methods import STABLE_MODELS
 from codex_acp.acp._generated.v1.models import RequestPermissionRequest
 from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.errors import InvalidPayload
+from codex_acp.jsonrpc.message import encode_json
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
@@ -301,7 +302,9 @@ class ToolCalls:
 
     def _touch(self, call_id: str) -> _CallContent:
         """Return a tool call as the one updated last; forget the content of the oldest call."""
-        call = self._calls.setdefault(call_id, _CallContent())
+        call = self._calls.get(call_id)
+        if call is None:
+            call = self._calls[call_id] = _CallContent()
         self._with_content.pop(call_id, None)
         self._with_content[call_id] = None
         if len(self._with_content) > MAX_CONTENTS:
@@ -317,22 +320,31 @@ class ToolCalls:
     def convert_terminal(self, update: Json) -> list[Json]:
         """Convert a ``terminal_update`` or ``terminal_output_chunk`` to updates of the tool calls
         that show the terminal."""
-        kind = update["sessionUpdate"]
-        terminal = self._terminals.setdefault(update["terminalId"], _Terminal())
+        terminal_id = update["terminalId"]
+        terminal = self._terminal(terminal_id)
         if terminal.has_ended:
             return []
-        replaces_output = kind == "terminal_update" and "output" in update
-        if kind == "terminal_output_chunk":
+        if update["sessionUpdate"] == "terminal_output_chunk":
             terminal.add(update["data"])
-        elif replaces_output:
+        elif "output" in update:
             terminal.output.clear()
             terminal.add((update["output"] or {}).get("data", ""))
-        if update.get("exitStatus") is not None:
-            terminal.has_ended = True
-        elif not replaces_output:  # a replacement sends the content, without output, once more
+        if update.get("exitStatus") is None:
             return []
-        known = [call_id for call_id in sorted(terminal.call_ids) if self.knows(call_id)]
-        return [self._content_update(call_id) for call_id in known]
+        terminal.has_ended = True
+        showing = [each for each in sorted(terminal.call_ids) if self._shows(each, terminal_id)]
+        return [self._content_update(call_id) for call_id in showing]
+
+    def _terminal(self, terminal_id: str) -> _Terminal:
+        terminal = self._terminals.get(terminal_id)
+        if terminal is None:
+            terminal = self._terminals[terminal_id] = _Terminal()
+        return terminal
+
+    def _shows(self, call_id: str, terminal_id: str) -> bool:
+        """Return whether the kept content of a tool call has the terminal."""
+        call = self._calls.get(call_id)
+        return call is not None and any(p.get("terminalId") == terminal_id for p in call.pieces)
 
     def _content_update(self, call_id: str) -> Json:
         return {
@@ -368,7 +380,7 @@ class ToolCalls:
         """Return the piece, and the output of a command that has ended. ``with_output`` collects
         the terminals whose output was returned: each is returned once."""
         terminal_id = piece["terminalId"]
-        terminal = self._terminals.setdefault(terminal_id, _Terminal())
+        terminal = self._terminal(terminal_id)
         if len(terminal.call_ids) < MAX_CALLS_PER_TERMINAL:
             terminal.call_ids.add(call_id)
         if not (terminal.has_ended and terminal.output):
@@ -505,7 +517,7 @@ _numbers = count(1)
 
 
 MESSAGES: Final = 64
-"""Messages of a session whose sent text is remembered: the last ones, which may still change."""
+"""Messages of a session whose sent content is remembered: the last ones, which may still change."""
 _CHUNK_OF: Final = {
     "user_message": "user_message_chunk",
     "agent_message": "agent_message_chunk",
@@ -515,13 +527,13 @@ _CHUNK_OF: Final = {
 
 
 class _SentText:
-    """The length and the hash of the text of a message that was sent to version 1."""
+    """The length and the hash of the content of a message that was sent to version 1, as text."""
 
     __slots__ = ("_hash", "length", "v1_id")
 
     def __init__(self, v1_id: str, text: str = "") -> None:
         self.v1_id = v1_id
-        """Id of the message in version 1; a new id after the text was replaced."""
+        """Id of the message in version 1; a new id after the content was replaced."""
         self._hash = sha256()
         self.length = 0
         self.add(text)
@@ -543,7 +555,7 @@ class UpdatesToV1:
         self.calls: ToolCalls = ToolCalls()
         self._sent: LastOnes[str, _SentText] = LastOnes(MESSAGES)
         self._replaced = 0
-        """Number of messages whose text was replaced."""
+        """Number of messages whose content was replaced."""
 
     def convert(self, update: v2.SessionUpdate) -> list[Update]:
         """Convert an update to any number of updates."""
@@ -573,7 +585,7 @@ class UpdatesToV1:
         if kind in _CHUNK_OF:
             return self._convert_message(update, _CHUNK_OF[kind])
         if kind in _CHUNK_OF.values():
-            v1_id = self._note_sent(update["messageId"], [update["content"]])
+            v1_id = self._note_sent(update["messageId"], _text_of_block(update["content"]))
             return [{**update, "messageId": v1_id}]
         match kind:
             case "state_update" | "plan_removed":
@@ -601,7 +613,7 @@ class UpdatesToV1:
         text: str,
     ) -> Update:
         """Convert a chunk of plain text without JSON in between: a turn has thousands of them."""
-        v1_id = self._note_sent(update.message_id, [{"type": "text", "text": text}])
+        v1_id = self._note_sent(update.message_id, text)
         content = v1.TextContentBlock(text=text)
         if isinstance(update, v2.AgentMessageChunkSessionUpdate):
             return v1.AgentMessageChunkSessionUpdate(content=content, message_id=v1_id)
@@ -613,22 +625,23 @@ class UpdatesToV1:
         sent = self._sent.get(message_id)
         text = _text_of(content)
         if sent is not None and sent.is_start_of(text):
-            rest = text[sent.length :]  # other blocks than texts are not remembered, nor sent again
-            content = [{"type": "text", "text": rest}] if rest else []
-            v1_id = self._note_sent(message_id, content)
-        elif sent is not None and sent.length and content:
-            # Version 1 cannot take back sent text: the new text becomes another message.
+            content = _after(content, sent.length)
+            v1_id = self._note_sent(message_id, _text_of(content))
+        elif sent is not None and sent.length and "content" in update:
+            # Version 1 cannot take back what was sent: the new content becomes another message.
             self._replaced += 1
             v1_id = f"{message_id}#{self._replaced}"
             self._sent[message_id] = _SentText(v1_id, text)
         else:
-            v1_id = self._note_sent(message_id, content)
+            v1_id = self._note_sent(message_id, text)
         return [{"sessionUpdate": chunk_kind, "messageId": v1_id, "content": c} for c in content]
 
-    def _note_sent(self, message_id: str, content: Sequence[Json]) -> str:
-        """Add content to the sent text of a message; return the message's id in version 1."""
-        sent = self._sent.setdefault(message_id, _SentText(message_id))
-        sent.add(_text_of(content))
+    def _note_sent(self, message_id: str, text: str) -> str:
+        """Add content, as text, to the sent content of a message; return its id in version 1."""
+        sent = self._sent.get(message_id)
+        if sent is None:
+            sent = self._sent[message_id] = _SentText(message_id)
+        sent.add(text)
         return sent.v1_id
 
 
@@ -639,4 +652,23 @@ def _models(updates: list[Json]) -> list[Update]:
 
 
 def _text_of(content: Sequence[Json]) -> str:
-    return "".join(str(block["text"]) for block in content if block.get("type") == "text")
+    """Return content as one text, with a digest in place of each block that is no text."""
+    return "".join(map(_text_of_block, content))
+
+
+def _text_of_block(block: Json) -> str:
+    if block.get("type") == "text":
+        return str(block["text"])
+    return "\0" + sha256(encode_json(block)).hexdigest()
+
+
+def _after(content: Sequence[Json], length: int) -> list[Json]:
+    """Return the content behind its first ``length`` characters of `_text_of`."""
+    rest: list[Json] = []
+    for block in content:
+        size = len(_text_of_block(block))
+        if size > length:
+            is_cut = length > 0 and block.get("type") == "text"
+            rest.append({**block, "text": block["text"][length:]} if is_cut else block)
+        length = max(0, length - size)
+    return rest
