@@ -1,4 +1,5 @@
-"""PURE: convert the values and updates of an agent of version 1 to version 2, as plain JSON.
+"""PURE: convert the values and updates of an agent of version 1 to version 2, as plain JSON; MCP
+servers, which the client sends, from version 2 to 1.
 
 Leaves out what version 2 lacks: modes, and the terminals and files of the client. Must not know
 connections or which sessions are open.
@@ -29,7 +30,7 @@ def agent_capabilities(capabilities: Json) -> Json:
 
 
 def auth_method(method: Json) -> Json:
-    """Convert a login; without a type the agent runs it."""
+    """Convert a login method; without a type, the method is ``agent``: the agent runs the login."""
     made = {"type": "agent", **_with_key_renamed(method, "id", "methodId")}
     if isinstance(made.get("env"), dict):
         made["env"] = [{"name": name, "value": value} for name, value in made["env"].items()]
@@ -55,7 +56,8 @@ def config_option(option: Json) -> Json:
 
 
 def mcp_server(server: Json) -> Json:
-    """Convert an MCP server of version 2 to version 1, which requires the lists."""
+    """Convert an MCP server from version 2 to version 1, which requires ``headers``, ``args`` and
+    ``env``."""
     if server.get("type") == "http":
         return {"headers": [], **server}
     rest = {key: value for key, value in server.items() if key != "type"}
@@ -80,13 +82,14 @@ def _call_content(parts: list[Json]) -> list[Json]:
 
 
 def _diff(part: Json) -> Json:
-    """Convert a diff to a git patch; there is no patch for a path that git would quote."""
+    """Convert a diff; there is no git patch for a path that its header cannot show plainly."""
     path, old, new = part["path"], part.get("oldText"), part["newText"]
     is_new = old is None
     made: Json = {
         "type": "diff",
         "changes": [{"operation": "add" if is_new else "modify", "path": path}],
     }
+    # git would quote unprintable characters, `"` and `\`; a space makes the header ambiguous.
     if path.isprintable() and not set(path) & set(' "\\'):
         from_path = "/dev/null" if is_new else path
         lines = [
@@ -94,6 +97,7 @@ def _diff(part: Json) -> Json:
             for line in unified_diff(_lines(old or ""), _lines(new), from_path, path)
         ]
         mode = "new file mode 100644\n" if is_new else ""
+        # ACP's ``git_patch`` has absolute paths, without git's prefixes ``a/`` and ``b/``.
         text = f"diff --git {path} {path}\n{mode}{''.join(lines)}"
         made["patch"] = {"format": "git_patch", "text": text}
     return made | ({"_meta": part["_meta"]} if "_meta" in part else {})
@@ -115,7 +119,7 @@ _KINDS_OF_BOTH: Final = (
     "session_info_update", "usage_update", "notice", "compaction_update", "plan_update",
     "plan_removed",
 )  # fmt: skip
-"""Kinds of updates that are the same in both versions."""
+"""Kinds of updates that are the same in both versions. A message goes on after them."""
 
 
 class UpdatesToV2:
@@ -139,7 +143,7 @@ class UpdatesToV2:
             return {**update, "messageId": update.get("messageId") or self._made_up_id(kind)}
         if kind in _KINDS_OF_BOTH:
             return update
-        self._message = None
+        self._message = None  # every kind after this point ends the message without an id
         match kind:
             case "tool_call" | "tool_call_update":
                 return {**self.convert_tool_call(update), "sessionUpdate": "tool_call_update"}

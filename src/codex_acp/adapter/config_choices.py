@@ -50,10 +50,10 @@ class Place:
         """The effective ``config.toml``; None if it was not asked for, or refused."""
         self.read: JsonValue = None
         """The whole answer of ``config/read``, with its layers."""
-        self.untrusted: str | None = None
+        self.untrusted_root: str | None = None
         """The directory whose trust is undecided; None: decided, or not known."""
-        self.trusted = False
-        """True once a person has trusted the directory ``untrusted``."""
+        self.now_trusted = False
+        """True once a person has trusted `untrusted_root`."""
         self.done: asyncio.Event = asyncio.Event()
         self.on_change: Callable[[], None] | None = None
         """Called when `done` is set; set by the `ConfigSession` of this place."""
@@ -67,7 +67,7 @@ class Place:
         self.read = read
         self.config = {**config, "sandbox_mode": mode, "default_permissions": profile}
         self.project = _repository_of(self.cwd)
-        self.untrusted = undecided_root(self.cwd, read)
+        self.untrusted_root = undecided_root(self.cwd, read)
 
 
 class Catalogues:

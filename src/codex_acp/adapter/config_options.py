@@ -70,15 +70,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NEW_WAIT_SECONDS: Final = 0.025
-"""Seconds that ``session/new`` waits for the lists; later ones follow as an update."""
+"""Seconds that ``session/new`` waits for the lists of models, modes and profiles; a list that
+arrives later follows as an update."""
 
 WAIT_SECONDS: Final = 1.0
 """Seconds that a load, resume or fork waits for the lists; these need not be fast."""
 
 CONFIGURED_WAIT_SECONDS: Final = 5.0
-"""Seconds that a choice of the configured mode waits for Codex's configuration."""
+"""Seconds that a choice of the mode `CONFIGURED` waits for the configuration that defines it."""
 
 SETTINGS_UPDATED: Final = "thread/settings/updated"
+
+_MODE_INDEX: Final = 0
+"""Index of the mode in the list of options."""
 
 REPORT_SECONDS: Final = 1.0
 """Seconds from Codex's answer to its report of the settings: usually a millisecond."""
@@ -91,18 +95,20 @@ class _Choices(NamedTuple):
     """Settings that Codex does not restore when a closed session is loaded."""
 
     tier: str | None
+    """The service tier."""
     chosen: tuple[str, Access] | None
+    """The mode that a person chose, and its access."""
 
 
 class Config:
     """The options of all sessions of one agent.
 
     ``spawn`` starts a task that may outlive a request. ``send`` queues an event of a session; it
-    may load models. ``features`` returns the capabilities of a session's client.
+    may import protocol models. ``features`` returns the capabilities of a session's client.
 
     `SessionOpener` calls `opening` just before it asks Codex for a thread, so that Codex works on
-    both at once; `open` with Codex's result; `moved` when the thread was resumed after a loss of
-    Codex. `closed` is called when the session is closed.
+    both at once. Then it calls `open` with Codex's result. It calls `moved` when the thread was
+    resumed after a loss of Codex, and `closed` when the session is closed.
     """
 
     def __init__(
@@ -123,8 +129,9 @@ class Config:
     def opening(
         self, codex: AppServerConnection, cwd: str, how: How, read: JsonValue = None
     ) -> Place:
-        """Ask Codex for the lists of a session in ``cwd``, without waiting. ``read`` is the result
-        of ``config/read`` for ``cwd``, if there is one."""
+        """Ask Codex for the lists of a session in ``cwd``, and return the `Place` that collects
+        the replies. ``read`` is the result of ``config/read`` for ``cwd``, if there is one."""
+        # The result of ``thread/start`` has the configured access already.
         return self._catalogues_of(codex).place(cwd, with_config=how != "new", read=read)
 
     async def open(
@@ -139,17 +146,18 @@ class Config:
         restore: dict[str, JsonValue] | None = None,
         first_mode: str | None = None,
     ) -> dict[str, JsonValue]:
-        """Return ``modes`` and ``configOptions`` for the answer, as plain JSON; loads no model.
+        """Return ``modes`` and ``configOptions`` for the answer, as JSON, without protocol models.
 
         ``result`` is that of ``thread/start``, ``thread/resume`` or ``thread/fork``; ``place`` that
         of `opening`. A fork takes over the settings of its ``source``, if that session is open.
-        ``restore`` has settings that a new thread was not started with (`codex.threads.opening`);
-        `unrestored` returns why Codex refused them. ``first_mode`` is a mode to set now; see
-        `first_mode_notice`. Waits a little for the lists; late ones follow as an update.
+        ``restore`` has the configured access, left out of ``thread/start`` because Codex would
+        trust the directory; `unrestored` returns why Codex refused it. ``first_mode`` is a mode to
+        set now; see `first_mode_notice`. Waits a little for the lists; late ones follow as an
+        update.
         """
         if place is None:
             place = self.opening(codex, text_of(object_at(result), "cwd") or "", how)
-        self.closed(session_id)
+        self.closed(session_id)  # opened again: keeps the choices
         earlier = self._kept_choices.pop(session_id, None)
         catalogues = self._catalogues_of(codex)
         session = self._sessions[session_id] = ConfigSession(
@@ -165,8 +173,8 @@ class Config:
         return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
-        """Move an open session whose thread was resumed (``result``) on another connection. Raises
-        RpcError if Codex now has other rights in it than before, and refuses the change back."""
+        """Move an open session whose thread was resumed (``result``) on another connection. If the
+        thread came back with other rights, and Codex refuses the earlier ones, raises RpcError."""
         session = self._sessions.get(session_id)
         if session is None:
             return
@@ -176,7 +184,7 @@ class Config:
                 await session.change(difference(before, session.settings))
             except RpcError as error:
                 if session.settings.access != before.access:
-                    session.settings = before  # the next try restores these
+                    session.settings = before  # the next `move` returns these as the earlier ones
                     self._send_changes(session)
                     message = f"the session could not be given its mode again: {error.message}"
                     raise RpcError(error.code, message, error.data) from error
@@ -196,7 +204,10 @@ class Config:
         if session is None:
             return {}
         options = session.note_sent(options_of(self._view(session)))
-        return {"modes": mode_state(options[0]), "configOptions": [*map(option_json, options)]}
+        return {
+            "modes": mode_state(options[_MODE_INDEX]),
+            "configOptions": [*map(option_json, options)],
+        }
 
     def unrestored(self, session_id: str) -> str | None:
         """Return why Codex refused the configured sandbox of a session; None: it did not."""
@@ -210,8 +221,8 @@ class Config:
         return () if notice is None else (notice,)
 
     async def _set_first_mode(self, session: ConfigSession, mode: str) -> str | None:
-        """Set the mode of a new session that nobody chose in the session. Returns a text for the
-        person if the mode was refused, or has no sandbox."""
+        """Set the mode that the environment gives to a new session. Returns a text for the person
+        if the mode was refused, or has no sandbox."""
         from codex_acp.adapter.session_defaults import MODE_VARIABLE
 
         await _wait(CONFIGURED_WAIT_SECONDS, session.place.done)
@@ -303,7 +314,8 @@ class Config:
     async def _choose(
         self, session: ConfigSession, option_id: str, check: Callable[[ConfigView], str]
     ) -> str:
-        """Set an option to the value that ``check`` returns or raises RpcError about; return it."""
+        """Set an option to the value that ``check`` returns; return the value. ``check`` raises
+        RpcError for an invalid one."""
         async with session.lock:
             if self._sessions.get(session.id) is not session:  # closed while another change ran
                 raise _not_open(session.id)
@@ -325,16 +337,16 @@ class Config:
 
     async def _trust(self, session: ConfigSession, value: str) -> None:
         """Trust the directory of a session for its person, in all sessions of that directory."""
-        root, trusted = session.place.untrusted, session.place.trusted
+        root, trusted = session.place.untrusted_root, session.place.now_trusted
         if trusted and value != TRUSTED:
-            message = f"value: {root} is trusted; Codex's configuration is where to take that back"
+            message = f"value: {root} is trusted already; take that back in Codex's configuration"
             raise RpcError(INVALID_PARAMS, message, {"field": "value", "valid": [True]})
         if value != TRUSTED or root is None or trusted:
             return
         await session.ask("config/batchWrite", trust_edit(root))
         for each in self._sessions.values():
-            if each.place.untrusted == root:
-                each.place.trusted = True
+            if each.place.untrusted_root == root:
+                each.place.now_trusted = True
                 if each is not session:
                     self._send_changes(each)
 
@@ -357,7 +369,7 @@ class Config:
         if options != session.sent_options:
             session.sent_options = options
             self._send(session.id, OptionsChanged(options))
-        mode = options[0].current
+        mode = options[_MODE_INDEX].current
         if mode != session.sent_mode and mode in session.sent_modes:
             session.sent_mode = mode
             self._send(session.id, ModeChanged(mode))
@@ -382,6 +394,7 @@ class _PendingChange:
     def __init__(self, patch: JsonObject, *, exactly: bool) -> None:
         self.patch = patch
         self.exactly = exactly
+        """Whether only a report that meets the patch ends the wait."""
         self.reported = False
         """True once Codex has reported any settings since the change was asked for."""
         self.met = asyncio.Event()
@@ -428,6 +441,7 @@ class ConfigSession(NotificationSink):
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and the access that Codex then reported."""
         self._preset_effort = False
+        """Whether the effort comes from a collaboration mode, not from a choice."""
         self._models: tuple[str, ...] = (self.settings.model,)
         self._pending: _PendingChange | None = None
         self._follow()
@@ -459,8 +473,8 @@ class ConfigSession(NotificationSink):
             self._models,
             preset_effort=self._preset_effort,
             booleans=booleans,
-            untrusted=self.place.untrusted,
-            trusted=self.place.trusted,
+            untrusted=self.place.untrusted_root,
+            trusted=self.place.now_trusted,
         )
 
     @property
@@ -474,7 +488,7 @@ class ConfigSession(NotificationSink):
 
     def note_sent(self, options: list[Option]) -> list[Option]:
         """Note that the client gets ``options``, and their modes; return them."""
-        modes = options[0]
+        modes = options[_MODE_INDEX]
         self.sent_options, self.sent_mode = options, modes.current
         self.sent_modes = frozenset(modes.values)
         return options
@@ -502,8 +516,9 @@ class ConfigSession(NotificationSink):
             logger.info("session %s: Codex took %s and reported nothing", self.id, list(patch))
             self.settings = applied(self.settings, patch)
         if effort is not None or self.settings.effort != before.effort:
-            preset = "collaborationMode" in patch and before.effort is None
-            self._preset_effort = preset and self.settings.effort is not None
+            # A collaboration mode gave an effort to a session that had none.
+            by_mode = "collaborationMode" in patch and before.effort is None
+            self._preset_effort = by_mode and self.settings.effort is not None
 
     async def ask(self, method: str, params: JsonObject) -> None:
         """Call Codex for a change. Raises RpcError with Codex's message if it refuses."""

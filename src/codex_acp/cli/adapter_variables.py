@@ -53,20 +53,22 @@ ACCESS: Final = frozenset(
         "shell_environment_policy",
     }
 )
-"""Settings that decide what Codex may do, who answers it, and which programs it starts."""
+"""Settings that decide what Codex may do, who answers its questions and what programs it starts."""
 _PRIVATE: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|pwd|credentials?$|cookie|(?:api|access|private)_?key"
     r"|headers|query_params|^env$"
 )
 """Keys whose values may not be on a command line, which other users of the machine can read."""
 _ARGUMENTS: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
-"""Arguments of a server, or a table of servers: a secret in them may have any form."""
+"""Keys whose values go with each thread in any case: the arguments of a server, or a table of
+servers, may contain a secret of any form."""
 _SERVER: Final = re.compile(r"mcp_servers\.[^.]+\.")
-"""Prefix of a server's settings. They all go to the command line or all with each thread: Codex
-does not start with a server that has no command or URL, and a thread's table of servers replaces
-the settings of the command line."""
-_PER_THREAD: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
-"""Settings that Codex also takes with each thread, off the command line."""
+"""Prefix of a server's settings. Either all of them go to the command line, or all go with each
+thread: Codex does not start with a server that has no command or URL, and a thread's table of
+servers replaces the settings of the command line."""
+_SEARCHED: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
+"""Settings whose texts are searched for secrets: Codex also takes these settings with each
+thread."""
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """A TOML key that needs no quotes."""
 
@@ -127,23 +129,26 @@ def _split_private(
     private: dict[str, JsonValue] = {}
     secrets: list[str] = []
     for key, value in settings.items():
-        is_named = any(map(_PRIVATE.search, key.split("."))) or _has_private_key(value)
-        texts = list(_private_texts(value)) if _PER_THREAD.match(key) else []
-        secrets += _secrets_under(key, value) if is_named else texts
-        if is_named or texts or _ARGUMENTS.fullmatch(key):
+        has_private_name = any(map(_PRIVATE.search, key.split("."))) or _has_private_key(value)
+        texts = list(_private_texts(value)) if _SEARCHED.match(key) else []
+        if has_private_name:
+            secrets += _secrets_under(key, value)
+        else:
+            secrets += texts
+        if has_private_name or texts or _ARGUMENTS.fullmatch(key):
             private[key] = value
     if secrets:  # a transcript may record the request that opens a thread
         from codex_acp.transcript.secrets import remember_secrets
 
         remember_secrets(secrets)
-    servers = tuple(server[0] for key in private if (server := _SERVER.match(key)))
-    private |= {key: value for key, value in settings.items() if key.startswith(servers)}
+    prefixes = tuple(server[0] for key in private if (server := _SERVER.match(key)))
+    private |= {key: value for key, value in settings.items() if key.startswith(prefixes)}
     arguments: list[str] = []
     for key, value in settings.items():
         if key not in private:
             arguments += ["-c", f"{key}={_toml(key, value)}"]
     if private and given:
-        private, given = _override(private, servers, given)
+        private, given = _override(private, prefixes, given)
     return arguments, private, given
 
 
@@ -186,6 +191,7 @@ def _secrets_under(key: str, value: Any) -> Iterator[str]:
     """Yield the secrets of a setting with a private key."""
     from codex_acp.transcript.given_values import secrets_in
 
+    # ``given=True``: every text below counts as a secret, because of the key's name.
     return secrets_in(value, key.rpartition(".")[2], given=True)
 
 
@@ -259,11 +265,12 @@ def _override(
     for option, text in zip(arguments[::2], arguments[1::2], strict=True):
         key, _, value = text.partition("=")
         key = key.strip()
+        # The argument may replace the table of some settings, or be itself in a table.
         settings = {name: old for name, old in settings.items() if not _is_below(name, key)}
         table = next((name for name in settings if _is_below(key, name)), None)
         servers = tuple(p for p in prefixes if any(name.startswith(p) for name in settings))
         with_thread = key.startswith(servers)
-        if key in settings and not with_thread:
+        if key in settings and not with_thread:  # the command line has the setting instead
             del settings[key]
         if table is not None:
             path = key.removeprefix(f"{table}.").split(".")

@@ -1,4 +1,4 @@
-"""Outcomes of tasks, the journal of their attempts, and the output directory that contains both.
+"""Outcomes of tasks, the journal file of their attempts, and the output directory with both.
 
 ::
 
@@ -122,9 +122,9 @@ class Outcome:
         converted = {
             "output": output,
             "usage": asdict(self.usage),
-            "attempts": [_members(attempt, _OF_ATTEMPT) for attempt in self.attempts],
+            "attempts": [_members(attempt, _JSON_NAMES_OF_ATTEMPT) for attempt in self.attempts],
         }
-        return {"version": VERSION, **_members(self, _OF_OUTCOME), **converted}
+        return {"version": VERSION, **_members(self, _JSON_NAMES_OF_OUTCOME), **converted}
 
 
 def _names(kind: type[DataclassInstance]) -> dict[str, str]:
@@ -146,8 +146,10 @@ _OPTIONAL: Final = (
 )  # fmt: skip
 """Fields of an outcome that are a text or None."""
 
-_OF_ATTEMPT: Final = _names(Attempt)
-_OF_OUTCOME: Final = {n: name for n, name in _names(Outcome).items() if n not in _NOT_WRITTEN}
+_JSON_NAMES_OF_ATTEMPT: Final = _names(Attempt)
+_JSON_NAMES_OF_OUTCOME: Final = {
+    attribute: name for attribute, name in _names(Outcome).items() if attribute not in _NOT_WRITTEN
+}
 
 
 def _members(value: object, names: Mapping[str, str]) -> dict[str, Any]:
@@ -161,7 +163,7 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
         raise OutDirectoryError(msg)
     found = cast("Mapping[str, Any]", value)
     try:
-        members = {attribute: found[name] for attribute, name in _OF_OUTCOME.items()}
+        members = {attribute: found[name] for attribute, name in _JSON_NAMES_OF_OUTCOME.items()}
         usage = found["usage"]
         members |= {
             **{name: _text(members[name]) for name in ("id", "text", "agent", "digest")},
@@ -180,12 +182,11 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
 
 
 def _attempt(found: Mapping[str, Any]) -> Attempt:
-    members = {attribute: found[name] for attribute, name in _OF_ATTEMPT.items()}
-    for name in ("message", "worker", "session_id"):
-        if members[name] is not None:
-            _text(members[name])
-    checked = {name: _text(members[name]) for name in ("started", "reason")}
-    return Attempt(**members | checked | {"seconds": float(found["seconds"])})
+    members = {attribute: found[name] for attribute, name in _JSON_NAMES_OF_ATTEMPT.items()}
+    optional = [name for name in ("message", "worker", "session_id") if members[name] is not None]
+    members |= {name: _text(members[name]) for name in (*optional, "started", "reason")}
+    members["seconds"] = float(found["seconds"])
+    return Attempt(**members)
 
 
 def _text(value: object) -> str:
@@ -194,9 +195,9 @@ def _text(value: object) -> str:
     return value
 
 
-def _one_of(words: Any, value: Any) -> Any:
-    if value not in get_args(words):
-        raise ValueError(f"{value!r} is none of {', '.join(get_args(words))}")
+def _one_of(literal: Any, value: Any) -> Any:
+    if value not in get_args(literal):
+        raise ValueError(f"{value!r} is none of {', '.join(get_args(literal))}")
     return value
 
 

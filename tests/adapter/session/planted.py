@@ -51,7 +51,7 @@ PLANTED: Final = (
     ),
     Planted(
         "a message is steered twice",
-        "self._set_place(prompt, Steers(call, run.active))",
+        "self._set_place(prompt, Steers(call, run.target))",
         "self._set_place(prompt, Waits())",
         _STEER,
     ),
@@ -133,8 +133,8 @@ PLANTED: Final = (
     ),
     Planted(
         "the end of a turn answers its prompt twice",
-        "            self._effects.append(ev.Answer(prompt_id, end, began, began and unread))\n",
-        "            self._effects += [ev.Answer(prompt_id, end, began, began and unread)] * 2\n",
+        "            self._effects.append(answer)\n",
+        "            self._effects += [answer] * 2\n",
         Budget(prompts=1),
     ),
     Planted(
@@ -218,8 +218,8 @@ PLANTED: Final = (
     ),
     Planted(
         "the plan of an interrupted turn is asked about",
-        "asks = mine[:1] if self.plan and end == DONE and",
-        "asks = mine[:1] if self.plan and",
+        "with_plan = mine[:1] if self.plan and end == DONE and",
+        "with_plan = mine[:1] if self.plan and",
         _PLAN,
     ),
     Planted(
@@ -237,7 +237,7 @@ PLANTED: Final = (
     ),
     Planted(
         "a session that Codex works in by itself is said to rest",
-        "any(turn not in self.stale for turn, _ in run.begun)",
+        "any(turn not in self.stale for turn, _outer in run.begun)",
         "run.starter is not None",
         _FOREIGN._replace(prompts=0),
     ),
@@ -255,8 +255,8 @@ PLANTED: Final = (
     ),
     Planted(
         "the end of a turn leaves its session running",
-        "        over = mine[len(asks) :]\n",
-        "        over, self.shown_activity = mine[len(asks) :], 'idle'\n",
+        "        over = mine[len(with_plan) :]\n",
+        "        over, self.shown_activity = mine[len(with_plan) :], 'idle'\n",
         Budget(prompts=1, cancels=0),
     ),
     Planted(

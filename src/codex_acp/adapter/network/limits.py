@@ -46,7 +46,7 @@ class Limits:
     initialize_seconds: float = 10.0
     """Seconds from the handshake to ``initialize``."""
     ping_seconds: float = 20.0
-    """Seconds between two pings, and for the answer to a ping, which finds dead connections."""
+    """Seconds between two pings, and for the answer to one. Pings find dead connections."""
     idle_seconds: float = 60.0
     """Seconds that a connection over HTTP may be without any stream."""
     stall_seconds: float = 30.0
@@ -56,7 +56,8 @@ class Limits:
     keep_seconds: float = 0.0
     """Seconds that a session is kept without its connection; 0: it ends with its connection."""
 
-    def share(self, limit: int, owners: int, configured: int | None) -> int:
+    @staticmethod
+    def share(limit: int, owners: int, configured: int | None) -> int:
         """Return one owner's part of ``limit``: the configured one, or an equal share."""
         return configured if configured is not None else max(1, limit // max(1, owners))
 
@@ -83,7 +84,7 @@ class RateLimit:
 
 
 LARGE_FRAME: Final = 1024
-"""Bytes of payload from which on a frame is worth its cost and is not counted."""
+"""A frame with at least this many bytes of payload is worth its cost, and is not counted."""
 
 HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """First bytes of every HTTP/2 connection (RFC 9113, section 3.4)."""
@@ -95,8 +96,8 @@ HTTP2_FRAMES_AT_ONCE: Final = 5_000
 HTTP2_FRAMES_PER_SECOND: Final = 1_000.0
 """HTTP/2 frames per second of one client: a request takes about four frames."""
 
-UPDATES_AT_ONCE: Final = 5_000
-UPDATES_PER_SECOND: Final = 4_000.0
+WINDOW_UPDATES_AT_ONCE: Final = 5_000
+WINDOW_UPDATES_PER_SECOND: Final = 4_000.0
 """Window updates per second of one client. A client may send two for each event."""
 
 _HTTP2_HEAD: Final = 9
@@ -105,9 +106,14 @@ _DATA: Final = 0
 _WINDOW_UPDATE: Final = 8
 
 _PREFACE_LINE: Final = HTTP2_PREFACE.partition(b"\r\n")[0] + b"\r\n"
-"""First line of the preface. No JSON body contains it, since JSON strings have no line breaks. On
-an HTTP/1.1 connection it can only be an attempt to switch to HTTP/2, whose frames would not be
-counted."""
+"""First line of the preface. No JSON body contains it: the text could only be in a string, and JSON
+strings have no line breaks. On an HTTP/1.1 connection it can only be an attempt to switch to
+HTTP/2, whose frames would not be counted."""
+
+
+def _tail(data: bytes, mark: bytes) -> bytes:
+    """Return the last bytes of ``data``, in which ``mark`` may have begun."""
+    return data[1 - len(mark) :]
 
 
 class Http2FrameLimit:
@@ -116,7 +122,7 @@ class Http2FrameLimit:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._pending_frames = PENDING_FRAMES
         self._frames = RateLimit(HTTP2_FRAMES_AT_ONCE, HTTP2_FRAMES_PER_SECOND, clock)
-        self._updates = RateLimit(UPDATES_AT_ONCE, UPDATES_PER_SECOND, clock)
+        self._window_updates = RateLimit(WINDOW_UPDATES_AT_ONCE, WINDOW_UPDATES_PER_SECOND, clock)
         self._is_http2: bool | None = None
         """Whether the connection speaks HTTP/2; None until enough bytes have arrived to decide."""
         self._unparsed = b""
@@ -137,9 +143,9 @@ class Http2FrameLimit:
             self._is_http2 = data.startswith(HTTP2_PREFACE)
             data = data[len(HTTP2_PREFACE) :] if self._is_http2 else data
         if not self._is_http2:
-            self._unparsed = data[1 - len(_PREFACE_LINE) :]
+            self._unparsed = _tail(data, _PREFACE_LINE)
             return _PREFACE_LINE not in data
-        at, end = self._payload_left, len(data)
+        at, end = self._payload_left, len(data)  # no payload is left if `_unparsed` had bytes
         while at + _HTTP2_HEAD <= end:
             size = int.from_bytes(data[at : at + 3], "big")
             kind = data[at + 3]
@@ -147,7 +153,7 @@ class Http2FrameLimit:
                 self._pending_frames -= 1
                 accepted = self._pending_frames >= 0
             elif kind == _WINDOW_UPDATE:
-                accepted = self._updates.try_acquire()
+                accepted = self._window_updates.try_acquire()
             else:
                 is_large = kind == _DATA and size >= LARGE_FRAME
                 accepted = is_large or self._frames.try_acquire()
@@ -187,7 +193,7 @@ class WebSocketFrameLimit:
         if not self._handshake_done:
             _, end, frames = data.partition(_END_OF_HANDSHAKE)
             if not end:
-                self._unparsed = data[1 - len(_END_OF_HANDSHAKE) :]
+                self._unparsed = _tail(data, _END_OF_HANDSHAKE)
                 return True
             self._handshake_done, data = True, frames
         at, end_at = self._payload_left, len(data)

@@ -1,4 +1,4 @@
-"""The turn of a session's first prompt, asked for before the modules of a prompt are loaded.
+"""The turn of a session's first prompt, asked for before modules that handle prompts are imported.
 
 For a prompt of plain text, ``turn/start`` is sent at once, so that Codex works while the modules
 load. Codex's notifications are held until the `Session` exists; then the prompt runs as any other.
@@ -16,18 +16,19 @@ from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.content import TextBlock
 
-BeginPrompt: TypeAlias = (
-    "Callable[[Callable[[str], None] | None], Coroutine[object, object, EarlyTurn | None]]"
-)
-"""Sends ``turn/start`` for a prompt, if possible now, and waits until the modules that run the
-prompt are loaded. The argument is called with the message's id when Codex has taken the message."""
+
+class BeginPrompt(Protocol):
+    """Sends ``turn/start`` for a prompt, if that is possible at once; then waits until the modules
+    that run the prompt are loaded. ``on_accepted`` is called as `EarlyTurn.on_accepted`."""
+
+    async def __call__(self, on_accepted: Callable[[str], None] | None, /) -> EarlyTurn | None: ...
 
 
 class EarlyTurn:
@@ -49,7 +50,8 @@ class EarlyTurn:
         self.written: int | None = (
             codex.link.offered if isinstance(codex.link, ChildProcess) else None
         )
-        """Bytes written to this Codex before ``turn/start``; see `TurnCalls.written`."""
+        """Bytes written to this Codex before ``turn/start``, None if it is no child process; show
+        after a loss of Codex whether Codex read the call."""
         self._reply: tuple[JsonValue | CodexAcpError] | None = None
         """The reply in a tuple, because the reply itself may be None; None: it has not arrived."""
         self._on_reply: Callable[[JsonValue | CodexAcpError], None] | None = None
@@ -90,7 +92,8 @@ class AnswerPrompt(Protocol):
 
 
 class QuickPrompts:
-    """Begins plain prompts early: called with the params of each ``session/prompt``."""
+    """Begins plain prompts early: called with the params of each ``session/prompt``. ``ahead``
+    imports modules in the background; None: no prompt begins early."""
 
     def __init__(self, ahead: LoadAhead | None, ask_early: AskEarly, answer: AnswerPrompt) -> None:
         self._ahead = ahead
@@ -106,7 +109,9 @@ class QuickPrompts:
         simple = simple_prompt(params)
         if simple is None:
             return None
-        return partial(self._answer, *simple, partial(self._begin, *simple))
+        session_id, message = simple
+        begin = partial(self._begin, session_id, message)
+        return partial(self._answer, session_id, message, begin)
 
     async def _begin(
         self,
@@ -115,14 +120,14 @@ class QuickPrompts:
         on_accepted: Callable[[str], None] | None,
     ) -> EarlyTurn | None:
         early = self._ask_early(session_id, message, on_accepted)
-        if early is None:  # queue the prompt now: a cancel, or another prompt, may follow it
+        if early is None:  # without a wait, the caller queues the prompt before later requests
             return None
         assert self._ahead is not None
         try:
             await self._ahead.for_a_prompt()
         except asyncio.CancelledError:
-            # The turn runs already: raise CancelledError only at the next await, where the prompt
-            # is cancelled like any other. Modules not loaded yet are then loaded on first use.
+            # The turn runs already: cancel this task again, so that CancelledError arrives at the
+            # next await, where it cancels any prompt. Modules not loaded yet load on first use.
             task = asyncio.current_task()
             assert task is not None
             task.cancel()

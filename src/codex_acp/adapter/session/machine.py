@@ -43,10 +43,10 @@ CANCELLED: Final = PromptStop("cancelled")
 NO_DATA: dict[str, object] = {}
 DONE: Final = PromptStop("end_turn")
 INTERRUPT_ATTEMPTS: Final = 3
-"""Interrupts for one cancel: Codex refuses those before ``turn/started``."""
+"""Interrupts that one cancel may send: Codex refuses an interrupt before ``turn/started``."""
 
 MAX_DOUBTS: Final = 3
-"""Look-ups in a row that find no running turn before the prompt fails."""
+"""The prompt fails after this many look-ups in a row that find no running turn."""
 
 MAX_ANSWERED: Final = 256
 """Turns remembered as answered. Late notifications of a turn arrive within moments of its end, or
@@ -70,7 +70,7 @@ class SessionMachine:
         self.prompts: tuple[Prompt, ...] = ()
         """Prompts that are not answered, oldest first."""
         self.active: str | None = None
-        """The turn of the thread that Codex began last, until it ends."""
+        """The turn that Codex began last in this thread; None once that turn has ended."""
         self.stale: set[str] = set()
         """Turns that were given up: the session shows and asks nothing more of them."""
         self.answered: LastOnes[str, None] = LastOnes(MAX_ANSWERED)
@@ -84,11 +84,11 @@ class SessionMachine:
         self.idle_reason: PromptEnd | None = None
         """The end to show with the next ``idle``."""
         self.idle_after_turn: bool = False
-        """Whether ``idle_reason`` is the end of a turn, whose token usage is shown, too."""
+        """Whether ``idle_reason`` is the end of a turn: then its token usage is shown, too."""
         self.plan: bool = False
         """Whether the turn that ended last left a plan to ask about."""
         self.late_starts: tuple[LateStart, ...] = ()
-        """Calls that were given up, and may still begin a turn."""
+        """Calls that were given up, and may still begin a turn; ``begins``: the next turn."""
         self.codex_gone: PromptFailure | None = None
         """How Codex was lost; None while the session has a Codex."""
         self.look_up: int | None = None
@@ -114,7 +114,7 @@ class SessionMachine:
         match self.turn:
             case Starting(run=run) | Running(run=run) | Cancelling(run=run) | CleaningUp(run=run):
                 return run
-            case Idle() | Freeing():
+            case Idle() | Freeing():  # `Freeing`: a prompt waits for the end of a stale turn
                 return None
             case _:
                 assert_never(self.turn)
@@ -131,8 +131,8 @@ class SessionMachine:
         may report the start of an item or the end of a command after the turn's end."""
         if turn not in self.answered:  # nearly always, and asked for each piece of text
             return False
-        run = self.run
-        return run is None or turn not in (run.turn, run.active)
+        run = self.run  # Codex may have added the message of its prompt to an answered turn
+        return run is None or turn not in (run.turn, run.target)
 
     @property
     def activity(self) -> Activity:
@@ -141,7 +141,7 @@ class SessionMachine:
         works = (
             any(question.turn is None for question in self.questions)
             or any(prompt.works for prompt in self.prompts)
-            or (run is not None and any(turn not in self.stale for turn, _ in run.begun))
+            or (run is not None and any(turn not in self.stale for turn, _outer in run.begun))
         )
         if not works:
             return "idle"
@@ -159,7 +159,8 @@ class SessionMachine:
         if self.cancelled or turn in self.stale or self.is_answered(turn):
             return False
         run = self.run
-        return not (below and self.stale and (run is None or run.starter is None))
+        given_up = bool(self.stale) and (run is None or run.starter is None)
+        return not (below and given_up)
 
     def _has_ended(self, turn: str) -> bool:
         run = self.run
@@ -185,7 +186,7 @@ class SessionMachine:
             self._timer_due(event.timer, asks_person=event.asks_person)
         while self._place_next_prompt():
             pass
-        if self.turn == Idle(freed=True):
+        if self.turn == Idle(freed=True):  # ``freed`` counts only while the next prompt is placed
             self.turn = Idle()
         self._show_activity()
         return effects
@@ -225,9 +226,9 @@ class SessionMachine:
                 self.questions = tuple(each for each in self.questions if each.id != question)
             case ev.PlanAnswered() | ev.PlanTaken() | ev.PlanFailed():
                 self._plan_event(event)
-            case ev.Withdrawn(prompt):
+            case ev.Withdrawn(prompt):  # the driver has answered it already
                 self._forget_prompt(prompt)
-            case ev.GivenUp(prompt):
+            case ev.GivenUp(prompt):  # the client cancelled its request
                 self._prompt_given_up(prompt)
             case ev.Cancelled(closing):
                 self.closing = self.closing or closing
@@ -239,8 +240,8 @@ class SessionMachine:
 
     def _codex_event(self, event: ev.CodexEvent) -> None:
         match event:
-            case ev.TurnBegan(turn, root):
-                self._turn_began(turn, root)
+            case ev.TurnBegan(turn, outer):
+                self._turn_began(turn, outer)
             case ev.MessageRead(message, turn):
                 self._message_read(message, turn)
             case ev.CommandBegan(item):
@@ -297,7 +298,7 @@ class SessionMachine:
 
     def _answered_locally(self, prompt_id: str, end: PromptEnd) -> None:
         """Answer a prompt that the adapter handled itself. If a turn ended meanwhile, its end stays
-        the `idle_reason`, unless the command failed."""
+        the `idle_reason`, unless this prompt failed."""
         if self.find(prompt_id) is not None:
             if end != DONE or self.idle_reason is None:
                 self.idle_reason, self.idle_after_turn = end, False
@@ -322,7 +323,8 @@ class SessionMachine:
         run = self.run
         if run is not None:
             self._cancel_run(run)
-        if run is None or self.questions:  # a sub-agent may have outlived the prompt
+        # Without a turn, a sub-agent may still ask; `_cancel_run` leaves questions in `CleaningUp`.
+        if run is None or self.questions:
             self._settle_all()
 
     def _cancel_run(self, run: Run) -> None:
@@ -347,26 +349,26 @@ class SessionMachine:
 
     # Notifications of Codex.
 
-    def _turn_began(self, turn: str, root: str | None) -> None:
+    def _turn_began(self, turn: str, outer: str | None) -> None:
         if self._has_ended(turn):  # ``turn/started`` came after ``turn/completed``
             return
-        root = None if root == turn else root
-        if self.active in self.stale and self.active not in (turn, root):
-            self._expect_late_starts()  # the stale turn has ended, though Codex did not report it
+        outer = None if outer == turn else outer
+        if self.active in self.stale and self.active not in (turn, outer):
+            # The stale turn has ended unreported: a call that was given up may begin this turn.
+            self._expect_late_starts()
         self.active, self.stopped = turn, False
         self._clear_timer("stopped")
-        if any(late.begins for late in self.late_starts):
-            # Codex reports only the inner turn of a review.
-            self.stale |= {turn} if root is None else {turn, root}
-        if turn in self.stale or root in self.stale:
+        if any(late.begins for late in self.late_starts):  # this turn is taken for a late start
+            self.stale |= {turn, outer or turn}  # Codex reports only the inner turn of a review
+        if turn in self.stale or outer in self.stale:
             self.stale.add(turn)
             self._interrupt_stale(turn)
             return
         match self.turn:
             case Idle() | Freeing():
-                self._follow_own_turn(turn, ((turn, root),))
+                self._follow_own_turn(turn, ((turn, outer),))
             case Starting(run=run) | Running(run=run) | Cancelling(run=run) | CleaningUp(run=run):
-                self._set_run(replace(run, begun=(*run.begun, (turn, root))))
+                self._set_run(replace(run, begun=(*run.begun, (turn, outer))))
                 if isinstance(self.turn, Starting):
                     self._set_timer("answer")
                 self._interrupt_unnamed()
@@ -375,6 +377,8 @@ class SessionMachine:
                 assert_never(self.turn)
 
     def _message_read(self, message: str, turn: str) -> None:
+        """Note that a turn read a message: the turn's starter names it; a message that was given
+        up makes it stale."""
         run, self.reports_reads = self.run, True
         if run is None or run.starter != message:
             late = tuple(each for each in self.late_starts if each.message == message)
@@ -405,11 +409,12 @@ class SessionMachine:
         names = () if run is None else run.names
         if turn_id in self.stale:
             self._expect_late_starts()
-        if turn_id in self.stale or not (isinstance(self.turn, Starting) or turn_id in names):
+        may_be_ours = isinstance(self.turn, Starting) or turn_id in names
+        if turn_id in self.stale or not may_be_ours:
             self.stale.discard(turn_id)
             self.answered[turn_id] = None
-        roots = {} if run is None else dict(run.begun)
-        if turn_id in (self.active, roots.get(self.active or "")) or self.active in self.stale:
+        outer = None if run is None else run.outer_of(self.active)
+        if turn_id in (self.active, outer) or self.active in self.stale:
             self.active = None
         match self.turn:
             case Starting(run=run):
@@ -464,7 +469,8 @@ class SessionMachine:
         run = self.run
         if run is None or run.call != call:
             return
-        self._set_run(replace(run, call=None, compacts=turn is None))
+        compacts = turn is None  # only the reply to a compaction names no turn
+        self._set_run(replace(run, call=None, compacts=compacts))
         starter = None if run.starter is None else self.find(run.starter)
         if starter is not None:
             self._accept(starter)
@@ -483,13 +489,11 @@ class SessionMachine:
             place = prompt.place
             if isinstance(place, Steers) and place.call == call:
                 self._clear_timer("steer")
-                if place.end is None:
-                    self._set_place(prompt, InTurn() if taken else Waits())
-                    if not taken:  # a review or compaction, or the turn is about to end
-                        self._change_run(lambda run: replace(run, steerable=False))
-                elif not taken or place.unread:
+                if not taken or place.unread:
                     self._set_place(prompt, Waits())
-                if taken and not place.unread:
+                    if place.end is None:  # a review or compaction, or the turn is about to end
+                        self._change_run(lambda run: replace(run, steerable=False))
+                else:
                     self._accept(prompt)
                     if place.end is not None:  # the turn ended, and Codex reports no reads
                         self._answer(prompt.id, place.end)
@@ -497,9 +501,11 @@ class SessionMachine:
     def _interrupted(self, call: int, *, taken: bool) -> None:
         match self.turn:
             case Cancelling(run=run, call=awaited, tries=tries) if awaited == call:
-                self.turn = Cancelling(run, None, INTERRUPT_ATTEMPTS if taken else tries)
-                if not taken and tries >= INTERRUPT_ATTEMPTS:
-                    self._set_timer("stopped")
+                if taken:
+                    tries = INTERRUPT_ATTEMPTS  # no further attempt is needed
+                elif tries >= INTERRUPT_ATTEMPTS:
+                    self._set_timer("stopped")  # look soon whether a turn runs at all
+                self.turn = Cancelling(run, None, tries)
                 self._interrupt_run()
             case Freeing(call=awaited) if awaited == call:
                 self._free()
@@ -515,9 +521,9 @@ class SessionMachine:
         self.look_up = None
         self._clear_timer("look_up")
         doubt = found.problem or "Codex says that nothing runs, and knows nothing of the turn's end"
-        if found.turn is None:
+        if found.turn is None:  # no turn fits
             self._doubt(doubt)
-        elif found.end is None:
+        elif found.end is None:  # a turn runs; ``ours`` None: Codex does not show whose it is
             if run.turn is None and found.ours is not False:
                 self._name_turn(found.turn)
             elif run.turn is None:
@@ -526,7 +532,7 @@ class SessionMachine:
                 self._doubt(doubt)
             else:
                 self.doubts = 0
-        elif run.turn is not None or found.ours:
+        elif run.turn is not None or found.ours:  # the session's turn has ended
             turn = run.turn or found.turn
             self._effects.append(
                 ev.Warn(f"the end of turn {turn} was lost; Codex was asked for it")
@@ -537,7 +543,7 @@ class SessionMachine:
             self._name_turn(turn)
             if self.run is not None and self.run.turn == turn:
                 self._turn_ended(turn, found.end)
-        else:
+        else:  # another turn has ended
             self._doubt(doubt)
 
     def _commands_stopped(self, call: int, items: frozenset[str]) -> None:
@@ -583,7 +589,7 @@ class SessionMachine:
         run = self.run
         if run is not None and self.look_up is None:
             self.look_up = self._next_call()
-            names = dict.fromkeys(name for name in (run.turn, run.active) if name is not None)
+            names = dict.fromkeys(name for name in (run.turn, run.target) if name is not None)
             self._effects.append(ev.LookUp(self.look_up, tuple(names), run.starter))
             self._set_timer("look_up")
 
@@ -591,32 +597,31 @@ class SessionMachine:
         """Count a look-up that found no running turn; ask again, or give the turn up."""
         self.doubts += 1
         if self.doubts < MAX_DOUBTS:
-            self._set_timer("stopped")
+            self._set_timer("stopped")  # its end asks again
         else:
             self._give_up_turn(PromptFailure(INTERNAL_ERROR, why, NO_DATA))
 
     def _give_up_turn(self, end: PromptEnd) -> None:
-        """Answer the turn's prompts with ``end`` before the turn ends, and make the turn stale,
-        however late it begins (contract 3.10)."""
+        """Answer the turn's prompts with ``end`` now. The turn becomes stale, also if it begins
+        only later (contract 3.10)."""
         if self.questions and isinstance(self.turn, Starting | Running | Cancelling):
             self._settle_all()
         match self.turn:
             case Starting(run=run):
                 self._effects.append(ev.Warn("Codex did not begin a turn in time"))
-                over = {turn for turn, _ in run.ended}
-                pairs = [pair for pair in run.begun if over.isdisjoint(pair)]
-                begun = {name for pair in pairs for name in pair if name is not None}
+                begun = run.begun_and_not_ended
                 if self.active is not None:  # Codex adds the message to the active turn
                     begun.add(self.active)
                 self.stale |= begun
                 if run.starter is not None and run.call is not None:
+                    # If no turn has begun that could take the message, it begins one.
                     self.late_starts += (LateStart(run.call, run.starter, begins=not begun),)
                 self._end_turn(end)
             case Running(run=run) | Cancelling(run=run):
                 self._effects.append(ev.Warn(f"Codex did not end turn {run.turn} in time"))
                 self.stale |= set(run.names)
-                if isinstance(self.turn, Running) and run.active is not None:
-                    self._interrupt_stale(run.active)
+                if isinstance(self.turn, Running) and run.target is not None:
+                    self._interrupt_stale(run.target)
                 self._end_turn(end)
             case CleaningUp():
                 self._end_turn(self.turn.end)
@@ -624,7 +629,7 @@ class SessionMachine:
                 return
             case _:
                 assert_never(self.turn)
-        if self.closing:  # also give up a turn that Codex has begun without a prompt
+        if self.closing:  # `_end_turn` may now follow a turn of Codex's own: give that up, too
             self._give_up_turn(CANCELLED)
 
     # Progress after any event.
@@ -633,9 +638,9 @@ class SessionMachine:
         """Place the oldest prompt that waits; return whether the next one may be placed too."""
         prompt = next((p for p in self.prompts if isinstance(p.place, Waits | Steers)), None)
         if prompt is None or prompt.kind is None or isinstance(prompt.place, Steers):
-            return False
-        steered = isinstance(prompt.place, Waits) and prompt.place.steered
-        if prompt.joins and not steered and not self._takes_messages:
+            return False  # a steer without a reply blocks the prompts behind it
+        was_steered = isinstance(prompt.place, Waits) and prompt.place.steered
+        if prompt.joins and not was_steered and not self._takes_messages:
             self._forget_prompt(prompt.id)
             self._effects.append(ev.RefuseToJoin(prompt.id))
             return True
@@ -677,10 +682,10 @@ class SessionMachine:
                 self._begin(prompt.id, joined=run)
                 return True
             case Running(run=run) if run.started and run.steerable and prompt.kind == "message":
-                assert run.active is not None, "a turn that has begun has a name"
+                assert run.target is not None, "a turn that has begun has a name"
                 call = self._next_call()
-                self._set_place(prompt, Steers(call, run.active))
-                self._effects.append(ev.Steer(call, prompt.id, run.active))
+                self._set_place(prompt, Steers(call, run.target))
+                self._effects.append(ev.Steer(call, prompt.id, run.target))
                 self._set_timer("steer")
                 return False
             case Freeing() | Starting() | Running() | Cancelling() | CleaningUp():
@@ -695,14 +700,15 @@ class SessionMachine:
         return runs or any(late.begins for late in self.late_starts)
 
     def _begin(self, prompt_id: str, call: int | None = None, joined: Run | None = None) -> None:
-        """Begin a turn. ``call``: the call was made before. ``joined``: the turn that runs."""
+        """Begin a turn. ``call``: the number of a ``turn/start`` that was already sent.
+        ``joined``: a turn that Codex began without a prompt, and to which it adds this one."""
         self.runs += 1
         self._forget_look_up()
         number = self._next_call() if call is None else call
         run = Run(self.runs, prompt_id, call=number)
         if joined is not None and joined.turn is not None:
             run = replace(run, begun=joined.begun, commands=joined.commands)
-        elif self.active is not None:
+        elif self.active is not None:  # a stale turn may still run: Codex may add the message to it
             run = replace(run, begun=((self.active, None),))
         self.turn = Starting(run)
         self.doubts, self.stopped = 0, False
@@ -719,14 +725,15 @@ class SessionMachine:
         """Note the id of the turn that was asked for, which may have begun, and ended, before."""
         if not isinstance(self.turn, Starting):
             return
-        added = turn in self.stale or turn in self.answered
-        run = replace(self.turn.run, turn=turn, added=added)
+        added_to_old = turn in self.stale or turn in self.answered
+        run = replace(self.turn.run, turn=turn, added_to_old=added_to_old)
         if turn == self.active and turn not in dict(run.begun):  # it was taken for a stale turn
             run = replace(run, begun=(*run.begun, (turn, None)))
         began_last = not run.begun or turn in run.begun[-1]
         if self.active not in run.names and not self._has_ended(turn) and began_last:
-            self.active = None  # a thread runs one turn at a time
+            self.active = None  # an older turn, which has ended: a thread runs one at a time
         self.stale.discard(turn)
+        # The next turn is not expected to be a late start.
         self.late_starts = tuple(replace(late, begins=False) for late in self.late_starts)
         self._clear_timer("answer")
         self.doubts = 0
@@ -745,35 +752,39 @@ class SessionMachine:
         if cancelled:
             end = CANCELLED
         self._forget_turn(run)
-        missed = self._take_out_unread(replace(run, added=run.added and not cancelled), end)
+        added_to_old = run.added_to_old and not cancelled
+        missed = self._take_out_unread(run, end, added_to_old=added_to_old)
         in_turn = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
         mine = [each for each in in_turn if each not in missed]
         steered = any(p.place == Waits(steered=True) for p in self.prompts)
-        asks = mine[:1] if self.plan and end == DONE and not steered else []
+        with_plan = mine[:1] if self.plan and end == DONE and not steered else []
         ended = (*run.names, *(turn for turn, _ in run.ended))
         self._settle_turns(*ended)
         self._effects.append(ev.EndTurn(run.turn, end))
         why = "Codex ended its turn without reading this message; it can be sent again"
         failure = PromptFailure(INTERNAL_ERROR, why, NO_DATA)
-        self.idle_reason, self.idle_after_turn = failure if missed and not mine else end, True
+        self.idle_reason = failure if missed and not mine else end
+        self.idle_after_turn = True
         self.answered.update(dict.fromkeys(name for name in ended if name not in self.stale))
         if self.active in run.names and self.active not in self.stale:
             self.active = None
-        over = mine[len(asks) :]
+        over = mine[len(with_plan) :]
         self.prompts = tuple(each for each in self.prompts if each.id not in over + missed)
         self._show_activity()
         self._effects += [ev.Answer(prompt_id, failure) for prompt_id in missed]
         for prompt_id in over:
             began = prompt_id == run.starter
-            self._effects.append(ev.Answer(prompt_id, end, began, began and unread))
-        for prompt_id in asks:
+            answer = ev.Answer(prompt_id, end, began_turn=began, unread=began and unread)
+            self._effects.append(answer)
+        for prompt_id in with_plan:
             call = self._next_call()
             self._change_prompt(prompt_id, place=Reviews(call))
             self._effects.append(ev.AskPlan(call, prompt_id))
         active = self.active
         if active is not None and active not in self.stale and active not in self.answered:
-            root = dict(run.begun).get(active)  # Codex has begun it without a prompt
-            turn = root if root in dict(run.begun) else active
+            # Codex has begun this turn without a prompt, perhaps inside another turn.
+            outer = run.outer_of(active)
+            turn = outer if outer in dict(run.begun) else active
             begun = tuple(pair for pair in run.begun if turn in pair)
             self._follow_own_turn(turn, begun or ((turn, None),))
 
@@ -789,19 +800,19 @@ class SessionMachine:
         for timer in TURN_TIMERS:
             self._clear_timer(timer)
 
-    def _take_out_unread(self, run: Run, end: PromptEnd) -> list[str]:
+    def _take_out_unread(self, run: Run, end: PromptEnd, *, added_to_old: bool) -> list[str]:
         """Put the messages that the turn did not read back into the queue.
 
-        A Codex that does not repeat our message ids never shows what it read. A message that Codex
-        added to a turn which was given up and interrupted waits again once. Returns the prompts to
-        which this happened a second time.
+        Codex reports what it read only if it repeats our message ids. A message that Codex added
+        to a turn which was given up and interrupted is put back once. If this happens to a prompt
+        a second time, the prompt is in the result.
         """
         missed = []
-        repeats = run.starter in run.read and end == DONE
-        added = run.added and self.reports_reads and end in (DONE, CANCELLED)
+        repeats_ids = run.starter in run.read and end == DONE
+        added = added_to_old and self.reports_reads and end in (DONE, CANCELLED)
         for prompt in self.prompts:
             unread = prompt.id not in run.read
-            skipped = repeats and unread
+            skipped = repeats_ids and unread
             again = added and unread and prompt.kind == "message"
             match prompt.place:
                 case InTurn() if skipped or (again and not prompt.returned):
@@ -809,7 +820,7 @@ class SessionMachine:
                 case InTurn() if again:
                     missed.append(prompt.id)
                 case Steers(call=call, turn=turn, end=None) if turn in run.names:
-                    self._set_place(prompt, Steers(call, turn, end, skipped))
+                    self._set_place(prompt, Steers(call, turn, end=end, unread=skipped))
                 case Waits() | Local() | Steers() | InTurn() | Reviews():
                     pass
                 case _:
@@ -844,6 +855,7 @@ class SessionMachine:
                 else:
                     self._answer(prompt.id, DONE)
             case ev.PlanTaken(name, message, kind):
+                # The prompt continues as the message that carries the plan out, with that one's id.
                 self._change_prompt(name, id=message, kind=kind, place=Waits(), inserted=False)
             case ev.PlanFailed(name, failure):
                 self._answer(name, failure)
@@ -853,22 +865,23 @@ class SessionMachine:
     # Interrupts.
 
     def _interrupt_run(self) -> None:
-        """Interrupt a cancelled turn at once, and again when it begins if Codex refused that."""
+        """Interrupt a cancelled turn now; again when it begins, if Codex refused the interrupt
+        because the turn had not begun."""
         turn = self.turn
         if not isinstance(turn, Cancelling) or turn.call is not None:
             return
         if turn.tries < INTERRUPT_ATTEMPTS and (turn.tries == 0 or turn.run.started):
-            assert turn.run.active is not None, "a turn that is cancelled has a name"
+            assert turn.run.target is not None, "a turn that is cancelled has a name"
             call = self._next_call()
             self.turn = Cancelling(turn.run, call, turn.tries + 1)
-            self._effects.append(ev.Interrupt(call, turn.run.active))
+            self._effects.append(ev.Interrupt(call, turn.run.target))
 
     def _interrupt_unnamed(self) -> None:
         """Interrupt the turn that began last, which may be the cancelled compaction."""
         turn = self.turn
         if isinstance(turn, Starting) and turn.cancelled and turn.run.compacts and turn.run.begun:
-            begun, root = turn.run.begun[-1]
-            self._name_turn(root or begun)
+            begun, outer = turn.run.begun[-1]
+            self._name_turn(outer or begun)
 
     def _abandon_interrupt(self) -> None:
         """Stop waiting for the interrupt's reply: Codex never replies after the turn's end."""
@@ -879,7 +892,7 @@ class SessionMachine:
         """Note that a call which was given up has begun this turn, and interrupt it."""
         run = self.run
         if run is not None and turn in run.names:
-            self._set_run(replace(run, added=True))
+            self._set_run(replace(run, added_to_old=True))
         self.stale.add(turn)
         self._interrupt_stale(turn)
 
@@ -906,7 +919,8 @@ class SessionMachine:
             self._clear_timer("look_up")
 
     def _expect_late_starts(self) -> None:
-        """Take the next turn for the messages that were not added to the stale turn just over."""
+        """Expect that messages which were given up, and which the stale turn, now over, did not
+        take, begin the next turn."""
         self.late_starts = tuple(replace(late, begins=True) for late in self.late_starts)
 
     def _forget_late_starts(self, late: tuple[LateStart, ...]) -> None:
@@ -935,6 +949,7 @@ class SessionMachine:
                 pass
             case _:
                 assert_never(prompt.place)
+        # A prompt that was shown waits again, or its plan is being asked about or carried out.
         if prompt.works and not isinstance(prompt.place, Local | InTurn):
             self.idle_reason, self.idle_after_turn = end, False
 
@@ -945,9 +960,9 @@ class SessionMachine:
             self._set_place(prompt, InTurn())
         if not prompt.inserted:
             self._change_prompt(prompt.id, inserted=True, works=True)
-            self._effects.append(ev.Show(prompt.id))
+            self._effects.append(ev.Show(prompt.id))  # the person's message
             self._show_activity()
-            self._effects.append(ev.Insert(prompt.id))
+            self._effects.append(ev.Insert(prompt.id))  # calls the prompt's ``on_accepted``
 
     def _set_place(self, prompt: Prompt, place: Place) -> None:
         self._change_prompt(prompt.id, place=place)

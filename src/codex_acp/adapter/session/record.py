@@ -57,7 +57,7 @@ EFFECTS: Final = {each.__name__: each for each in get_args(ev.Effect)}
 _ENDS: Final = {each.__name__: each for each in (PromptStop, PromptFailure)}
 _CLASSES: Final[dict[str, Any]] = EVENTS | EFFECTS | _ENDS
 
-_NAME: Final = re.compile(r"[0-9a-f-]{32,36}")
+_ID: Final = re.compile(r"[0-9a-f-]{32,36}")
 """Ids of prompts, turns and threads: they look like secrets, and are none."""
 
 
@@ -81,7 +81,7 @@ class UnreadableRecord(MisuseError):
 def to_json(value: object) -> Any:
     """Return an event, an effect or the value of a field as JSON."""
     if isinstance(value, str):
-        return value if _NAME.fullmatch(value) else scrub(value)
+        return value if _ID.fullmatch(value) else scrub(value)
     if type(value).__name__ in _CLASSES:
         return {"is": type(value).__name__} | {
             name: to_json(getattr(value, name)) for name in _fields(type(value))
@@ -92,7 +92,9 @@ def to_json(value: object) -> Any:
         return [to_json(each) for each in value]
     if isinstance(value, dict):
         return {"map": {scrub(str(key)): to_json(each) for key, each in value.items()}}
-    return {"list": [to_json(each) for each in value]} if isinstance(value, list) else value
+    if isinstance(value, list):
+        return {"list": [to_json(each) for each in value]}
+    return value
 
 
 def from_json(value: object) -> Any:
@@ -138,6 +140,7 @@ def _instance(name: str, fields: dict[str, object]) -> object:
 
 @cache
 def _hints(of: Any) -> dict[str, Any]:
+    # `events` imports these for type checkers only.
     more = {"PromptEnd": PromptEnd, "PromptFailure": PromptFailure, "Activity": Activity}
     return get_type_hints(of, vars(sys.modules[of.__module__]) | more)
 
@@ -174,7 +177,8 @@ class SessionRecorder:
             message = f"the record {os.fspath(path)} cannot be written: {reason}"
             raise MisuseError(message) from error
         size = os.fstat(self._fd).st_size
-        self._lines = LineWriter(self._fd, str.encode, self._log_loss, gap=_gap, torn=size > 0)
+        may_be_torn = size > 0  # an earlier process may have left half a line
+        self._lines = LineWriter(self._fd, str.encode, self._log_loss, gap=_gap, torn=may_be_torn)
         self._numbers: WeakKeyDictionary[SessionMachine, int] = WeakKeyDictionary()
         self._sessions = 0
         self._left = MAX_BYTES - size
@@ -229,7 +233,7 @@ def _gap(missing: int) -> str:
 def read_record(path: str | Path) -> list[Step]:
     """Read a record. Raises UnreadableRecord for a file that is no record of this format."""
     try:
-        data = read_regular(path, 2 * MAX_BYTES)
+        data = read_regular(path, 2 * MAX_BYTES)  # generous: a recorder stops at MAX_BYTES
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise UnreadableRecord(f"{path} cannot be read: {why}") from error
@@ -243,7 +247,7 @@ def read_record(path: str | Path) -> list[Step]:
     for number, line in enumerate(lines, 1):
         try:
             entry = json.loads(line) if line else {}
-            if "record" in entry:  # each process that appends to the file begins with this line
+            if "record" in entry:  # a process begins here, and numbers its sessions from 1 again
                 version, offset = str(entry.get("version")), highest
                 if entry["record"] != FORMAT:
                     raise ValueError(f"it is of format {entry['record']!r}, not {FORMAT}")
@@ -263,7 +267,8 @@ def read_record(path: str | Path) -> list[Step]:
 def _step(number: int, entry: dict[str, Any], offset: int) -> Step:
     """Return the step of a line; ``offset`` is added to the number of its session."""
     if "missing" in entry:
-        return Step(number, entry.get("session", 0) and entry["session"] + offset, None, None)
+        session = entry.get("session", 0)
+        return Step(number, session + offset if session else session, None, None)
     if not {"session", "event", "effects"} <= entry.keys():
         raise ValueError("it is no event of a session")
     session, event = entry["session"], from_json(entry["event"])
@@ -297,7 +302,8 @@ def play(steps: list[Step]) -> Played:
     differences, events, missing = [], 0, set()
     for step in steps:
         if step.event is None:
-            for session in machines if step.session == 0 else (step.session,):
+            affected = machines if step.session == 0 else (step.session,)  # 0: any session so far
+            for session in affected:
                 machines[session] = None
                 missing.add(session)
             continue
@@ -347,7 +353,7 @@ class _Names:
         if isinstance(value, PromptStop):
             return PromptStop(value.reason)
         fields = {field: getattr(value, field) for field in _fields(type(value))}
-        return type(value)(**{field: self._of(field, held) for field, held in fields.items()})
+        return type(value)(**{field: self._of(field, inner) for field, inner in fields.items()})
 
     def _of(self, field: str, value: Any) -> Any:
         if isinstance(value, frozenset):

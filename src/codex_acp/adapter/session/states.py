@@ -101,7 +101,7 @@ class Run:
     turn: str | None = None
     call: int | None = None
     begun: tuple[tuple[str, str | None], ...] = ()
-    """Turns of the thread that have begun since, each with its root turn, if it has one."""
+    """Turns of the thread that have begun since, each with its outer turn, if it has one."""
     ended: tuple[tuple[str, PromptEnd], ...] = ()
     """Turns of the thread that ended before Codex named this one."""
     read: frozenset[str] = frozenset()
@@ -109,15 +109,26 @@ class Run:
     commands: frozenset[str] = frozenset()
     """Ids of the commands' items that run."""
     steerable: bool = True
-    added: bool = False
-    """Whether Codex added the starter's message to a turn that was given up."""
+    added_to_old: bool = False
+    """Whether Codex added the starter's message to a turn that was given up or answered."""
     compacts: bool = False
     """Whether the turn compacts the thread: Codex's reply does not name this turn."""
 
     @property
     def inner(self) -> tuple[str, ...]:
         """Turns inside this one: Codex runs a review in an inner turn."""
-        return tuple(turn for turn, root in self.begun if root == self.turn and root is not None)
+        return tuple(turn for turn, outer in self.begun if outer is not None and outer == self.turn)
+
+    def outer_of(self, turn: str | None) -> str | None:
+        """Return the turn around an inner turn that has begun; None for any other turn."""
+        return None if turn is None else dict(self.begun).get(turn)
+
+    @property
+    def begun_and_not_ended(self) -> set[str]:
+        """Turns that have begun and not ended, with their outer turns."""
+        over = {turn for turn, _ in self.ended}
+        pairs = [pair for pair in self.begun if over.isdisjoint(pair)]
+        return {name for pair in pairs for name in pair if name is not None}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,7 +136,7 @@ class Run:
         return () if self.turn is None else (self.turn, *self.inner)
 
     @property
-    def active(self) -> str | None:
+    def target(self) -> str | None:
         """The id that Codex accepts for messages and interrupts: the inner turn's, if any."""
         return next(iter(self.inner), self.turn)
 

@@ -525,11 +525,11 @@ class SessionOpener:
 def _notices(place: Place, unrestored: str | None, linked: Sequence[tuple[str, str]]) -> list[str]:
     """Return texts about configuration that was left out because nobody trusts the directory,
     settings that Codex refused (``unrestored``), and instructions ``linked`` from elsewhere."""
-    found = [] if place.untrusted is None else left_out_here(place.read)
+    found = [] if place.untrusted_root is None else left_out_here(place.read)
     if not found and not linked and unrestored is None:
         return []
     from codex_acp.mapping.trust import left_out_line, linked_line, unrestored_line
 
-    notices = [left_out_line(found, str(place.untrusted))] if found else []
+    notices = [left_out_line(found, str(place.untrusted_root))] if found else []
     notices += [linked_line(linked)] if linked else []
     return notices if unrestored is None else [*notices, unrestored_line(unrestored)]

@@ -1,9 +1,9 @@
 """PURE: find out what a server request really is, by the items that run.
 
-The adapter's routing and headless policies share this classifier (contract 1.1). It is total over
-the methods and over the fields that change a method's meaning: the elicitation ``mode``, the
-approval kind, ``_meta.codex_approval_kind``. ``_meta`` alone never proves anything: Codex passes
-the ``_meta`` of an MCP server's own elicitation on unchanged (contract 2.7).
+The adapter's routing and headless policies share this classifier (contract 1.1). It has a case
+for each method, and for each value of the fields that change a method's meaning: the elicitation
+``mode``, the approval kind, ``_meta.codex_approval_kind``. ``_meta`` alone never proves anything:
+Codex passes the ``_meta`` of an MCP server's own elicitation on unchanged (contract 2.7).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.running_items import Items
 
 APPROVAL_KIND: Final = "codex_approval_kind"
-"""The key of ``_meta`` by which a request claims to be an approval, whatever its value."""
+"""A request with this key in ``_meta``, whatever the value, claims to be an approval."""
 
 TOOL_CALL: Final = "mcp_tool_call"
 """The only value of ``_meta.codex_approval_kind`` that can be an approval."""
@@ -42,7 +42,7 @@ _MAX_QUOTED: Final = 80
 """Characters of a peer's text that a reason repeats."""
 
 APPROVAL_QUESTION: Final = "mcp_tool_call_approval"
-"""Beginning of the id of a question by which Codex, in its older way, asks for a tool call."""
+"""Beginning of a question's id: this is Codex's older way to ask for a tool call."""
 
 
 class CommandApproval(NamedTuple):
@@ -157,13 +157,13 @@ def classify(request: ServerRequest, items: Items) -> Classified:
             return _command(request, items)
         case ItemFileChangeRequestApproval():
             running = items.get(request.params.thread_id, request.params.item_id)
-            if (refused := _without_turn(request, items)) is not None:
+            if (refused := _refused_without_turn(request, items)) is not None:
                 return refused
             if running is None or not isinstance(running.item, models.FileChangeThreadItem):
                 return Refused(request, "Codex asks about file changes that it has not reported")
             return FileChangeApproval(request, running.item)
         case ItemPermissionsRequestApproval():
-            return _without_turn(request, items) or PermissionsApproval(request)
+            return _refused_without_turn(request, items) or PermissionsApproval(request)
         case McpServerElicitationRequest():
             return _elicitation(request, items)
         case ItemToolRequestUserInput():
@@ -189,14 +189,14 @@ def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Clas
         case "command" | "writeStdin" | "humanCommand":
             running = items.get(request.params.thread_id, request.params.item_id)
             item = None if running is None else running.item
-            return _without_turn(request, items) or CommandApproval(request, item)
+            return _refused_without_turn(request, items) or CommandApproval(request, item)
         case UnknownValue():
             return Refused(request, f"Codex asks for an unknown kind of approval, {_quoted(kind)}")
         case _:
             assert_never(kind)
 
 
-def _without_turn(
+def _refused_without_turn(
     request: (
         ItemCommandExecutionRequestApproval
         | ItemFileChangeRequestApproval
@@ -255,7 +255,7 @@ def _claimed_approval(
         return Refused(request, f"{server}: claims to be a tool approval but is no plain form")
     if params.requested_schema.properties:
         return Refused(request, f"{server}: claims to be a tool approval but asks for input")
-    if not items.is_running(params.thread_id, params.turn_id) or params.turn_id is None:
+    if params.turn_id is None or not items.is_running(params.thread_id, params.turn_id):
         return Refused(request, f"{server}: claims to be a tool approval outside a running turn")
     calls = [
         running.item
@@ -263,6 +263,7 @@ def _claimed_approval(
         if isinstance(running.item, models.McpToolCallThreadItem)
         and _is_claimed(running.item, meta)
     ]
+    # Calls that differ only in their id are one to the person.
     if not calls or not all(same_call(call, calls[0]) for call in calls):
         found = "several different calls" if calls else "no call"
         return Refused(request, f"{server}: claims to be a tool approval, but {found} would fit it")
@@ -293,7 +294,7 @@ def _user_input(request: ItemToolRequestUserInput, items: Items) -> Classified:
         and running.turn_id == params.turn_id
         and items.is_running(params.thread_id, params.turn_id)
         and isinstance(running.item, models.McpToolCallThreadItem)
-        and not running.asked
+        and not running.asked  # Codex asks once for each call
     ):
         return McpToolQuestion(request, running.item)
     return Refused(request, "a question claims to be a tool approval, but no call would fit it")

@@ -1,13 +1,13 @@
 """Let a session's model reach only the agents of its own session (contract 3.9c).
 
-Codex's older tools for agents take the id of any thread that is loaded in the process. The actions
-that they start run with that thread's rights, without a question. Codex runs a ``PreToolUse`` hook
-before such a call. This file is the hook, which Codex runs as a script, and makes the arguments
-that register the hook. The newer tools reach only the session's own agents (measured on 0.147,
-0.163 and 0.169).
+Codex's older tools for agents take the id of any thread that is loaded in the process: a model
+could start actions with another thread's rights, and nobody would be asked. Codex runs a
+``PreToolUse`` hook before such a call. This file is the hook, which Codex runs as a script, and
+makes the arguments that register the hook. The newer tools reach only the session's own agents
+(measured on 0.147, 0.163 and 0.169).
 
-The first line of a thread's record, written by Codex, names the parent of an agent. The hook
-refuses a call if it cannot read a record. Imports little, because it is loaded before Codex starts.
+The first line of a thread's rollout file names the parent of an agent. The hook refuses a call if
+it cannot read a rollout file. Imports little, because it is loaded before Codex starts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_DEPTH = 64
 """Threads from an agent up to its root thread; a bound, although agents form no circle."""
 
 MAX_FIRST_LINE = 16 * 1024 * 1024
-"""Bytes of the first line of a record, which includes the model's instructions."""
+"""Bytes of the first line of a rollout file, which includes the model's instructions."""
 
 _ID = frozenset("0123456789abcdef-")
 _ID_LENGTH = 36
@@ -50,7 +50,7 @@ def hook_arguments(python: str, script: str) -> tuple[str, ...]:
 
     command = _string(f"{_shell_quoted(python)} -I -S {_shell_quoted(script)}")
     matcher = _string(MATCHER)
-    identity = (
+    identity = (  # Codex hashes the hook in this form: JSON with sorted keys
         f'{{"event_name":"pre_tool_use","hooks":[{{"async":false,"command":{command},'
         f'"timeout":{TIMEOUT_SECONDS},"type":"command"}}],"matcher":{matcher}}}'
     )
@@ -67,7 +67,7 @@ def hook_arguments(python: str, script: str) -> tuple[str, ...]:
 def refusal(call: dict[str, object], home: str) -> str | None:
     """Return why a tool call may not be made, None if it may; ``home`` is the ``CODEX_HOME``. A
     thread may reach the agents of its session, but not the session's root thread."""
-    tool = str(call["tool_name"])
+    tool = str(call["tool_name"])  # of the older tools, for example: multi_agent_v1send_input
     if tool.startswith(OF_MCP_SERVERS):
         return None
     caller = call.get("agent_id") or call["session_id"]
@@ -87,11 +87,14 @@ def _targets(arguments: object) -> Iterator[str]:
     assert isinstance(arguments, dict)
     for name in ("id", "target", "ids", "targets"):
         given = arguments.get(name)
-        yield from map(str, given if isinstance(given, list) else () if given is None else (given,))
+        if isinstance(given, list):
+            yield from map(str, given)
+        elif given is not None:
+            yield str(given)
 
 
 def _lineage(thread: str, home: str) -> Iterator[str]:
-    """Yield a thread and its ancestors, as far as records name them."""
+    """Yield a thread and its ancestors, as far as rollout files name them."""
     for _ in range(MAX_DEPTH):
         yield thread
         parent = _parent(thread, home)
@@ -105,12 +108,12 @@ def _parent(thread: str, home: str) -> str | None:
     """Return the thread that started ``thread``; None for a root or an unknown thread."""
     if len(thread) != _ID_LENGTH or not _ID.issuperset(thread):
         return None
-    record = _record_path(thread, home)
-    if record is None:
+    rollout = _rollout_path(thread, home)
+    if rollout is None:
         return None
     import json
 
-    with open(record, "rb") as file:  # noqa: PTH123 - no pathlib here
+    with open(rollout, "rb") as file:  # noqa: PTH123 - no pathlib here
         payload = json.loads(file.readline(MAX_FIRST_LINE))["payload"]
     if payload["id"] != thread:
         return None
@@ -120,8 +123,8 @@ def _parent(thread: str, home: str) -> str | None:
     return None if spawned is None else str(spawned["parent_thread_id"])
 
 
-def _record_path(thread: str, home: str) -> str | None:
-    """Return the path of a thread's record, which is in the folder of the thread's first day."""
+def _rollout_path(thread: str, home: str) -> str | None:
+    """Return the path of a thread's rollout file, in the folder of the thread's first day."""
     end = f"-{thread}.jsonl"
     for folder, _, names in os.walk(os.path.join(home, "sessions")):  # noqa: PTH118
         for name in names:
