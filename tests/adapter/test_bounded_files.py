@@ -14,7 +14,7 @@ from codex_acp.adapter.files import FileTexts, read_files
 
 def read(paths: Iterable[str], texts: FileTexts | None = None) -> dict[str, str]:
     """The texts of those that have one."""
-    looks = (texts or FileTexts()).look(dict.fromkeys(paths, True))
+    looks = (texts or FileTexts()).look(dict.fromkeys(paths, True), {})
     return {path: look.text for path, look in looks.items() if look.text is not None}
 
 

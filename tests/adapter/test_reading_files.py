@@ -69,7 +69,7 @@ class Steps(OrderedSteps):
     """Steps that note what was done."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__({})
         self.seen: list[object] = []
 
     def note(self, what: object) -> None:

@@ -390,3 +390,22 @@ async def test_7_1b_a_fleets_task_in_such_a_directory_fails(
         assert "filter.evil.clean" in str(outcome)
         assert not it.ran()
         assert model.requests == ()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_7_1b_a_link_to_a_directory_is_asked_for_again_once_it_leads_elsewhere(
+    version: int,
+) -> None:
+    with EitherVersion(version, SAYS_NO_MORE) as its:
+        clean, it = planted(its.home, "clean"), evil(its.home)
+        link = its.home.root / "link"
+        link.symlink_to(clean.path)
+        session = its.adapter.new_session(link)
+        its.prompt(session, "Hello.")
+        assert asked(its.adapter) == 0
+        link.unlink()
+        link.symlink_to(it.path)
+        prompt = its.adapter.start_prompt(session)
+        its.adapter.choose(question(its.adapter), "reject_once")
+        assert "filter.evil.clean" in its.adapter.answer(prompt)["error"]["message"]
+        assert not it.ran()

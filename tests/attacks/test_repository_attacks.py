@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from codex_acp.testing import ModelResponse, Step, Text, apply_patch, exec_command
 from tests.attacks.attacked import Attacked
+from tests.e2e.either_version import EitherVersion
 
 pytestmark = [pytest.mark.e2e, pytest.mark.attack("repository")]
 
@@ -124,3 +126,36 @@ def test_a_directory_that_is_a_link(attacked: Attacked, tmp_path: Path) -> None:
     link.symlink_to(attacked.home.workspace)
     answer = attacked.prompt(cwd=link)
     assert answer["result"]["stopReason"] == "end_turn"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    "action",
+    [
+        apply_patch("*** Begin Patch\n*** Add File: made\n+mine\n*** End Patch\n"),
+        exec_command("touch made", justification="May I?"),
+    ],
+    ids=["a file", "a command"],
+)
+def test_3_8_a_workspace_that_became_a_link_is_shown_where_it_leads(
+    action: Step, version: int
+) -> None:
+    script = [ModelResponse(Text("Hello.")), ModelResponse(action), ModelResponse(Text("Done."))]
+    with EitherVersion(version, script) as its:
+        root = its.home.root
+        opened, elsewhere = root / "opened", root / "elsewhere"
+        opened.mkdir()
+        elsewhere.mkdir()
+        session = its.adapter.new_session(opened)
+        its.prompt(session, "Hello.")
+        opened.rename(root / "away")
+        opened.symlink_to(elsewhere)
+        prompt = its.adapter.start_prompt(session, "Go on.")
+        asking = its.adapter.wait_for(lambda m: m.get("method") == "session/request_permission")
+        params = asking["params"]
+        call = params.get("toolCall") or params["subject"]["toolCall"]
+        assert str(elsewhere) in call["title"]
+        assert str(elsewhere) in json.dumps(call["rawInput"]["realPaths"])
+        its.adapter.choose(asking, "reject_once")
+        if version == 1:  # in version 2 it was answered before
+            its.adapter.answer(prompt)

@@ -128,6 +128,46 @@ def test_a_look_holds_until_something_changes(planted: Planted) -> None:
     assert look(str(planted.path)).programs
 
 
+@pytest.mark.attack("repository")
+def test_a_look_holds_only_while_the_directory_leads_where_it_led(tmp_path: Path) -> None:
+    clean, evil = tmp_path / "clean", Planted(tmp_path / "evil", tmp_path / "mark")
+    clean.mkdir()
+    repository(clean)
+    evil.add(evil.filter)
+    link = tmp_path / "link"
+    link.symlink_to(clean)
+    first = look(str(link))
+    assert holds(first)
+    link.unlink()
+    link.symlink_to(evil.path)
+    assert not holds(first)
+    assert look(str(link)).programs
+
+
+@pytest.mark.attack("repository")
+@pytest.mark.parametrize("lost", ["refs", "objects", "HEAD"])
+def test_a_look_that_ended_at_a_repository_holds_only_while_git_takes_it(
+    planted: Planted, lost: str
+) -> None:
+    planted.add(planted.filter)
+    inner = planted.path / "inner"
+    inner.mkdir()
+    repository(inner)
+    first = look(str(inner))
+    assert (first.programs, holds(first)) == ((), True)
+    (inner / ".git" / lost).rename(inner / ".git/away")
+    assert not holds(first)
+    assert look(str(inner)).programs
+
+
+@pytest.mark.attack("repository")
+def test_an_alias_that_a_program_needs_is_named_with_it(planted: Planted) -> None:
+    planted.add('[alias]\n\tst = status\n\ttidy = !id\n[filter "evil"]\n\tclean = git tidy %f\n')
+    assert [each.key for each in look(str(planted.path)).programs] == [
+        "filter.evil.clean", "alias.tidy",
+    ]  # fmt: skip
+
+
 # Bad input.
 
 

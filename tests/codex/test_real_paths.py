@@ -22,7 +22,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def look(path: Path | str, *roots: Path) -> PathLook:
-    return look_at([str(path)], [str(root) for root in roots])[str(path)]
+    return look_at([str(path)], {str(root): os.path.realpath(root) for root in roots})[str(path)]
 
 
 def test_a_path_without_links_is_where_its_name_says(place: Path) -> None:
@@ -65,6 +65,19 @@ def test_the_link_to_the_directory_that_was_opened_is_known(place: Path) -> None
     )
     beside = look(f"{opened}2/x", opened)
     assert beside.named == f"{opened}2/x", "a directory whose name only begins alike is another"
+
+
+@pytest.mark.attack("repository")
+def test_the_directory_that_was_opened_is_no_longer_known_once_it_leads_elsewhere(
+    place: Path,
+) -> None:
+    opened = place / "opened"
+    opened.symlink_to(place / "w")
+    roots = {str(opened): str(place / "w")}
+    opened.unlink()
+    opened.symlink_to(place / "out")
+    inside = look_at([f"{opened}/x"], roots)[f"{opened}/x"]
+    assert (inside.named, inside.real) == (str(place / "w" / "x"), str(place / "out" / "x"))
 
 
 @pytest.mark.parametrize("below", ["", "/x", "/x/y"])

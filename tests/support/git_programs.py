@@ -164,6 +164,39 @@ def a_git_directory_that_is_none_in_between(it: Planted) -> Path:
     return inside
 
 
+def a_head_with_another_blank(it: Planted) -> Path:
+    """Git refuses it, and takes the repository around it."""
+    inside = a_folder_inside(it)
+    repository(inside)
+    (inside / ".git/HEAD").write_text("ref:\vrefs/heads/main\n")
+    return inside
+
+
+def a_head_that_is_a_link_to_a_good_one(it: Planted) -> Path:
+    """Git reads only where the link leads."""
+    inside = a_folder_inside(it)
+    repository(inside)
+    (inside / ".git/HEAD").rename(inside / ".git/good")
+    (inside / ".git/HEAD").symlink_to("good")
+    return inside
+
+
+def a_head_that_is_a_link_to_a_branch_that_has_no_commit(it: Planted) -> Path:
+    """Git takes the repository."""
+    it.add(it.filter)
+    head = it.path / ".git/HEAD"
+    head.unlink()
+    head.symlink_to("refs/heads/none")
+    return it.path
+
+
+def an_alias_behind_what_git_lfs_writes(it: Planted) -> Path:
+    (it.path / ".gitattributes").write_text("*.txt filter=lfs\n")
+    it.add('[filter "lfs"]\n\tclean = git lfs clean -- %f\n')
+    it.add(f"[alias]\n\tlfs = \"!touch '{it.mark}'; cat #\"\n")
+    return it.path
+
+
 def a_submodule(it: Planted) -> Path:
     """The outer repository names it in its index alone."""
     inner = it.path / "a folder/inner"
@@ -320,7 +353,9 @@ WAYS: Final[Mapping[str, Callable[[Planted], Path]]] = {
         a_filter, a_filter_of_an_old_kind_of_section, a_filter_process, a_name_that_ends_early,
         an_include, an_include_on_a_condition, an_include_of_an_include_through_a_link,
         a_configuration_of_the_work_tree, a_linked_work_tree, a_git_file, a_link_for_git,
-        a_folder_inside, a_git_directory_that_is_none_in_between, a_submodule,
+        a_folder_inside, a_git_directory_that_is_none_in_between, a_head_with_another_blank,
+        a_head_that_is_a_link_to_a_good_one, a_head_that_is_a_link_to_a_branch_that_has_no_commit,
+        an_alias_behind_what_git_lfs_writes, a_submodule,
         a_submodule_in_an_index_of_version_4, a_submodule_in_a_split_index,
         a_submodule_of_an_odd_mode, a_submodule_in_a_directory_that_the_index_leaves_out,
         a_submodule_in_a_part_of_the_index_that_a_table_names, a_git_file_that_ends_early,

@@ -15,7 +15,7 @@ from codex_acp.adapter.side_tasks import in_thread
 from codex_acp.codex.approvals.real_paths import look_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from codex_acp.codex.approvals.actions import PathLook
 
@@ -46,10 +46,10 @@ class FileTexts:
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
-    def look(self, wanted: Mapping[str, bool], roots: Sequence[str] = ()) -> dict[str, PathLook]:
+    def look(self, wanted: Mapping[str, bool], roots: Mapping[str, str]) -> dict[str, PathLook]:
         """Return where each path leads, with the file's text if ``wanted`` maps the path to True.
 
-        Blocks while the disk does. ``roots`` are the session's directories, as in `look_at`.
+        Blocks while the disk does. ``roots`` has the session's directories, as in `look_at`.
         """
         looks = look_at(wanted, roots)
         bytes_left, count = STEP_LIMIT, 0

@@ -19,7 +19,7 @@ from codex_acp.adapter.files import FileTexts
 from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, not_looked_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from codex_acp.codex.approvals.actions import PathLook
     from codex_acp.routing.changes import Looks
@@ -38,7 +38,7 @@ def in_thread(work: Callable[[], None]) -> None:
 class OrderedSteps:
     """The steps of one session. At most one thread reads files for them, even if it is stuck."""
 
-    def __init__(self, roots: Sequence[str] = ()) -> None:
+    def __init__(self, roots: Mapping[str, str]) -> None:
         self._texts = FileTexts()
         self._roots = roots
         self._waiting_step: Callable[[Looks], None] | None = None

@@ -145,7 +145,7 @@ class ServerRequestRunner:
         if session is None:
             return {}
         texts = wanted_of_changes(changes_of(approval))
-        wanted = {path: texts.get(path, False) for path in paths if path not in session.roots}
+        wanted = {path: texts.get(path, False) for path in paths}
         return await session.look(wanted) if wanted else {}
 
     async def handle(self, request: ServerRequest, looks: Looks | None = None) -> WireModel:

@@ -227,9 +227,11 @@ class Bridge:
         self.thread_id = thread_id
         self._client = ClientFeatures() if client is None else client
         self._look = look
+        self._opened = {} if look is None else look(roots)
+        """Where the session's directories led when it was opened."""
         self._items = Items(opened=frozenset({thread_id, *others}))
         self._ledger = Ledger()
-        self._state = SessionState(client=self._client, roots=tuple(roots))
+        self._state = SessionState(client=self._client, roots={root: root for root in roots})
         self._open: dict[Key, tuple[ServerRequest, Approval | Elicitation]] = {}
         self._calls_of_items: dict[tuple[str, str], list[str]] = {}
         """Thread and item → ids of accepted tool calls that the item's own call does not end."""
@@ -415,8 +417,11 @@ class Bridge:
         return Decline(request.id, reason, self._as_told(out))
 
     def _look_at(self, approval: ApprovalRequest) -> Mapping[str, PathLook]:
-        paths = [path for path in named_paths(approval) if path not in self._state.roots]
-        return self._look(paths) if self._look is not None and paths else {}
+        paths = [*named_paths(approval)]
+        looks = self._look(paths) if self._look is not None and paths else {}
+        opened = self._opened  # a person knows where the directory leads that they opened
+        known = {path for path in looks if path in opened and looks[path].real == opened[path].real}
+        return {path: look for path, look in looks.items() if path not in known}
 
     # Settling questions.
 

@@ -48,7 +48,7 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from codex_acp.mapping.call import Phase, ToolItem
     from codex_acp.mapping.content import CallContent
@@ -426,7 +426,7 @@ def _changes(item: models.FileChangeThreadItem, looks: Looks) -> list[Change]:
     return [Change(change, looks, not_done=not_done, waiting=False) for change in item.changes]
 
 
-def wanted_looks(params: object, roots: Sequence[str]) -> Mapping[str, bool]:
+def wanted_looks(params: object, roots: Collection[str]) -> Mapping[str, bool]:
     """Return the paths to look at before ``params`` are shown → whether to read their texts.
 
     ``params`` are an item, or the params of a notification. ``roots`` are the session's

@@ -16,6 +16,8 @@ from codex_acp._record import record
 from codex_acp.acp.capabilities import ClientFeatures
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codex_acp.codex._generated import models
     from codex_acp.mapping.call import OpenCall
     from codex_acp.mapping.events import RateLimit
@@ -38,8 +40,8 @@ class SessionState:
     """Features of the client beyond the baseline."""
     now: float = 0.0
     """Seconds of a monotonic clock, set before each step."""
-    roots: tuple[str, ...] = ()
-    """The directories that the session was opened with."""
+    roots: Mapping[str, str] = field(default_factory=dict)
+    """The directories that the session was opened with → where each led then."""
     looks: Looks = field(default_factory=dict)
     """Where the paths of the next step lead on the disk."""
     sent_text: dict[str, list[str]] = field(default_factory=dict)

@@ -67,9 +67,10 @@ class Session:
 
     ``spawn`` starts a task that may outlive a request. ``settle`` withdraws the person's questions
     of a turn; called with None, it withdraws all questions and interrupts the sub-agents. ``state``
-    comes from a replay. ``roots`` are the session's directories. ``may_be_below`` returns whether a
-    thread may be a sub-agent of the session. ``earlier`` returns the notifications of a sub-agent's
-    thread from before the session follows it. All methods run on the event loop's thread.
+    comes from a replay. ``roots`` has the session's directories → where each led when it was
+    opened. ``may_be_below`` returns whether a thread may be a sub-agent of the session. ``earlier``
+    returns the notifications of a sub-agent's thread from before the session follows it. All
+    methods run on the event loop's thread.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Session:
         settle: Callable[[str | None], None] | None = None,
         *,
         state: SessionState | None = None,
-        roots: Sequence[str] = (),
+        roots: Mapping[str, str] | None = None,
         may_be_below: Callable[[str], bool],
         earlier: Callable[[str], list[tuple[str, JsonValue]]] = lambda _: [],
     ) -> None:
@@ -101,7 +102,7 @@ class Session:
         self._settle = settle
         self._outflow = outflow
         self._state = state or SessionState(features or ClientFeatures())
-        self._state.roots = tuple(roots)
+        self._state.roots = roots or {}
         self.thread: ShownThread = ShownThread(codex, session_id, self._state, self)
         """Makes events of the thread's notifications."""
         self.sub_agents: SubAgents = SubAgents(
@@ -371,10 +372,6 @@ class Session:
     async def wait_shown(self) -> None:
         """Wait until every notification that has arrived was shown."""
         await self.thread.wait_shown()
-
-    @property
-    def roots(self) -> Sequence[str]:
-        return self._state.roots
 
     async def look(self, wanted: Mapping[str, bool]) -> Looks:
         """Look at paths on the disk; ``wanted``: path → whether to read the file's text."""

@@ -8,6 +8,7 @@ Must not know ACP's methods.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +22,7 @@ from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.mapping.session_setup import canonical_id, given_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
@@ -92,6 +93,8 @@ class OpenSession:
     connection: _Connection
     params: dict[str, JsonValue]
     """The client's arguments as params of a thread, made by `mapping.session_setup`."""
+    roots: Mapping[str, str]
+    """The working directory and the additional directories → where each led at the opening."""
     servers: frozenset[str] = frozenset()
     """Names of the client's MCP servers that the first turn still has to wait for."""
     held: HeldNotifications | None = None
@@ -111,12 +114,6 @@ class OpenSession:
     def codex(self) -> AppServerConnection:
         """The connection that the session is on now."""
         return self.connection.codex
-
-    @property
-    def roots(self) -> list[str]:
-        """The working directory and the additional directories of the session."""
-        given = [self.params.get("cwd"), *list_at(self.params, "runtimeWorkspaceRoots")]
-        return [*dict.fromkeys(path for path in given if isinstance(path, str))]
 
     def take_unclaimed(self, thread_id: str) -> list[tuple[str, JsonValue]]:
         """Return the notifications of a thread that had no sink, and forget them."""
@@ -245,7 +242,9 @@ class Sessions:
                     each.session.sub_agents.forget(session_id)
         held = held or HeldNotifications(connection.codex, session_id)
         held.put_first(connection.threadless.take(None, session_id))
-        opened = OpenSession(connection, params, servers, held, state, client=client)
+        given = [params.get("cwd"), *list_at(params, "runtimeWorkspaceRoots")]
+        roots = {path: os.path.realpath(path) for path in given if isinstance(path, str)}
+        opened = OpenSession(connection, params, roots, servers, held, state, client=client)
         self._open[session_id] = opened
 
     def close(self, session_id: str) -> None:

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.codex.approvals.actions import PathLook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 LOOK_SECONDS: Final = 2.0
 """Seconds for the paths of one action: an idle disk needs a tenth, a dead one never answers."""
 
 
-def look_at(paths: Iterable[str], roots: Sequence[str] = ()) -> dict[str, PathLook]:
+def look_at(paths: Iterable[str], roots: Mapping[str, str] | None = None) -> dict[str, PathLook]:
     """Return where each path leads, without the text of the file.
 
-    ``roots`` are the directories that a person has opened; links that lead to them count as named.
+    ``roots`` has the directories that a person has opened → where each led then. A link to such a
+    directory counts as named, as long as it leads there.
     """
-    real_roots = [(root, os.path.realpath(root)) for root in sorted(roots, key=len, reverse=True)]
+    real_roots = sorted((roots or {}).items(), reverse=True)  # the longer before its beginning
     return {path: _look(path, real_roots) for path in paths}
 
 

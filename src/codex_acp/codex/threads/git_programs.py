@@ -10,8 +10,8 @@ An unreadable file counts as one that names a program. Must not know whose conse
 The second half parses configurations and indexes as git does (config.c and read-cache.c of git 2.39
 to 2.51), and raises ValueError where git refuses to read. The last word of a key decides whether
 the key names a program, in any section, so that keys of later versions of git are found, too. Left
-out are sections whose programs git runs only for a person (``alias``, ``difftool`` and such), and
-hooks, which Codex switches off itself.
+out are sections whose programs git runs only for a person (``difftool`` and such), aliases that no
+program needs, and hooks, which Codex switches off itself.
 Source: git-config(1), gitattributes(5), gitremote-helpers(7), gitformat-index(5),
 gitrepository-layout(5), setup.c of git.
 """
@@ -53,7 +53,7 @@ MAX_LINKS: Final = 40
 MAX_INCLUDES: Final = 10
 """Depth of includes, the same as git's own limit."""
 
-_HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
+_HEAD: Final = re.compile(rb"ref:[ \t\n\r]*refs/|[0-9a-f]{40}")
 _PER_PROCESS: Final = ("/proc", "/dev/fd")
 """Directories whose content differs between processes."""
 
@@ -64,14 +64,19 @@ Stamp: TypeAlias = "tuple[int, ...] | None"
 class Look(NamedTuple):
     """Programs that were found for one directory, and the files that were examined."""
 
+    directory: str
+    real: str
+    """Where ``directory`` led; a link in its path may be changed."""
     programs: tuple[GitProgram, ...]
     stamps: tuple[tuple[str, Stamp], ...]
     """Path and state of each examined file, even of missing ones."""
 
     @property
     def is_current(self) -> bool:
-        """Whether all examined files are in the same state as then."""
-        return all(_stamp(path) == stamp for path, stamp in self.stamps)
+        """Whether the directory leads where it led, and all examined files are as they were."""
+        return os.path.realpath(self.directory) == self.real and all(
+            _stamp(path) == stamp for path, stamp in self.stamps
+        )
 
 
 def look(directory: str) -> Look:
@@ -92,16 +97,16 @@ async def look_within(
     except Exception as error:  # noqa: BLE001 - an unreadable directory could name any program
         why = "it cannot be read in time" if isinstance(error, TimeoutError) else repr(error)
         git = os.path.join(directory, ".git")  # noqa: PTH118
-        return Look((GitProgram(git, "", why),), ((directory, ()),))
+        return Look(directory, "", (GitProgram(git, "", why),), ())
 
 
-def _stamp(path: str) -> Stamp:
+def _stamp(path: str, *, follow: bool = True) -> Stamp:
     try:
-        s = os.stat(path)  # noqa: PTH116 - no pathlib before a session is open, as all below
+        s = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 - no pathlib before a session is open, as all below
     except (OSError, ValueError):
-        return None
+        return _stamp(path, follow=False) if follow else None  # a link that leads nowhere
     if stat.S_ISDIR(s.st_mode):  # its files have stamps of their own
-        return (s.st_ino, s.st_dev)
+        return (s.st_ino, s.st_dev, s.st_mode)
     return (s.st_ino, s.st_dev, s.st_mtime_ns, s.st_ctime_ns, s.st_size)
 
 
@@ -120,7 +125,8 @@ class _Reader:
         self._seen: set[tuple[str, str]] = set()
 
     def run(self, directory: str) -> Look:
-        self._discover(os.path.realpath(directory))
+        real = os.path.realpath(directory)
+        self._discover(real)
         while self._todo:
             git_dir, tree = self._todo.pop()
             if (git_dir, tree) in self._seen:
@@ -130,7 +136,8 @@ class _Reader:
                 break
             self._seen.add((git_dir, tree))
             self._read_repository(git_dir, tree)
-        return Look(tuple(dict.fromkeys(self._found)), tuple(self._stamps.items()))
+        programs = tuple(dict.fromkeys(self._found))
+        return Look(directory, real, programs, tuple(self._stamps.items()))
 
     def _note_unreadable(self, path: str, why: str) -> None:
         self._found.append(GitProgram(path, "", why))
@@ -143,8 +150,8 @@ class _Reader:
             git_dir = self._git_dir_of(path)
             if git_dir is not None:
                 self._todo.append((git_dir, path))
-            elif all(self._place(os.path.join(path, name)) for name in ("HEAD", "objects")):  # noqa: PTH118
-                git_dir = path  # a bare repository
+            elif self._place(os.path.join(path, "HEAD")):  # noqa: PTH118
+                git_dir = path  # perhaps a bare repository
                 self._todo.append((path, path))
             parent = os.path.dirname(path)  # noqa: PTH120
             if parent == path or (git_dir is not None and self._is_repository(git_dir)):
@@ -166,10 +173,13 @@ class _Reader:
 
     def _is_repository(self, git_dir: str) -> bool:
         """Return whether git certainly takes this directory, and looks at none above it."""
-        head = self._read(os.path.join(git_dir, "HEAD"), 256, cut=True)  # noqa: PTH118
+        path = os.path.join(git_dir, "HEAD")  # noqa: PTH118
+        head = self._read(path, 256, cut=True)
+        if head is None or not _HEAD.match(head) or os.path.islink(path):  # noqa: PTH114
+            return False  # of a link, git reads only where it leads
         common = self._common_dir(git_dir)
         inside = (os.path.join(common, name) for name in ("objects", "refs"))  # noqa: PTH118
-        return head is not None and bool(_HEAD.match(head)) and all(map(os.path.isdir, inside))
+        return all(self._place(each) and os.access(each, os.X_OK) for each in inside)
 
     def _common_dir(self, git_dir: str) -> str:
         """Return the git directory with the configuration; for a linked work tree, the main one."""
@@ -356,6 +366,7 @@ _BY_HAND: Final = re.compile(
     r"(?:alias|browser|difftool|guitool|man|mergetool|pager|sendemail|tar|trailer)\Z"
 )
 """Sections whose programs git runs only for a person."""
+_WORD: Final = re.compile(r"[\w.-]+")
 _BOOLEAN: Final = re.compile(r"(?:|true|false|yes|no|on|off|[0-9]+[kmg]?)\Z", re.IGNORECASE)
 _ALLOWS_HELPERS: Final = frozenset({"protocol.allow", "protocol.ext.allow"})
 
@@ -456,6 +467,12 @@ def programs(files: Iterable[tuple[str, Entries]]) -> list[GitProgram]:
         GitProgram(file, name, value)
         for file, name, section, sub, key, value in entries
         if value and _is_program(section, sub, key, value)
+    ]
+    words = {"lfs"}.union(*(_WORD.findall(each.value.lower()) for each in named))
+    named += [
+        GitProgram(file, name, value)
+        for file, name, section, sub, key, value in entries
+        if value and section == "alias" and (sub.lower() or key) in words
     ]
     partial_clones = {
         sub or value or "": GitProgram(file, name, value or "true")

@@ -31,7 +31,7 @@ def trust_root(directory: str) -> str:
     start = path = os.path.realpath(directory)
     while True:
         git = os.path.join(path, ".git")  # noqa: PTH118 - a string of the wire
-        if os.path.isfile(git) or os.path.exists(os.path.join(git, "HEAD")):  # noqa: PTH110, PTH113, PTH118
+        if os.path.isfile(git) or os.path.lexists(os.path.join(git, "HEAD")):  # noqa: PTH113, PTH118
             return path
         parent = os.path.dirname(path)  # noqa: PTH120
         if parent == path:
