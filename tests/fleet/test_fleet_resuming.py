@@ -87,6 +87,20 @@ async def test_other_directories_are_left_alone(tmp_path: Path) -> None:
         await outcomes(fleet_of(tmp_path), task("a", tmp_path, say="x"))
     with pytest.raises(OutDirectoryError, match="cannot be used"):
         await outcomes(fleet_of(tmp_path / "mine"), task("a", tmp_path, say="x"))
+    assert not (tmp_path / "lock").exists()
+    (tmp_path / "mine").rename(tmp_path / "lock")  # a file that a fleet has, too
+    with pytest.raises(OutDirectoryError, match="holds 'lock' and is no output directory"):
+        await outcomes(fleet_of(tmp_path), task("a", tmp_path, say="x"))
+    assert (tmp_path / "lock").read_text() == "x"
+
+
+async def test_a_fleet_that_was_killed_when_it_had_made_its_lock_alone_begins_anew(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/lock").write_text("process 1 on here")
+    found = await outcomes(fleet_of(tmp_path / "out"), task("a", tmp_path, say="x"))
+    assert found["a"].ok
 
 
 async def test_a_directory_that_is_in_use_says_by_whom(tmp_path: Path) -> None:

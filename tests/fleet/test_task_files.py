@@ -18,7 +18,7 @@ GOOD = {"id": "a", "prompt": "x", "cwd": "/"}
 
 def problems(*lines: object) -> list[str]:
     text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
-    return parse_tasks(text)[1]
+    return parse_tasks(text.encode())[1]
 
 
 def test_every_option_can_be_given(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_a_schema_without_what_checks_it_says_what_to_install(
 def test_the_default_agent_is_codex_and_its_tasks_share_processes() -> None:
     from codex_acp.fleet.worker import TASKS_PER_AGENT
 
-    (one,) = parse_tasks(json.dumps(GOOD))[0]
-    (other,) = parse_tasks(json.dumps(GOOD | {"agent": "claude"}))[0]
+    (one,) = parse_tasks(json.dumps(GOOD).encode())[0]
+    (other,) = parse_tasks(json.dumps(GOOD | {"agent": "claude"}).encode())[0]
     assert (one.spec.name, one.spec.shared, TASKS_PER_AGENT) == ("codex", True, 8)
     assert (other.spec.name, one.policy) == ("claude", None)
 
@@ -142,6 +142,10 @@ def test_a_broken_line_stops_all_unless_it_is_skipped(tmp_path: Path) -> None:
     with pytest.raises(TaskFileError, match="line 2: it is not JSON") as caught:
         read_tasks(file)
     assert caught.value.file == str(file)
+    assert [task.id for task in read_tasks(file, skip_broken=True)] == ["a"]
+    file.write_bytes(json.dumps(GOOD).encode() + b'\n{"id": "caf\xe9"}\n')
+    with pytest.raises(TaskFileError, match=r"line 2: it is not UTF-8: .* at byte 12"):
+        read_tasks(file)
     assert [task.id for task in read_tasks(file, skip_broken=True)] == ["a"]
 
 

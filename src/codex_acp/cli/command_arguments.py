@@ -300,8 +300,8 @@ the current directory.
 
 Ctrl-C ends the running tasks; `--resume` continues them in their sessions.
 
-exit codes: 0 all completed, 1 a task failed, 2 usage, 3 stopped with tasks
-left, 130 Ctrl-C, 143 ended by SIGTERM
+exit codes: 0 all completed (also without what a policy did not allow), 1 a task
+failed, 2 usage, 3 stopped with tasks left, 130 Ctrl-C, 143 ended by SIGTERM
 
 with --json, standard output has one object a line: {"type": "result", "id",
 "status", "reason", "message", "text", "output", "usage", "sessionId",

@@ -45,7 +45,7 @@ from codex_acp.fleet import (
 )
 from codex_acp.fleet.changes import NOT_A_REPOSITORY
 from codex_acp.fleet.outcomes import History, read_history
-from codex_acp.fleet.task_file import parse_tasks, shown
+from codex_acp.fleet.task_file import parse_tasks, read_bytes, shown
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime import allow_kinds
 from codex_acp.transport.process_tree import adopt_orphans
@@ -108,9 +108,9 @@ class _Run:
         self._running = fleet.map(tasks)
         if options.engine == "local":
             adopt_orphans(loop)
-        drawing = loop.create_task(self._draw())
-        try:
-            async with self._running as outcomes:
+        async with self._running as outcomes:
+            drawing = loop.create_task(self._draw())
+            try:
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     loop.add_signal_handler(number, self._signalled, number)
                 async for outcome in outcomes:
@@ -121,10 +121,10 @@ class _Run:
                         print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
                     else:
                         self._view.print(self._out, _outcome_rows(outcome, self._out))
-        finally:
-            drawing.cancel()
-            if not options.json:
-                self._view.draw(self._progress, last=True)
+            finally:
+                drawing.cancel()
+                if not options.json:
+                    self._view.draw(self._progress, last=True)
         if self._running.left:
             reason = self._running.stopped or "it was stopped"
             if self._options.json:
@@ -144,15 +144,8 @@ class _Run:
         """Read the tasks. Raises TaskFileError."""
         path = self._options.tasks
         ask = None if questions is None else questions.permission
-        if path == "-":
-            text = sys.stdin.read()
-        else:
-            try:
-                text = Path(path).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                why = getattr(error, "strerror", None) or str(error)
-                raise TaskFileError(path, (why,)) from error
-        tasks, problems = parse_tasks(text, ask=ask)
+        data = sys.stdin.buffer.read() if path == "-" else read_bytes(path)
+        tasks, problems = parse_tasks(data, ask=ask)
         if problems and not (self._options.skip_broken and tasks):
             advice = ("--skip-broken runs the rest",) if tasks else ()
             raise TaskFileError(path, (*shown(problems), *advice))
@@ -263,7 +256,9 @@ def show(out: str, *, as_json: bool) -> int:
     if not as_json:
         completed = len(outcomes) - failures
         tokens = sum(outcome.usage.total for outcome in outcomes.values())
-        print(f"{completed} completed, {failures} failed, {len(left)} left, {tokens} tokens")
+        refused = sum(outcome.asked - outcome.allowed for outcome in outcomes.values())
+        more = f", {refused} questions not allowed" if refused else ""
+        print(f"{completed} completed, {failures} failed, {len(left)} left, {tokens} tokens{more}")
     if left:
         return EXIT_TASKS_LEFT
     return FAILED if failures else 0

@@ -314,6 +314,8 @@ DIRECTORY_VERSION: Final = 1
 
 _UNFINISHED: Final = ".tmp-"
 """Prefix of the directory of an outcome that is not complete yet."""
+_LOCK_NOTE: Final = "process "
+"""Beginning of what a fleet writes into its lock."""
 
 
 class OutDirectory:
@@ -336,12 +338,13 @@ class OutDirectory:
         try:
             make_private(folder)
             lock = FileLock(folder / "lock")
+            _must_be_usable(folder, lock)
             if not lock.acquire():
                 by = lock.noted() or "another process"
                 msg = f"{folder} is in use by {by}; wait for it, or name another directory"
                 raise OutDirectoryInUse(msg)
             with lock.released_on_error():
-                lock.note(f"process {os.getpid()} on {socket.gethostname()}")
+                lock.note(f"{_LOCK_NOTE}{os.getpid()} on {socket.gethostname()}")
                 fleet_id = _claim(folder, resume=resume)
                 make_private(folder / "tasks")
                 for left in (folder / "tasks").glob(f"{_UNFINISHED}*"):
@@ -398,6 +401,19 @@ class OutDirectory:
         self._lock.release()
 
 
+def _must_be_usable(folder: Path, lock: FileLock) -> None:
+    """Raise OutDirectoryError for a directory that is neither empty nor a fleet's; change
+    nothing. A fleet that is just beginning, or was killed then, has only made its lock."""
+    names = sorted(os.listdir(folder))  # noqa: PTH208
+    if not names or "fleet.json" in names:
+        return
+    if names != ["lock"] or not f"{lock.noted()} ".startswith((_LOCK_NOTE, " ")):
+        raise OutDirectoryError(
+            f"{folder} holds {names[0]!r} and is no output directory of a fleet; "
+            "name one that is empty or not there yet"
+        )
+
+
 def _claim(folder: Path, *, resume: bool) -> str:
     """Return the fleet id of an output directory; a directory that is empty gets an id."""
     manifest = folder / "fleet.json"
@@ -405,12 +421,6 @@ def _claim(folder: Path, *, resume: bool) -> str:
         found: Any = read_json(manifest)
         version, fleet_id = found["version"], found["id"]
     except FileNotFoundError:
-        others = sorted(name for name in os.listdir(folder) if name != "lock")  # noqa: PTH208
-        if others:
-            raise OutDirectoryError(
-                f"{folder} holds {others[0]!r} and is no output directory of a fleet; "
-                "name one that is empty or not there yet"
-            ) from None
         fleet_id = uuid.uuid4().hex
         content = json.dumps({"version": DIRECTORY_VERSION, "id": fleet_id}) + "\n"
         write_private(manifest, content.encode())

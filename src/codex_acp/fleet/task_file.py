@@ -48,16 +48,18 @@ def read_tasks(
 
     Raises TaskFileError with the lines that are no tasks; ``skip_broken`` skips these lines.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise TaskFileError(str(path), (error.strerror or str(error),)) from error
-    except UnicodeDecodeError as error:
-        raise TaskFileError(str(path), (f"it is not UTF-8: {error}",)) from error
-    tasks, problems = parse_tasks(text, ask=ask)
+    tasks, problems = parse_tasks(read_bytes(path), ask=ask)
     if problems and not skip_broken:
         raise TaskFileError(str(path), shown(problems))
     return tasks
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Read a task file. Raises TaskFileError."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise TaskFileError(str(path), (error.strerror or str(error),)) from error
 
 
 def shown(problems: list[str]) -> tuple[str, ...]:
@@ -70,12 +72,12 @@ def shown(problems: list[str]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def parse_tasks(text: str, *, ask: FleetPolicy | None = None) -> tuple[list[Task], list[str]]:
+def parse_tasks(data: bytes, *, ask: FleetPolicy | None = None) -> tuple[list[Task], list[str]]:
     """Return the tasks, and a sentence for each line that is no task."""
     tasks: list[Task] = []
     problems: list[str] = []
     line_of: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
@@ -94,15 +96,22 @@ def parse_tasks(text: str, *, ask: FleetPolicy | None = None) -> tuple[list[Task
     return tasks, problems
 
 
-def _task(line: str, ask: FleetPolicy | None) -> Task:
+def _json_object(line: bytes) -> dict[str, Any]:
     try:
-        found: Any = json.loads(line)
+        found: Any = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise _InvalidLine(f"it is not UTF-8: {error.reason} at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
         raise _InvalidLine(f"it is not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         raise _InvalidLine(f"it is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise _InvalidLine("it is not an object")
+    return found
+
+
+def _task(line: bytes, ask: FleetPolicy | None) -> Task:
+    found = _json_object(line)
     for key in found:
         if key not in KEYS:
             near = difflib.get_close_matches(key, KEYS, 1, 0.5)
