@@ -15,6 +15,7 @@ from codex_acp.codex import (
     CodexClient,
     Thread,
     ThreadClosed,
+    TurnFailed,
     TurnInterrupted,
     TurnSilent,
     image,
@@ -71,6 +72,25 @@ async def test_an_interrupt_that_comes_too_early_is_repeated_when_the_turn_has_b
         with pytest.raises(TurnInterrupted):
             await turn.result()
         await server.wait_finished()
+
+
+@pytest.mark.attack("app-server")
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"items": [], "error": None}, {"items": None, "status": "completed"},
+        {"items": [], "status": "failed", "error": "text"},
+        {"items": [], "status": "completed", "durationMs": "1"},
+    ],
+    ids=["no status", "items null", "error is a text", "duration is a text"],
+)  # fmt: skip
+async def test_a_turn_whose_end_cannot_be_read_fails_and_says_so(odd: dict[str, Any]) -> None:
+    turn = {"id": "${turn:id}", **odd}
+    end = Notify("turn/completed", {"threadId": "${turn:threadId}", "turn": turn})
+    async with thread_at(Expect("turn/start"), *turn_started(), end) as (thread, _):
+        with pytest.raises(TurnFailed, match=r"could not be read: .*turn") as caught:
+            await thread.run("Go.")
+    assert caught.value.result.status == "failed"
 
 
 async def test_an_interrupt_that_is_refused_because_the_turn_has_ended_is_a_success() -> None:

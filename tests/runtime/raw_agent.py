@@ -82,11 +82,13 @@ def handle(request: dict[str, Any], behaviours: set[str]) -> None:
     elif method == "session/new":
         if "exits in new" in behaviours:
             raise SystemExit(4)
-        answer(request, {"sessionId": f"{os.getpid()}"})
+        number = "" if "has one id" in behaviours else f".{request['id']}"
+        session_id = f"{os.getpid()}{number}"
+        answer(request, {"sessionId": session_id})
         if "has commands" in behaviours:
             commands = [{"name": name, "description": f"to {name}"} for name in ("bake", "exit")]
             update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
-            params = {"sessionId": f"{os.getpid()}", "update": update}
+            params = {"sessionId": session_id, "update": update}
             send({"jsonrpc": "2.0", "method": "session/update", "params": params})
     elif method == "session/prompt":
         prompt(request, request["params"]["sessionId"], behaviours)

@@ -27,6 +27,7 @@ from codex_acp.runtime import (
     AgentStartError,
     CrashLoop,
     RestartLimit,
+    Session,
 )
 from tests.runtime.scripted_agent import ScriptedAgent
 from tests.support.processes import lives
@@ -40,12 +41,26 @@ def raw(*behaviours: str, **options: Any) -> AgentSpec:
     return AgentSpec(command, "raw agent", **options)
 
 
+def pid_of(session: Session) -> int:
+    return int(session.session_id.partition(".")[0])
+
+
+@pytest.mark.attack("agent")
+async def test_a_session_whose_id_another_open_one_has_is_refused() -> None:
+    async with AgentRuntime() as runtime:
+        with anyio.fail_after(WAIT):
+            first = await runtime.open(raw("has one id", shared=True))
+            with pytest.raises(InvalidPayload, match="is that of another open session"):
+                await runtime.open(raw("has one id", shared=True))
+            assert (await first.run("Go.")).stop_reason == "end_turn"
+
+
 async def test_a_process_is_each_sessions_own_unless_it_is_shared() -> None:
     async with AgentRuntime() as runtime:
         with anyio.fail_after(WAIT):
             own = [await runtime.open(raw()) for _ in range(2)]
             shared = [await runtime.open(raw(shared=True)) for _ in range(2)]
-        pids = [int(session.session_id) for session in [*own, *shared]]
+        pids = [pid_of(session) for session in [*own, *shared]]
         assert len(set(pids)) == 3
         assert pids[2] == pids[3]
         await own[0].aclose()
@@ -156,7 +171,7 @@ async def test_an_agent_that_does_not_end_by_itself_is_ended_with_all_it_started
         with anyio.fail_after(WAIT):
             async with runtime.open(spec) as session:
                 result = await session.run("Go.")
-                pids = [int(session.session_id), int(result.text.split()[1])]
+                pids = [pid_of(session), int(result.text.split()[1])]
                 assert all(lives(pid) for pid in pids)
         assert not any(lives(pid) for pid in pids)
 
@@ -323,7 +338,7 @@ async def test_a_stop_reason_that_the_schema_lacks_is_an_error_that_names_the_fi
 
 async def test_an_agent_that_closes_its_stdout_is_lost_and_ended() -> None:
     async with AgentRuntime() as runtime, runtime.open(raw("closes stdout")) as session:
-        pid = int(session.session_id)
+        pid = pid_of(session)
         with anyio.fail_after(WAIT):
             with pytest.raises(ConnectionClosed, match="closed its stdout"):
                 await session.run("Go.")

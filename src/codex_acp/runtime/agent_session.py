@@ -18,7 +18,7 @@ import anyio
 
 from codex_acp._json import value_at
 from codex_acp.acp import types
-from codex_acp.errors import CodexAcpError, ErrorReply, MisuseError
+from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, MisuseError
 from codex_acp.jsonrpc.message import (
     INVALID_PARAMS,
     RESOURCE_NOT_FOUND,
@@ -504,6 +504,9 @@ async def _open_new(
             login = types.AuthenticateRequest(method_id=method)
             await process.ask("authenticate", process.client.authenticate(login))
             response = await _ask_new(process, wanted, fork_of)
+        if process.is_open(response.session_id):
+            problem = f"sessionId: {response.session_id!r} is that of another open session"
+            raise InvalidPayload("the answer that opens a session", (problem,))
         session = AgentSession(process, wanted, response.session_id, replaying=False)
         _set_open(session, response)
         process.open(response.session_id, session)

@@ -64,6 +64,11 @@ class TurnRecord:
                 self._usage = usage.token_usage
             case notifications.TurnCompletedEvent(params=end):
                 self.final_turn = end.turn
+            case notifications.UnknownNotification(method="turn/completed"):
+                why = f"Codex ended the turn in a way that could not be read: {event.problem}"
+                error = models.TurnError(message=why)
+                turn_id = turn_of(event) or ""
+                self.final_turn = models.Turn(id=turn_id, items=[], status="failed", error=error)
 
     def result(self, turn_id: str) -> RunResult[None]:
         """Return the result so far."""
