@@ -231,7 +231,7 @@ def routing_tables(protocol: Protocol) -> list[dict[str, Any]]:
         answered = [m for m in methods if key in _below(m.result, protocol)]
         asked = " | ".join(pascal(m.wire) for m in answered or asking)
         definition = protocol.definitions[key]
-        row, takes = "Sent" if answered else "Becomes", dict.fromkeys(values, (asked,))
+        row, takes = "SentDecision" if answered else "Becomes", dict.fromkeys(values, (asked,))
         if isinstance(definition, UnionDef) and any(m.params == key for m in asking):
             row = "BecomesInMode"
             takes = {tag: (asked, f"models.{names[0]}") for tag, names in definition.choices}

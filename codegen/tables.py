@@ -58,9 +58,9 @@ class Rows:
 
 _DECLINE = """\
 "{key}": Row(
-    decline=(kinds.Refused,), why="{key} is not offered by this client."
+    decline=(classes.Refused,), why="{key} is not offered by this client."
 ),"""
-_NEVER = '"{key}": Sent(why="{key} is never sent."),'
+_NEVER = '"{key}": SentDecision(why="{key} is never sent."),'
 
 
 def codex_tables(codex: Protocol) -> list[Table]:
@@ -85,7 +85,7 @@ def codex_tables(codex: Protocol) -> list[Table]:
     ]  # fmt: skip
     for table in routing_tables(codex):
         keys = frozenset(key for key, _ in table["rows"])
-        name, row = table["name"], _NEVER if table["row"] == "Sent" else _DECLINE
+        name, row = table["name"], _NEVER if table["row"] == "SentDecision" else _DECLINE
         if name == ROUTE_TABLE:
             what = "server request {key} is UNROUTED: say what it is, with an arm of classify() in "
             what += "codex/approvals/classify.py and a row"

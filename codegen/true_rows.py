@@ -25,7 +25,7 @@ from codex_acp.codex.approvals.grants import (
     granted,
 )
 from codex_acp.errors import IncompleteTable
-from codex_acp.routing._generated.rows import TAKES
+from codex_acp.routing._generated.rows import FIELD_TYPES
 from codex_acp.routing.elicitations import reply_to
 from codex_acp.routing.route import Approval, Decline, Elicitation, Route, RoutingContext
 from codex_acp.routing.rows import AnyRow, Row
@@ -128,7 +128,7 @@ def _rows_of(asked: Any) -> Iterator[Key]:
     yield "SERVER_REQUEST_ROUTES", asked.method
     for table, attribute in (("ELICITATION_MODES", "mode"), ("COMMAND_KINDS", "kind")):
         value = getattr(asked.params, attribute, None)
-        if value in TAKES[table]:
+        if value in FIELD_TYPES[table]:
             yield table, value
 
 
@@ -157,7 +157,7 @@ def _replies(sample: Sample, routed: Route) -> Iterator[tuple[Outcome, object]]:
     elif isinstance(routed, Elicitation):
         what = type(classify(sample.request, sample.items))
         content = {"color": "red"} if "color" in repr(params) else {}
-        for said in TAKES["ELICITATION_ACTIONS"]:
+        for said in FIELD_TYPES["ELICITATION_ACTIONS"]:
             answer = reply_to(routed.form_or_url, {"action": said, "content": content})
             yield ("elicitation", what), answer.result
 

@@ -94,11 +94,11 @@ def test_the_word_may_follow_the_options(started: list[object]) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ([], {"codex": None, "yes": False, "wire": False, "asks": False}),
-        (["--yes", "--ask"], {"codex": None, "yes": True, "wire": False, "asks": True}),
+        ([], {"codex": None, "yes": False, "wire": False, "interactive": False}),
+        (["--yes", "--ask"], {"codex": None, "yes": True, "wire": False, "interactive": True}),
         (
             ["-y", "--wire", "--codex", "c"],
-            {"codex": "c", "yes": True, "wire": True, "asks": False},
+            {"codex": "c", "yes": True, "wire": True, "interactive": False},
         ),
     ],
 )

@@ -16,7 +16,7 @@ from typing import IO
 
 import pytest
 
-from codex_acp.cli.demo import ALLOWED, CHANGED, CONTENT, REFUSED, SCRIPT
+from codex_acp.cli.demo import ADDED_FILE, ADDED_TEXT, ALLOWED, REFUSED, SCRIPT
 from codex_acp.testing import (
     Entry,
     Exit,
@@ -181,7 +181,7 @@ def test_the_demonstration_is_an_agent_for_any_client(tmp_path: Path, temporary:
     assert b"I am a script in place of a model" in done.stdout
     done = run([*arguments, "Please change a file, then go on."], env)
     assert done.returncode == 0, done.stderr
-    assert (place / CHANGED).read_text() == CONTENT
+    assert (place / ADDED_FILE).read_text() == ADDED_TEXT
     assert codex.living() == []
 
 

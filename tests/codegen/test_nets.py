@@ -29,8 +29,8 @@ from codegen.coverage import Missing
 from codegen.ir import Protocol
 from codegen.pinned import ROOT
 from codex_acp.errors import IncompleteTable
-from codex_acp.routing._generated.rows import TAKES
-from codex_acp.routing.rows import Sent, require_possible
+from codex_acp.routing._generated.rows import FIELD_TYPES
+from codex_acp.routing.rows import SentDecision, require_possible
 from codex_acp.routing.table import TABLES
 from tests.support.planted_rows import Planted, planted
 
@@ -273,7 +273,7 @@ from codex_acp.codex._generated.server_requests import *
 from codex_acp.codex.approvals import classify as kinds
 from codex_acp.codex.approvals.grants import Always, Once, RememberHost, RememberPrefix, Session
 from codex_acp.routing._generated.rows import Becomes, BecomesInMode, Elicits
-from codex_acp.routing.rows import Row, Sent
+from codex_acp.routing.rows import Row, SentDecision
 """.strip()
 
 IMPOSSIBLE = 'approval=(kinds.McpToolApproval,), why="A proof'
@@ -328,7 +328,7 @@ def test_a_new_kind_of_event_fails_mypy_in_the_rendering_of_each_version(faults:
 def _can_be(each: Planted) -> bool:
     tables = {**TABLES, each.table: {**TABLES[each.table], each.key: each.row}}
     try:
-        require_possible("here", tables, TAKES)
+        require_possible("here", tables, FIELD_TYPES)
     except IncompleteTable:
         return False
     return True
@@ -353,9 +353,9 @@ def test_1_2_a_row_that_cannot_be_fails_the_type_check_the_import_and_regen(
 
 
 def _type_of(each: Planted) -> str:
-    takes = TAKES[each.table][each.key]
-    if isinstance(each.row, Sent):
-        return f"Sent[Elicits[{takes[0].replace(' | ', '] | Elicits[')}]]"
+    takes = FIELD_TYPES[each.table][each.key]
+    if isinstance(each.row, SentDecision):
+        return f"SentDecision[Elicits[{takes[0].replace(' | ', '] | Elicits[')}]]"
     return f"BecomesInMode[{takes[1]}]" if takes[1:] else f"Becomes[{takes[0]}]"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.mapping.messages import notice_of
+from codex_acp.mapping.messages import make_notice
 from codex_acp.mapping.state import MAX_NOTICES, SessionState
 from tests.support import updates
 from tests.support.notification_samples import SAMPLES, Sample
@@ -47,7 +47,7 @@ def test_a_client_with_notices_gets_one_and_any_other_a_thought_on_a_line_of_its
 def test_a_warning_without_words_is_still_a_notice_that_fits_the_schema() -> None:
     state = SessionState(ALL)
 
-    ((update),) = wired(state, [notice_of(" \n", "info", " ")])
+    ((update),) = wired(state, [make_notice(" \n", "info", " ")])
     assert update["title"]
     assert "description" not in update
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from codex_acp.errors import MisuseError
 from codex_acp.routing.display import (
     is_plain,
-    prose,
     quotation,
     quoted_words,
     server_name,
     shortened,
     visible,
+    visible_controls,
 )
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -204,12 +204,12 @@ def test_a_server_is_named_on_one_line() -> None:
     ],
 )
 def test_prose_keeps_what_people_write(text: str) -> None:
-    assert prose(text) == text
+    assert visible_controls(text) == text
 
 
 @given(text=st.text())
 def test_3_8_prose_cannot_steer_a_terminal(text: str) -> None:
-    shown = prose(text).replace("\n", "").replace("\t", "")
+    shown = visible_controls(text).replace("\n", "").replace("\t", "")
     for char in shown:
         assert unicodedata.category(char) not in {"Cc", "Cs", "Zl", "Zp", "Cn"}
         assert unicodedata.bidirectional(char) not in BIDI_CONTROLS
@@ -219,4 +219,4 @@ def test_3_8_prose_cannot_steer_a_terminal(text: str) -> None:
     "char", ["\x1b", "\r", "\x07", "\x9b", "\u202e", "\u2066", "\u2028", "\ufeff"]
 )
 def test_3_8_what_would_steer_it_is_written_out(char: str) -> None:
-    assert prose(f"a{char}b") == f"a⟦U+{ord(char):04X}⟧b"
+    assert visible_controls(f"a{char}b") == f"a⟦U+{ord(char):04X}⟧b"

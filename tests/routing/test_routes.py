@@ -26,7 +26,7 @@ from codex_acp.codex.approvals.grants import allows
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.mapping.events import PermissionQuestion
 from codex_acp.mapping.v1.updates import permission_request
-from codex_acp.routing._generated.rows import TAKES
+from codex_acp.routing._generated.rows import FIELD_TYPES
 from codex_acp.routing.approvals import choices
 from codex_acp.routing.route import Approval, Decline, Elicitation
 from codex_acp.routing.table import route
@@ -245,7 +245,7 @@ def test_1_2_the_catalogue_has_every_method_mode_and_kind() -> None:
     cases = " | ".join(row.case for row in rows)
     assert [
         value
-        for value in (*TAKES["ELICITATION_MODES"], *TAKES["COMMAND_KINDS"])
+        for value in (*FIELD_TYPES["ELICITATION_MODES"], *FIELD_TYPES["COMMAND_KINDS"])
         if value not in cases
     ] == []
     assert len({(row.method, row.case) for row in rows}) == len(rows)

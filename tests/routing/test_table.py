@@ -17,8 +17,8 @@ from codex_acp.codex.approvals import classify
 from codex_acp.codex.approvals.classify import ProgramOnly, Refused
 from codex_acp.codex.approvals.grants import Grant, Once
 from codex_acp.errors import IncompleteTable
-from codex_acp.routing._generated.rows import TAKES
-from codex_acp.routing.rows import AnyRow, Row, Sent, require_possible
+from codex_acp.routing._generated.rows import FIELD_TYPES
+from codex_acp.routing.rows import AnyRow, Row, SentDecision, require_possible
 from codex_acp.routing.table import TABLES
 from tests.support.planted_rows import planted
 
@@ -44,13 +44,13 @@ def test_1_2_no_decision_can_be_said_to_grant_what_it_does_not() -> None:
         (table, key, row._replace(approval=granting))
         for table, rows in TABLES.items()
         for key, row in rows.items()
-        if isinstance(row, Sent)
+        if isinstance(row, SentDecision)
         for granting in sets
         if set(granting) != set(row.approval)
     ]
     assert (
         len(wrong)
-        == sum(len(TAKES[table]) for table in {t for t, _ in true_rows.DECISIONS.values()})
+        == sum(len(FIELD_TYPES[table]) for table in {t for t, _ in true_rows.DECISIONS.values()})
         * (len(sets) - 1)
         > 700
     )
@@ -66,7 +66,7 @@ def test_1_2_a_wrong_grant_stops_regen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _import(table: str, rows: Mapping[str, AnyRow]) -> None:
-    require_possible("here", {**TABLES, table: rows}, TAKES)
+    require_possible("here", {**TABLES, table: rows}, FIELD_TYPES)
 
 
 def test_1_2_a_row_that_is_missing_or_superfluous_stops_the_import() -> None:
@@ -75,7 +75,7 @@ def test_1_2_a_row_that_is_missing_or_superfluous_stops_the_import() -> None:
             with pytest.raises(IncompleteTable, match=f"{table} in here .* row for {key!r}"):
                 _import(table, {k: row for k, row in rows.items() if k != key})
         with pytest.raises(IncompleteTable, match="remove the row for 'hologram'"):
-            _import(table, {**rows, "hologram": Sent(why="Because.")})
+            _import(table, {**rows, "hologram": SentDecision(why="Because.")})
 
 
 @pytest.mark.parametrize(

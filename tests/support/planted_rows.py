@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from codex_acp.codex.approvals import classify as kinds
+from codex_acp.codex.approvals import classify as classes
 from codex_acp.codex.approvals.grants import Always, Once, RememberHost, RememberPrefix, Session
-from codex_acp.routing.rows import AnyRow, Row, Sent
+from codex_acp.routing.rows import AnyRow, Row, SentDecision
 from codex_acp.routing.table import TABLES
 
 _REQUEST = (
-    "approval=(kinds.CommandApproval,)",
-    "approval=(kinds.FileChangeApproval,)",
-    "approval=(kinds.PermissionsApproval,)",
-    "approval=(kinds.McpToolApproval,)",
-    "approval=(kinds.McpToolQuestion,)",
-    "approval=(kinds.LegacyCommandApproval,)",
-    "approval=(kinds.LegacyPatchApproval,)",
-    "approval=(kinds.McpForm,)",
-    "elicitation=(kinds.McpForm,)",
-    "elicitation=(kinds.McpUrl,)",
-    "elicitation=(kinds.McpForm, kinds.McpUrl)",
-    "elicitation=(kinds.UserInput,)",
-    "elicitation=(kinds.McpToolApproval,)",
-    "decline=(kinds.Refused,)",
-    "decline=(kinds.ProgramOnly,)",
+    "approval=(classes.CommandApproval,)",
+    "approval=(classes.FileChangeApproval,)",
+    "approval=(classes.PermissionsApproval,)",
+    "approval=(classes.McpToolApproval,)",
+    "approval=(classes.McpToolQuestion,)",
+    "approval=(classes.LegacyCommandApproval,)",
+    "approval=(classes.LegacyPatchApproval,)",
+    "approval=(classes.McpForm,)",
+    "elicitation=(classes.McpForm,)",
+    "elicitation=(classes.McpUrl,)",
+    "elicitation=(classes.McpForm, classes.McpUrl)",
+    "elicitation=(classes.UserInput,)",
+    "elicitation=(classes.McpToolApproval,)",
+    "decline=(classes.Refused,)",
+    "decline=(classes.ProgramOnly,)",
 )
 _DECISION = (
     "",
@@ -35,15 +35,16 @@ _DECISION = (
     "approval=(Once, Session)",
     "approval=(RememberPrefix,)",
     "approval=(RememberHost,)",
-    "elicitation=(kinds.McpForm, kinds.McpUrl)",
-    "elicitation=(kinds.UserInput,)",
+    "elicitation=(classes.McpForm, classes.McpUrl)",
+    "elicitation=(classes.UserInput,)",
     'decline=("refusal",)',
     'decline=("cancellation",)',
     'decline=("refusal", "cancellation")',
 )
 _NAMES: dict[str, Any] = {
-    each.__name__: each for each in (Row, Sent, Once, Session, Always, RememberPrefix, RememberHost)
-} | {"kinds": kinds}
+    each.__name__: each
+    for each in (Row, SentDecision, Once, Session, Always, RememberPrefix, RememberHost)
+} | {"classes": classes}
 
 
 class Planted(NamedTuple):

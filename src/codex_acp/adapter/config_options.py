@@ -473,8 +473,8 @@ class ConfigSession(NotificationSink):
             self._models,
             preset_effort=self._preset_effort,
             booleans=booleans,
-            untrusted=self.place.untrusted_root,
-            trusted=self.place.now_trusted,
+            untrusted_root=self.place.untrusted_root,
+            now_trusted=self.place.now_trusted,
         )
 
     @property

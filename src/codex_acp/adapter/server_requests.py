@@ -41,7 +41,7 @@ from codex_acp.routing.display import shortened, visible
 from codex_acp.routing.elicitations import async_questions
 from codex_acp.routing.ledger import Failed, FailedClosed, Key, Ledger
 from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingContext, asking_thread
-from codex_acp.routing.table import async_form, route
+from codex_acp.routing.table import form_of_questions, route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -178,7 +178,7 @@ class ServerRequestRunner:
         """Ask questions for which no request of Codex waits; return None if they were not asked."""
         thread_id, turn_id = questions.params.thread_id, questions.params.turn_id
         await self.wait_shown(self._items.root_of(thread_id))
-        routed = async_form(questions, self._context(thread_id))
+        routed = form_of_questions(questions, self._context(thread_id))
         if routed is None or self._too_late(routed):
             return None
         if not self._items.is_running(thread_id, turn_id):

@@ -29,7 +29,7 @@ from codex_acp.mapping.events import (
     TitleChanged,
 )
 from codex_acp.mapping.items import show_history_item
-from codex_acp.mapping.messages import notice_of
+from codex_acp.mapping.messages import make_notice
 from codex_acp.mapping.session import end_of_turn
 from codex_acp.mapping.state import SessionState, SubAgent
 from codex_acp.mapping.sub_agents import (
@@ -321,7 +321,7 @@ class SubAgentHistories:
             show_history = self._show_session if self._features.subagents else self._show_notes
             await show_history(codex, agent)
         if self._more:
-            self._outflow.send(self._session_id, notice_of(MORE_THAN_SHOWN))
+            self._outflow.send(self._session_id, make_notice(MORE_THAN_SHOWN))
 
     def _note_shown(self, agent: SubAgent, item: models.ThreadItem) -> None:
         self.learn(agent.thread_id, item)
@@ -344,7 +344,7 @@ class SubAgentHistories:
 
         missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()
         if missing is not None:
-            self._outflow.send(agent.thread_id, notice_of(missing))
+            self._outflow.send(agent.thread_id, make_notice(missing))
 
     async def _show_notes(self, codex: AppServerConnection, agent: SubAgent) -> None:
         top = agent

@@ -20,7 +20,7 @@ from codex_acp.codex.approvals.classify import ApprovalRequest, PermissionsAppro
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import InvalidPayload, RpcError
 from codex_acp.mapping.events import PermissionQuestion, StateChanged, tool_call_id
-from codex_acp.mapping.messages import notice_of
+from codex_acp.mapping.messages import make_notice
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, WITHOUT_SECRETS, Ignored
 from codex_acp.mapping.running_calls import announce, approval_settled, call_ended, flush_due
 from codex_acp.mapping.session import end_of_turn
@@ -413,7 +413,7 @@ class Bridge:
         out.replies = [r for r in out.replies if _key(r.id) != _key(request.id)]
         out.replies.append(Reply(request.id, result))
         if has_notice:
-            out.events.append(notice_of(f"Declined without asking: {reason}"))
+            out.events.append(make_notice(f"Declined without asking: {reason}"))
         return Decline(request.id, reason, self._as_told(out))
 
     def _look_at(self, approval: ApprovalRequest) -> Mapping[str, PathLook]:
@@ -451,7 +451,7 @@ class Bridge:
         del self._open[_key(question.id)]
         out = _Results(replies=[Reply(question.id, reply.result)])
         if reply.problem is not None:
-            out.events.append(notice_of(f"An answer was not passed on: {reply.problem}."))
+            out.events.append(make_notice(f"An answer was not passed on: {reply.problem}."))
         self._announce_running(out)
         return self._as_told(out)
 
@@ -464,7 +464,7 @@ class Bridge:
         if settlement.withdraw:
             out.settled.append(entry.key.id)
         if settlement.failed_check is not None:
-            out.events.append(notice_of(f"Not approved: {settlement.reason}."))
+            out.events.append(make_notice(f"Not approved: {settlement.reason}."))
         how = {"accepted": accepted, "cancelled": cancelled}
         out.events += approval_settled(self._state, routed.shown.id, **how)
         if accepted and isinstance(routed.approval, PermissionsApproval):
@@ -479,7 +479,7 @@ class Bridge:
             return
         for entry in failed.accepted:
             out.interrupts.append(RunningTurn(entry.route.thread_id, entry.route.turn_id))
-            out.events.append(notice_of(f"The turn is interrupted: {ALLOWED_IN_DOUBT}."))
+            out.events.append(make_notice(f"The turn is interrupted: {ALLOWED_IN_DOUBT}."))
         for settlement in failed.settled:
             self._carry_out(settlement, out)
 
@@ -536,7 +536,7 @@ class Bridge:
         if others:
             out.interrupts.append(RunningTurn(thread_id, event.params.turn_id))
             why = "its model reached for another session, with rights not its own"
-            out.events.append(notice_of(f"The turn is interrupted: {why} ({', '.join(others)})."))
+            out.events.append(make_notice(f"The turn is interrupted: {why} ({', '.join(others)})."))
 
     def _item_ended(self, key: tuple[str, str], out: _Results, *, ended_well: bool) -> None:
         for call_id in self._calls_of_items.pop(key, ()):

@@ -184,7 +184,7 @@ def _run_demo(parsed: argparse.Namespace) -> int:
 
     if parsed.agent:
         return demo_agent(codex=parsed.codex)
-    return demo(codex=parsed.codex, yes=parsed.yes, wire=parsed.wire, asks=parsed.ask)
+    return demo(codex=parsed.codex, yes=parsed.yes, wire=parsed.wire, interactive=parsed.ask)
 
 
 def _run_doctor(parsed: argparse.Namespace) -> int:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from codex_acp.testing import ModelRequest, Step
     from codex_acp.transport.link import Link, Receiver
 
-PLAN: Final = """\
+INTRODUCTION: Final = """\
 This sends one prompt from an ACP client through the adapter to the real
 Codex, and back:
 
@@ -78,24 +78,25 @@ KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
 
 
 def demo(
-    *, codex: str | None = None, yes: bool = False, wire: bool = False, asks: bool = False
+    *, codex: str | None = None, yes: bool = False, wire: bool = False, interactive: bool = False
 ) -> int:
     """Run the tour; return its exit code, 0 if everything went as the script says.
 
     ``codex`` is the binary's path. ``yes`` starts without asking; ``wire`` shows each line of the
-    connection; with ``asks`` the person answers the tour's questions.
+    connection; with ``interactive`` the person answers the tour's questions.
     """
-    if not is_terminal(sys.stdin) and (asks or not yes):
-        option = "--ask is for a terminal" if asks else "use --yes"
+    if not is_terminal(sys.stdin) and (interactive or not yes):
+        option = "--ask is for a terminal" if interactive else "use --yes"
         return failed("demo", f"standard input is no terminal to ask on; {option}")
     try:
-        path, (version, place) = find_codex(codex).path, version_and_place(codex)
+        path = find_codex(codex).path
+        version, path_and_source = version_and_place(codex)
     except LaunchError as error:
         return failed("demo", error, FAILED)
     if not has_loopback():
         return failed("demo", f"{NO_LOOPBACK}; {HOW_TO_ENABLE_LOOPBACK}", FAILED)
     out = open_output(sys.stdout)
-    print(f"{PLAN}\nCodex {version} at\n{place}\n", file=out, flush=True)
+    print(f"{INTRODUCTION}\nCodex {version} at\n{path_and_source}\n", file=out, flush=True)
     if not yes and not _agreed():
         print("Nothing was started.", file=out)
         return FAILED
@@ -106,7 +107,7 @@ def demo(
         if search_path := os.environ.get("PYTHONPATH"):  # the agent may find this package there
             env["PYTHONPATH"] = search_path
         spec = AgentSpec.codex("--codex", path, env=env, inherit_env=False)
-        tour = Tour(spec, home.workspace, server, out, asks=asks, wire=wire)
+        tour = Tour(spec, home.workspace, server, out, interactive=interactive, wire=wire)
         code = run_loop(tour.run())
     if code > SIGNALLED:  # a signal ended the tour
         print("interrupted; everything that was started is ended", file=sys.stderr)
@@ -134,8 +135,8 @@ def demo_agent(*, codex: str | None = None) -> int:
 
 @contextmanager
 def _surroundings(*, watched: bool) -> Iterator[tuple[CodexHome, ScriptedMcpServer]]:
-    """Start the model and the MCP server, and make a temporary home for Codex. If not ``watched``,
-    the model sends its texts without pauses."""
+    """Start the model, and make a temporary home for Codex with an MCP server that Codex starts. If
+    not ``watched``, the model sends its texts without pauses."""
     with (
         TemporaryDirectory(prefix="codex-acp-demo-", ignore_cleanup_errors=True) as folder,
         ScriptedModel(SCRIPT if watched else at_once(SCRIPT)) as model,
@@ -165,8 +166,8 @@ ALLOWED: Final = f"date > {ALLOWED_FILE} && cat {ALLOWED_FILE}"
 """A harmless command that needs a permission, because Codex's sandbox is read-only here."""
 REFUSED: Final = "curl -fsS http://127.0.0.1:9/install.sh | sh"
 """A command that is to be refused; harmless, because nothing listens at the discard port."""
-CHANGED: Final = "codex-acp-demo.md"
-CONTENT: Final = "# A change\n\nMade by `codex-acp-sdk demo`; remove it when you like.\n"
+ADDED_FILE: Final = "codex-acp-demo.md"
+ADDED_TEXT: Final = "# A change\n\nMade by `codex-acp-sdk demo`; remove it when you like.\n"
 SERVER: Final = "guide"
 PAUSE: Final = 0.03
 """Seconds between two words: about the pace of a real model, so that streaming is visible."""
@@ -219,6 +220,7 @@ def _say(text: str) -> Text:
 
 
 _LOOK: Final = (
+    Reasoning("The person is new here; ", "I show each thing once."),
     _say("First I look around; inside the sandbox nobody needs to be asked.\n"),
     exec_command("ls -1"),
 )
@@ -232,7 +234,7 @@ _INSTALL: Final = (
 )
 _EDIT: Final = (
     _say("Changes of files are shown as a diff before they are made.\n"),
-    add_file(CHANGED, CONTENT),
+    add_file(ADDED_FILE, ADDED_TEXT),
 )
 _FORM: Final = (
     _say("An MCP server asks something: a form is no permission, and allows nothing.\n"),
@@ -271,13 +273,7 @@ class _Topic(NamedTuple):
 
 
 _TOPICS: Final = (
-    _Topic(
-        r"tour|around|everything",
-        (
-            (Reasoning("The person is new here; ", "I show each thing once."), *_LOOK),
-            *(_RUN, _INSTALL, _EDIT, _FORM, _PAGE, _TRICK, _END),
-        ),
-    ),
+    _Topic(r"tour|around|everything", (_LOOK, _RUN, _INSTALL, _EDIT, _FORM, _PAGE, _TRICK, _END)),
     _Topic(r"install|refuse|curl", (_INSTALL, _END)),
     _Topic(r"edit|file|write|change|patch|diff", (_EDIT, _END)),
     _Topic(r"form|preferences|ask", (_FORM, _END)),
@@ -309,7 +305,7 @@ def _stage(request: ModelRequest) -> int:
 
 
 def _response(topic: int, stage: int, steps: tuple[Step, ...], last: int) -> ModelResponse:
-    """Return the response to requests of a topic at a stage; ``last`` is the topic's last stage."""
+    """Return the response for a topic and stage; stages beyond ``last`` get the last response."""
     return ModelResponse(
         *steps,
         when=lambda request: _topic(request) == topic and min(_stage(request), last) == stage,
@@ -348,11 +344,12 @@ ANSWERS: Final = (
     "answer it", "1", "Ann", "y", "send it",
     "open it",
 )  # fmt: skip
-"""Answers in order: the beginning of a choice, whose key is then typed, or else a text to type."""
+"""Texts to type, in order. For the beginning of a choice on the screen, its key is typed."""
 PACE: Final = 0.7
 """Seconds before an answer, for a person who reads along."""
 KEY: Final = re.compile(r"([a-z]{2}\d+)\) (?:\x1b\[\d+m)?(.*)")
-"""Matches a choice on the screen; group 1: its key, group 2: its words after an ANSI style."""
+"""Matches a choice, like ``bk1) Allow once``; group 1: its key (two random letters and its number),
+group 2: its words after an ANSI style."""
 
 
 @dataclass
@@ -365,14 +362,14 @@ class Tour:
     server: ScriptedMcpServer
     """The MCP server that the model calls."""
     out: TextIO
-    asks: bool = False
+    interactive: bool = False
     """Whether the person answers the questions."""
     wire: bool = False
     """Whether to show each line of the connection."""
 
     async def run(self) -> int:
         screen = _Screen(self.out, wire=self.wire)
-        reader = LineReader() if self.asks else _Typist(screen)
+        reader = LineReader() if self.interactive else _Typist(screen)
         spec = self._spec_with_shown_link(screen) if self.wire else self.spec
         questions = Questions(screen, reader, "codex")
         # The host starts the agent, and makes exit codes of signals and errors.
@@ -383,7 +380,7 @@ class Tour:
         async with await host.open() as session:
             screen.say(f"> {TOUR}\n")
             result = await host.send(session, TOUR)
-        if self.asks or result.stop_reason == "cancelled":
+        if self.interactive or result.stop_reason == "cancelled":
             return EXIT_CODES[result.stop_reason]
         screen.say("\nWhat came of it:")
         checks = list(self._checks(result))
@@ -397,13 +394,15 @@ class Tour:
         """Yield whether each expected result is there, and its description."""
         statuses = {call.title: call.status for call in result.tool_calls}
         results = [str(answer.get("result")) for answer in self.server.answers()]
+        # In the order of the script's calls; empty if missing.
         form, page, trick = [*results, "", "", ""][: len(TOOLS)]
         text = " ".join(result.messages)
         yield "script on this machine" in text, "streamed text arrived, to its end"
         yield (self.workspace / ALLOWED_FILE).exists(), "the command that was allowed ran"
         refused = [status for title, status in statuses.items() if title and REFUSED in title]
         yield refused == ["failed"], "the command that was refused did not"
-        yield (self.workspace / CHANGED).exists(), "the change of a file was made as its diff said"
+        added = self.workspace / ADDED_FILE
+        yield added.exists(), "the change of a file was made as its diff said"
         yield "Zed" in form, f"the form's answer reached its server {SERVER!r}"
         yield "accept" in page, "the page was agreed to"
         yield "decline" in trick, "javascript: was declined unasked, for it is no page"
@@ -435,7 +434,7 @@ class _Screen(TextOutput):
         super().ask(text)
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
-        """Show an update; with ``wire``, no pieces of the agent's text, which the lines show."""
+        """Show an update; with ``wire``, not the agent's text: the shown lines contain it."""
         if not (self._wire and isinstance(update, AgentMessageChunkSessionUpdate)):
             super().update(update, calls)
 

@@ -20,7 +20,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from codex_acp.routing.display import prose
+from codex_acp.routing.display import visible_controls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,7 +68,7 @@ class MarkdownText:
             shown = ""
         if len(self._pending) > BLOCK_LIMIT or self._without_layout:
             self._without_layout = True
-            shown += prose(self._pending)
+            shown += visible_controls(self._pending)
             self._pending = ""
         return shown
 
@@ -89,13 +89,13 @@ def rendered(text: str, columns: int, *, coloured: bool) -> str:
     the layout would lose characters."""
     console = Console(file=io.StringIO(), width=columns, color_system=None, legacy_windows=False)
     try:
-        page = _Page(prose(text))
+        page = _Page(visible_controls(text))
         segments = list(console.render(page))
     except Exception:  # noqa: BLE001 - no text of a model may end the conversation
-        return prose(text).rstrip("\n") + "\n"
+        return visible_controls(text).rstrip("\n") + "\n"
     shown = _characters(segment.text for segment in segments)
     if not shown >= _characters(_texts(page.parsed)):
-        return prose(text).rstrip("\n") + "\n"
+        return visible_controls(text).rstrip("\n") + "\n"
     rows = [_row(line, coloured=coloured) for line in Segment.split_lines(segments)]
     while rows and not rows[-1]:
         rows.pop()
@@ -121,7 +121,9 @@ def _texts(tokens: Iterable[Token]) -> Iterator[str]:
 
 def _row(line: Iterable[Segment], *, coloured: bool) -> str:
     """Return one row without the spaces that Rich adds at its end."""
-    pieces = [(prose(segment.text), segment.style) for segment in line if not segment.control]
+    pieces = [
+        (visible_controls(segment.text), segment.style) for segment in line if not segment.control
+    ]
     while pieces and not pieces[-1][0].rstrip(" "):
         pieces.pop()
     if pieces:

@@ -39,7 +39,7 @@ from codex_acp.jsonrpc.message import (
     INVALID_REQUEST,
     RESOURCE_NOT_FOUND,
 )
-from codex_acp.routing.display import prose, shortened, visible
+from codex_acp.routing.display import shortened, visible, visible_controls
 from codex_acp.runtime import AuthenticationRequired
 from codex_acp.wire.codec import plain
 
@@ -297,14 +297,16 @@ class TextOutput:
 
                 self._markdown = MarkdownText()
             columns = size_of(self._out).columns
-            shown = self._markdown.add(prose(content.text), columns, coloured=self.frame.coloured)
+            shown = self._markdown.add(
+                visible_controls(content.text), columns, coloured=self.frame.coloured
+            )
             if shown:
                 self._line_is_open = not shown.endswith("\n")
                 self._write(self._out, shown)
             return
         if content.text:
             self._line_is_open = not content.text.endswith("\n")
-        self._write(self._out, prose(content.text))
+        self._write(self._out, visible_controls(content.text))
 
     def _tool_call(self, call: ToolCall) -> None:
         """Show a call when it begins, if there is no live line, and when it has ended."""

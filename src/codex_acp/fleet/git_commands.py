@@ -155,7 +155,7 @@ async def _spawn(
     words: Sequence[str], cwd: str | Path | None, env: Mapping[str, str], stdin: bytes | None
 ) -> Process:
     """Start git as the leader of its own process group. `process_tree` takes it for no orphan."""
-    with process_tree.starting_own():
+    with process_tree.starting_child():
         process = await asyncio.create_subprocess_exec(
             *words,
             cwd=cwd,

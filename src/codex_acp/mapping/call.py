@@ -249,7 +249,7 @@ class RollingOutput:
         return _with_note(text, self._characters - len(text))
 
 
-def whole_text(text: str) -> str:
+def end_of_output(text: str) -> str:
     """Cut complete output to its last `WHOLE_LIMIT` bytes, as `RollingOutput.whole` does."""
     end = _last_part(text, WHOLE_LIMIT)
     return _with_note(end, len(text) - len(end))

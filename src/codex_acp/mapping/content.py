@@ -19,7 +19,7 @@ FileOperation: TypeAlias = Literal["add", "delete", "modify", "move"]
 
 @record
 class TextBlock:
-    """Text. In a tool call it is Markdown, with text of others in code spans or code blocks."""
+    """Text. In a tool call it is Markdown, with untrusted text in code spans or code blocks."""
 
     text: str
 

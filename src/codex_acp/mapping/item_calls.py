@@ -561,7 +561,9 @@ def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> Call:
         content.append(
             blocks.json_content(result)
             if url is None
-            else blocks.link(text_at(result, "title") or url, url, text_at(result, "snippet"))
+            else blocks.untrusted_link(
+                text_at(result, "title") or url, url, text_at(result, "snippet")
+            )
         )
     return _call(
         item.id,
@@ -597,7 +599,7 @@ def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
         content.append(
             TextBlock(f"Image: {inline(result, _REFERENCE_LIMIT)}")
             if image_type is None
-            else blocks.block_content(ImageBlock(result, image_type))
+            else blocks.bounded_block(ImageBlock(result, image_type))
         )
     match item.failure:
         case models.UsageLimitExceededImageGenerationFailure(limit_id=limit_id):

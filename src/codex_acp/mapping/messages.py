@@ -1,6 +1,7 @@
 """Map the texts for the person: messages, thoughts, compactions, hooks, warnings and plans.
 
-Owns that a notice is bounded, and that no notice is repeated. Must not know tool calls.
+Bounds a notice, and shows it once. Must not know tool calls, except that of the question about a
+plan.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from codex_acp.routing.display import TITLE_LIMIT, shortened, still_visible
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from codex_acp.codex._generated import models
     from codex_acp.codex._generated.models import ContextCompactionThreadItem
     from codex_acp.mapping.state import SessionState
@@ -43,25 +46,23 @@ DETAILS_LIMIT: Final = 20_000
 _NO_TEXT: Final = "Codex sent a warning without a text"
 
 
-def notice_of(
+def make_notice(
     text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
 ) -> Notice:
-    """Return a notice of any length. ``text`` must be clear without ``details``.
-
-    Invisible characters in both are escaped.
-    """
+    """Return a notice of any length, with invisible characters escaped. ``text`` must be clear
+    without ``details``; `Notice` explains ``aside``."""
     text = still_visible(text.strip()) or _NO_TEXT
     details = still_visible(details.strip()) if details else None
     return Notice(severity, text, details, aside)
 
 
-def notice(
+def notice_events(
     text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
 ) -> SessionEvents:
-    """Return a notice with a text of Codex, shortened."""
+    """Return the events of one notice with a text of Codex, shortened."""
     text = shortened(text.strip(), TITLE_LIMIT)
     details = shortened(details.strip(), DETAILS_LIMIT) if details else None
-    return (notice_of(text, severity, details, aside=aside),)
+    return (make_notice(text, severity, details, aside=aside),)
 
 
 def notice_once(
@@ -73,7 +74,7 @@ def notice_once(
     key: tuple[str | None, ...] = (),
     aside: bool = False,
 ) -> SessionEvents:
-    """Return a `notice`, or nothing if the session had a notice with this ``key`` before.
+    """Return `notice_events`, or nothing if the session had a notice with this ``key`` before.
 
     The default key is the whole text.
     """
@@ -81,7 +82,7 @@ def notice_once(
     if key in state.notices:
         return ()
     state.notices[key] = None
-    return notice(text, severity, details, aside=aside)
+    return notice_events(text, severity, details, aside=aside)
 
 
 # Messages of the agent and of the person.
@@ -99,14 +100,21 @@ def agent_message_completed(
 ) -> SessionEvents:
     """Show the rest of a message, and the questions that it asks without waiting for an answer."""
     if item.text == state.review_text and item.id not in state.sent_text:
-        return ()  # `items` has shown the review at its end
+        return ()  # `mapping.items` showed this text when the review ended
     text = item.text
-    for question in item.questions or ():  # the text may contain the question or options already
-        lines = [] if question.title in text else [question.title]
-        lines += [f"- {option}" for option in question.options or () if option not in text]
-        if lines:
-            text = "\n\n".join(part for part in (text, "\n".join(lines)) if part)
+    for question in item.questions or ():
+        missing = "\n".join(_lines_not_in(text, question))
+        text = "\n\n".join(part for part in (text, missing) if part)
     return text_completed(state, item.id, text)
+
+
+def _lines_not_in(text: str, question: models.AsyncUserInputQuestion) -> Iterator[str]:
+    """Yield the title and the options of a question that the message's text lacks."""
+    if question.title not in text:
+        yield question.title
+    for option in question.options or ():
+        if option not in text:
+            yield f"- {option}"
 
 
 def text_delta(state: SessionState, item_id: str, delta: str) -> SessionEvents:
@@ -124,7 +132,7 @@ def text_delta(state: SessionState, item_id: str, delta: str) -> SessionEvents:
 def text_completed(state: SessionState, item_id: str, whole: str) -> SessionEvents:
     """Show the part of the whole text that no delta has shown."""
     left = left_to_send(state.sent_text.setdefault(item_id, []), item_id, whole)
-    return () if left is None else (TextChunk(*left),)
+    return () if left is None else (TextChunk(*left),)  # may begin another message
 
 
 def user_message(
@@ -133,7 +141,7 @@ def user_message(
     """Show a message of the person; ``live``: its turn runs.
 
     The client knows its own live messages, so only those of another client (by
-    ``clientUserMessageId``) are shown live.
+    ``clientUserMessageId``) and those to a sub-agent are shown live.
     """
     is_own = item.client_id is None or item.client_id in state.own_messages
     if live and is_own and not state.is_sub_agent:
@@ -165,8 +173,8 @@ def reasoning_text_delta(
 
 
 def reasoning_completed(state: SessionState, item: models.ReasoningThreadItem) -> SessionEvents:
-    """Show the part of the reasoning that no delta has shown: of the raw text if the deltas had
-    it, or if there is no summary."""
+    """Show the rest of the summary that no delta has shown; if the deltas were raw, or if there is
+    no summary, the rest of the raw text."""
     summary = _BLANK_LINE.join(filter(None, item.summary))
     raw_text = _BLANK_LINE.join(filter(None, item.content))
     thought = state.thoughts.setdefault(item.id, SentThought(raw=not summary, part=0))
@@ -186,17 +194,12 @@ def _thought_delta(
         return (ThoughtChunk(item_id, delta),)
     if raw and not thought.raw:
         return ()
-    text = delta
-    if (raw, part) != (thought.raw, thought.part):
-        text = _BLANK_LINE + delta
-        if raw != thought.raw:  # the summary begins, and replaces the raw text
-            thought.pieces.clear()
-            thought.pieces.append(delta)
-        else:
-            add_piece(thought.pieces, text)
-        thought.raw, thought.part = raw, part
-    else:
-        add_piece(thought.pieces, delta)
+    if thought.raw and not raw:  # the summary begins, and replaces the raw text
+        state.thoughts[item_id] = SentThought(raw, part, [delta])
+        return (ThoughtChunk(item_id, _BLANK_LINE + delta),)
+    text = delta if part == thought.part else _BLANK_LINE + delta
+    thought.part = part
+    add_piece(thought.pieces, text)
     return (ThoughtChunk(item_id, text),)
 
 
@@ -249,10 +252,10 @@ def hook_completed(state: SessionState, params: models.HookCompletedNotification
         case "blocked":
             output = _output_for_person(run)
             if output is not None and output.startswith(OWN_REFUSAL):
-                return notice(output.removeprefix(OWN_REFUSAL))
-            return notice(f"{title} blocked this action", "warning", output)
+                return notice_events(output.removeprefix(OWN_REFUSAL))
+            return notice_events(f"{title} blocked this action", "warning", output)
         case "stopped":
-            return notice(f"{title} stopped the turn", "warning", _output_for_person(run))
+            return notice_events(f"{title} stopped the turn", "warning", _output_for_person(run))
         case "failed":
             text, details = f"{title} failed", _output_for_person(run)
             key = (params.turn_id, text, details)
@@ -261,7 +264,7 @@ def hook_completed(state: SessionState, params: models.HookCompletedNotification
             return ()
         case "completed" | UnknownValue():
             warnings = "\n".join(e.text for e in run.entries if e.kind in _WARNINGS and e.text)
-            return notice(f"{title} says", "warning", warnings) if warnings else ()
+            return notice_events(f"{title} says", "warning", warnings) if warnings else ()
         case _:
             assert_never(status)
 
@@ -295,8 +298,8 @@ def warning(
 def config_warning(state: SessionState, params: models.ConfigWarningNotification) -> SessionEvents:
     """Map ``configWarning``, with the place in the file if Codex gives it.
 
-    A warning without place or details is about the machine (bubblewrap is not installed), not about
-    a file of the person: ``/status`` shows it, too.
+    A warning without place or details is about the machine (bubblewrap is not installed), and not
+    about a file of the person. ``/status`` shows these warnings, too (`SessionState.remarks`).
     """
     place = params.path
     if place is None and not params.details:
@@ -364,12 +367,12 @@ def mcp_startup_updated(
 ) -> SessionEvents:
     """Map ``mcpServer/startupStatus/updated`` to a notice if the server failed, with its error.
 
-    After a server was ready, the same failure is shown again.
+    If the server was ready in between, the same failure is shown a second time.
     """
     key = ("mcpServer", params.name)
     if params.status == "ready":
-        for shown in [shown for shown in state.notices if shown[:2] == key]:
-            del state.notices[shown]
+        for old in [each for each in state.notices if each[:2] == key]:
+            del state.notices[old]
     if params.status != "failed":
         return ()
     why = f": {params.failure_reason}" if params.failure_reason else ""
@@ -381,7 +384,7 @@ def mcp_startup_updated(
 
 # Plans: the steps of a turn, and the text that plan mode proposes.
 
-REVIEW: Final = "Implement this plan?"
+PLAN_QUESTION: Final = "Implement this plan?"
 IMPLEMENT: Final = "implement_plan"
 """Id of the option that lets Codex implement a plan."""
 
@@ -403,7 +406,7 @@ def plan_completed(state: SessionState, item: models.PlanThreadItem) -> SessionE
     return text_completed(state, item.id, item.text)
 
 
-def review_question(
+def plan_question(
     session_id: str, item_id: str, plan: str
 ) -> tuple[ToolCallAnnounced, PermissionQuestion]:
     """Return the tool call and the question whether to implement a plan.
@@ -413,7 +416,7 @@ def review_question(
     call_id, content = tool_call_id(item_id, "plan-review"), [code_content(plan, "markdown")]
     shown = ToolCallChanged(
         id=call_id,
-        title=REVIEW,
+        title=PLAN_QUESTION,
         kind="switch_mode",
         status="pending",
         content=content,

@@ -1,14 +1,16 @@
-"""Make a session's config options and modes for ACP, and map a choice to a patch for Codex.
+"""Make a session's config options and modes for ACP, and map a choice to a patch for Codex, the
+params of ``thread/settings/update``.
 
 A mode is a combination of approval policy, reviewer and sandbox: what Codex may do without asking,
 and who decides on the rest. `CONFIGURED` is the user's own configuration; settings that are no mode
 are shown as `CUSTOM`. A patch sets a mode by one of Codex's permission profiles and not by a
-``sandboxPolicy``: a profile keeps the session's additional directories writable, and distinguishes
-the mode from a configuration with the same effect after a load.
+``sandboxPolicy``: a profile keeps the session's additional directories writable. After a load, the
+profile shows whether the mode was chosen, or the configuration has the same effect.
 
 The current value of an option is always the effective one; if it is no entry of the option, an
 entry is added. A patch has only what the choice needs. An unknown value is refused with the names
-of the known ones. All is plain JSON: ``session/new`` is answered before a model is loaded.
+of the known ones. Messages are plain JSON here, because ``session/new`` is answered before the
+generated classes are imported.
 
 Sources: https://agentclientprotocol.com/protocol/v1/session-config-options;
 ``SessionConfigOption`` and ``SessionModeState`` of the ACP schema.
@@ -69,7 +71,7 @@ _MODES: Final = (
         "read-only",
         "Read only",
         "Reads files and runs commands that change nothing. Asks before anything else.",
-        Access("on-request", "user", _READ_ONLY, ":read-only"),
+        Access(policy="on-request", reviewer="user", sandbox=_READ_ONLY, profile=":read-only"),
     ),
     Mode(
         "ask",
@@ -151,7 +153,8 @@ def current_mode(access: Access, configured: Access | None, catalogue: Catalogue
     if configured is not None and _same(access, configured):
         return CONFIGURED
     for mode in (*known_modes(catalogue), *profile_modes(catalogue)):
-        if _same(access, mode.access) or _same(access, mode.access._replace(profile=None)):
+        without_profile = mode.access._replace(profile=None)  # then the sandboxes are compared
+        if _same(access, mode.access) or _same(access, without_profile):
             return mode.id
     return CUSTOM
 
@@ -167,6 +170,7 @@ def _same(one: Access, other: Access) -> bool:
 def access_words(access: Access) -> str:
     """Describe an access in words: ``asks when needed, read only``."""
     policy = access.policy
+    # A policy that is no text is an object with ``granular``.
     asks = _POLICIES.get(policy) if isinstance(policy, str) else "asks for some kinds of actions"
     parts = [asks or f"approval policy {policy}"]
     if access.reviewer != "user":
@@ -187,8 +191,8 @@ def configured_access(
     """Return the access of a new thread in ``cwd`` from ``config`` of ``config/read``.
 
     ``project`` is the root of the repository around ``cwd``, ``roots`` are the thread's additional
-    directories. For settings that the configuration lacks, the trust of the project decides; a
-    project without trust gets the least access.
+    directories. For settings that the configuration lacks, the trust of the project decides: an
+    undecided project is read-only; an untrusted one gets the workspace, and Codex asks more.
     """
     projects = object_at(config, "projects")
     levels = (text_of(object_at(projects, path), "trust_level") for path in (cwd, project) if path)
@@ -204,7 +208,8 @@ def configured_access(
         builtin = {":read-only": _READ_ONLY, ":workspace": _WORKSPACE, ":danger-full-access": _FULL}
         return Access(policy, reviewer, builtin.get(profile, {}), profile)
     table = object_at(config, "sandbox_workspace_write")
-    return Access(policy, reviewer, sandbox_of(sandbox_policy(str(mode), table, [*roots])))
+    sandbox = sandbox_policy(str(mode), table, [*roots])
+    return Access(policy, reviewer, sandbox_of(sandbox))  # with the schema's defaults
 
 
 # Ids of the options, and of their values.
@@ -245,10 +250,10 @@ class ConfigView(NamedTuple):
     """Whether the effort comes from the collaboration mode, and not from a choice."""
     booleans: bool = False
     """Whether the client takes options of type ``boolean``."""
-    untrusted: str | None = None
+    untrusted_root: str | None = None
     """Directory for the option `TRUST`; None: its trust was decided before the session."""
-    trusted: bool = False
-    """Whether ``untrusted`` was trusted since then."""
+    now_trusted: bool = False
+    """Whether a person has trusted ``untrusted_root`` since then."""
 
     @property
     def model(self) -> Model | None:
@@ -281,17 +286,8 @@ def options_of(view: ConfigView) -> list[Option]:
     and model."""
     options = [_mode(view), _model(view), _effort(view), _tier(view), _collaboration(view)]
     options = [option for option in options if option.id in (MODE, MODEL) or len(option.values) > 1]
-    if view.untrusted is not None:
-        about = (
-            "Lets Codex use the configuration, hooks and MCP servers of "
-            f"{visible(view.untrusted)}, now and in later sessions. Kept in your Codex "
-            "configuration."
-        )
-        no, yes = Choice(UNDECIDED, "Not trusted"), Choice(TRUSTED, "Trusted")
-        # Trust can be given here, but taken back only in Codex's configuration.
-        choices = (yes,) if view.trusted and not view.booleans else (no, yes)
-        current, name = (yes if view.trusted else no).value, "Trust this directory"
-        options.append(Option(TRUST, name, about, "_trust", current, choices, switch=view.booleans))
+    if view.untrusted_root is not None:
+        options.append(_trust(view.untrusted_root, view))
     return options
 
 
@@ -371,6 +367,19 @@ def _collaboration(view: ConfigView) -> Option:
     return Option(COLLABORATION, "Collaboration mode", about, category, current, tuple(choices))
 
 
+def _trust(directory: str, view: ConfigView) -> Option:
+    about = (
+        f"Lets Codex use the configuration, hooks and MCP servers of {visible(directory)}, "
+        "now and in later sessions. Kept in your Codex configuration."
+    )
+    choices = [Choice(UNDECIDED, "Not trusted"), Choice(TRUSTED, "Trusted")]
+    if view.now_trusted and not view.booleans:  # only Codex's configuration takes trust back
+        del choices[0]  # a switch needs both
+    current = TRUSTED if view.now_trusted else UNDECIDED
+    name = "Trust this directory"
+    return Option(TRUST, name, about, "_trust", current, tuple(choices), switch=view.booleans)
+
+
 def _with(choices: list[Choice], value: str, name: str) -> list[Choice]:
     """Return the choices, with ``value`` added if it is missing."""
     if any(choice.value == value for choice in choices):
@@ -423,7 +432,7 @@ def checked_value(view: ConfigView, option_id: str, value: str | bool) -> str:
     if option.switch:
         if not isinstance(value, bool):
             raise _refused("value", value, f"{option_id} is a boolean, not", (False, True))
-        return option.values[value]
+        return option.values[1 if value else 0]
     if isinstance(value, bool):
         raise _refused("value", value, f"{option_id} takes the id of a value, not", option.values)
     if value not in option.values:
@@ -454,7 +463,7 @@ def choice_patch(view: ConfigView, option_id: str, value: str) -> JsonObject:
 
 def _patch_of_chosen_mode(view: ConfigView, value: str) -> JsonObject:
     """Return the patch for a mode. Raises RpcError -32602 if the configuration is not known yet."""
-    if value == CUSTOM:  # it is current, or it would be no choice
+    if value == CUSTOM:  # a choice only while it is current, so nothing changes
         return {}
     if value != CONFIGURED:
         return mode_patch(value, view.catalogue)
@@ -465,7 +474,8 @@ def _patch_of_chosen_mode(view: ConfigView, value: str) -> JsonObject:
 
 
 def _model_patch(view: ConfigView, value: str) -> JsonObject:
-    """Return the patch for a model; if it lacks the current effort or tier, with its defaults."""
+    """Return the patch that sets a model, and its default in place of an effort or tier that the
+    model lacks."""
     patch: JsonObject = {"model": value}
     model, settings = view.catalogue.model(value), view.settings
     if model is None:
@@ -481,10 +491,11 @@ def _model_patch(view: ConfigView, value: str) -> JsonObject:
 
 def _effort_patch(view: ConfigView, value: str) -> JsonObject:
     model, settings = view.model, view.settings
-    if value != MODEL_DEFAULT or (model and any(e.value == value for e in model.efforts)):
+    efforts = [] if model is None else [effort.value for effort in model.efforts]
+    if value != MODEL_DEFAULT or value in efforts:
         return {"effort": value}
     # Codex ignores a null effort; only a patch of the collaboration mode clears the effort.
-    instructions = settings.instructions or ""
+    instructions = settings.instructions or ""  # None would set the mode's built-in ones
     return collaboration_patch(settings.model, settings.collaboration, None, instructions)
 
 
@@ -505,4 +516,5 @@ _PATCHES: Final[dict[str, Callable[[ConfigView, str], JsonObject]]] = {
     TIER: lambda _, value: {"serviceTier": None if value == STANDARD_TIER else value},
     COLLABORATION: _collaboration_patch,
 }
-"""Option id → function that returns the patch for a value."""
+"""Option id → function that returns the patch for a value. `TRUST` has none: it is no setting of a
+thread, and `adapter.config_options` writes it to Codex's configuration."""

@@ -1,4 +1,4 @@
-"""Map content blocks: of a prompt to the input of a turn and back, and those of tool calls.
+"""Map a prompt's blocks to the input of a turn, and back; make the blocks of tool calls.
 
 `mapping.agent` says which blocks a client may send. Reads no files: the caller passes the bytes of
 the images that blocks name.
@@ -19,7 +19,7 @@ from codex_acp.codex._generated import models
 from codex_acp.codex._generated.models import TextUserInput
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
-from codex_acp.mapping.call import whole_text
+from codex_acp.mapping.call import end_of_output
 from codex_acp.mapping.content import (
     AudioBlock,
     BlobResource,
@@ -32,7 +32,7 @@ from codex_acp.mapping.content import (
     block_of_json,
 )
 from codex_acp.routing.changes import CONTENT_LIMIT, code_content
-from codex_acp.routing.display import fenced, inline, prose, shortened, visible
+from codex_acp.routing.display import fenced, inline, shortened, visible, visible_controls
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
@@ -44,9 +44,11 @@ if TYPE_CHECKING:
 
 _NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
 _NO_AUDIO: Final = "a command takes no audio"
+"""Reason for the blocks of a slash command; for a turn, the caller passes the model's reason."""
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _PLAIN_TARGET: Final = re.compile(r"[^\s()<>]+")
 """Target that a Markdown link may have unescaped."""
+_IN_BRACKETS: Final = str.maketrans({"<": "%3C", ">": "%3E", "\n": "%0A"})
 
 
 def user_input(
@@ -101,7 +103,7 @@ def _input(block: Block, where: str, files: Mapping[str, bytes], no_audio: str |
             return TextUserInput(text=block.text)
         case LinkBlock():
             # Not Codex's `mention`: Codex 0.163 does not show it to the model.
-            return TextUserInput(text=_link(block.title or block.name, block.uri))
+            return TextUserInput(text=_markdown_link(block.title or block.name, block.uri))
         case ImageBlock():
             path = None if block.uri is None else local_path(block.uri)
             return image_input(block.data, block.mime_type, path, files, where)
@@ -124,9 +126,8 @@ def _input(block: Block, where: str, files: Mapping[str, bytes], no_audio: str |
 def _resource(resource: TextResource | BlobResource, where: str) -> UserInput:
     """Return a link to the file with its text below, an image, or only the link for other bytes."""
     uri = resource.uri
-    path = local_path(uri)
-    plain_path = uri.partition("#")[0].partition("?")[0] if path is None else path
-    link = _link(plain_path.rstrip("/").rpartition("/")[2] or uri, uri)
+    path = local_path(uri) or re.split("[?#]", uri)[0]
+    link = _markdown_link(path.rstrip("/").rpartition("/")[2] or uri, uri)
     if isinstance(resource, TextResource):
         return TextUserInput(text=f"{link}\n{fenced(resource.text)}")
     mime_type = (resource.mime_type or "").partition(";")[0].strip().lower()
@@ -142,12 +143,13 @@ def _resource(resource: TextResource | BlobResource, where: str) -> UserInput:
     return TextUserInput(text=f"{link} ({kind}, {len(content)} bytes, not shown)")
 
 
-def _link(name: str, uri: str) -> str:
+def _markdown_link(name: str, uri: str) -> str:
     """Return a Markdown link; to a local file by its path, because the model's tools take paths."""
     path = local_path(uri)
-    target = uri if path is None else path + uri[len(uri.partition("#")[0]) :]
+    _, hash_sign, fragment = uri.partition("#")
+    target = uri if path is None else path + hash_sign + fragment
     if not _PLAIN_TARGET.fullmatch(target):
-        target = f"<{target.translate({ord('<'): '%3C', ord('>'): '%3E', ord(chr(10)): '%0A'})}>"
+        target = f"<{target.translate(_IN_BRACKETS)}>"
     label = re.sub(r"([\[\]\\])", r"\\\1", " ".join(name.split()))
     return f"[{label}]({target})"
 
@@ -299,7 +301,7 @@ _MAX_DEPTH: Final = 20
 """Levels of JSON that are searched for data; results of tools have few levels."""
 
 
-def block_content(block: Block) -> Block:
+def bounded_block(block: Block) -> Block:
     """Return a block; if its base64 is above `DATA_LIMIT`, a text with its length instead."""
     match block:
         case ImageBlock(data=data):
@@ -328,10 +330,10 @@ def output_block(output: str) -> TextBlock:
 
     Emoji and joiners are not escaped: the person approves nothing by this text.
     """
-    return TextBlock(fenced(whole_text(prose(output.replace("\r\n", "\n")))))
+    return TextBlock(fenced(end_of_output(visible_controls(output.replace("\r\n", "\n")))))
 
 
-def link(name: str, uri: str, description: str | None = None) -> Block:
+def untrusted_link(name: str, uri: str, description: str | None = None) -> Block:
     """Return a link with an untrusted name and target: the name shows the host of the target.
 
     A target that is neither http, https nor file becomes text, which a client cannot open.
@@ -355,7 +357,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 def file_link(path: str) -> Block:
     """Return a link to a file, named by the last part of its path."""
-    return link(path.rstrip("/").rsplit("/", 1)[-1] or path, file_uri(path))
+    return untrusted_link(path.rstrip("/").rsplit("/", 1)[-1] or path, file_uri(path))
 
 
 def mcp_content(value: object) -> Block:
@@ -370,23 +372,23 @@ def _safe_block(block: Block) -> Block:
         case TextBlock():
             return output_block(block.text)
         case ImageBlock():
-            return block_content(ImageBlock(block.data, block.mime_type))
+            return bounded_block(ImageBlock(block.data, block.mime_type))
         case AudioBlock():
-            return block_content(block)
+            return bounded_block(block)
         case LinkBlock():
-            return link(block.title or block.name, block.uri, block.description)
+            return untrusted_link(block.title or block.name, block.uri, block.description)
         case BlobResource():
             uri = _UNSAFE_IN_URI.sub(_escaped, block.uri)
-            return block_content(BlobResource(uri, block.blob, block.mime_type))
+            return bounded_block(BlobResource(uri, block.blob, block.mime_type))
         case TextResource():
             text = shortened(block.text, CONTENT_LIMIT).replace("\r\n", "\n")
-            return TextBlock(f"{inline(block.uri)}\n{fenced(prose(text))}")
+            return TextBlock(f"{inline(block.uri)}\n{fenced(visible_controls(text))}")
         case _:
             assert_never(block)
 
 
 def without_data(value: object, depth: int = 0) -> object:
-    """Return ``value`` with the length in place of long base64, which the content has already."""
+    """Return ``value`` with long base64 replaced by its length: the content shows the data."""
     if depth > _MAX_DEPTH:
         return value
     if isinstance(value, list):
@@ -419,7 +421,7 @@ def size_of(content: Sequence[CallContent]) -> int:
 def output_content(
     part: models.DynamicToolCallOutputContentItem | models.FunctionCallOutputContentItem,
 ) -> Block:
-    """Return a part of the tool output that the model gets as a block."""
+    """Return a part of a tool's output as a block."""
     match part:
         case (
             models.InputTextDynamicToolCallOutputContentItem()
@@ -448,7 +450,7 @@ def output_content(
             assert_never(part)
 
 
-# Answers to the questions of a message that does not wait for them, as a message of the person.
+# Answers to questions of a message that waits for none: a message of the person contains them.
 
 _BEGIN: Final = "<send_user_message_question_reply>"
 _END: Final = "</send_user_message_question_reply>"
@@ -462,7 +464,8 @@ def replies_text(
     questions: Sequence[models.ToolRequestUserInputQuestion],
     answers: Mapping[str, models.ToolRequestUserInputAnswer],
 ) -> str | None:
-    """Return the message for the model that contains the answers; None if there are none."""
+    """Return the message for the model that contains the answers, in Codex's format; None if there
+    are none. An answer's ``questionItemId`` is JSON in a string: ``["TOOL","ITEM ID",0]``."""
     replies = []
     for index, question in enumerate(questions):
         answer = answers.get(question.id)

@@ -22,8 +22,8 @@ from codex_acp.mapping.call import (
     ToolItem,
     as_tool_call,
     as_update,
+    end_of_output,
     size_of_text,
-    whole_text,
 )
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
@@ -50,7 +50,7 @@ from codex_acp.mapping.item_calls import (
     runs_on,
     terminal_state,
 )
-from codex_acp.mapping.messages import notice
+from codex_acp.mapping.messages import notice_events
 from codex_acp.mapping.prompt import output_block, size_of
 from codex_acp.routing.display import shortened, visible
 from codex_acp.wire.codec import plain
@@ -283,13 +283,13 @@ def _background_completed(
     call_id = id_of(item)
     del state.background[call_id]
     if not state.client.agent_terminals:
-        return notice(*ended_in_background(item))
+        return notice_events(*ended_in_background(item))
     terminal = terminal_state(item, ended=True)
     ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
     if item.aggregated_output is None:
         return (ended,)
     # All output again: Codex did not stream the part after the turn's end.
-    return (TerminalOutput(call_id, "", whole_text(item.aggregated_output)), ended)
+    return (TerminalOutput(call_id, "", end_of_output(item.aggregated_output)), ended)
 
 
 def show_history_call(state: SessionState, item: ToolItem) -> SessionEvents:
@@ -440,13 +440,13 @@ def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
         return None
     whole = item.aggregated_output
     if open_call is None or not open_call.output.size:
-        return whole_text(whole)
+        return end_of_output(whole)
     if open_call.output.size > WHOLE_LIMIT:  # the start of the sent output is not kept to compare
         return None
     sent = open_call.output.whole()
     if whole.startswith(sent):
         return whole[len(sent) :]
-    return f"{_WHOLE_AGAIN}{whole_text(whole)}"
+    return f"{_WHOLE_AGAIN}{end_of_output(whole)}"
 
 
 def _terminal(

@@ -14,9 +14,9 @@ from codex_acp.mapping import events
 from codex_acp.mapping.agent import META_KEY
 from codex_acp.mapping.commands import span_words
 from codex_acp.mapping.content import TextBlock
-from codex_acp.mapping.messages import close_compactions, notice, notice_once
+from codex_acp.mapping.messages import close_compactions, notice_events, notice_once
 from codex_acp.mapping.running_calls import close_open_calls
-from codex_acp.routing.display import prose, visible
+from codex_acp.routing.display import visible, visible_controls
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, WireModel
 
@@ -148,12 +148,12 @@ def failure(error: TurnError | None) -> events.PromptEnd:
         isinstance(value, dict) and value.get("httpStatusCode") == _UNAUTHORIZED_STATUS
         for value in (details.values() if isinstance(details, dict) else ())
     )
-    message = prose(error.message)
+    message = visible_controls(error.message)
     data: dict[str, object] = {"message": message}
     if info is not None:
         data["codexErrorInfo"] = str(info) if details is None else details
     if error.additional_details is not None:
-        data["additionalDetails"] = prose(error.additional_details)
+        data["additionalDetails"] = visible_controls(error.additional_details)
     code = AUTHENTICATION_REQUIRED if unauthorized else INTERNAL_ERROR
     return events.PromptFailure(code, message, data)
 
@@ -373,7 +373,7 @@ def goal_updated(
         return ()
     state.goal = goal_and_status
     words, severity = _GOAL.get(goal.status, (f"Goal {goal.status}", "info"))
-    return notice(f"{words}: {goal.objective}", severity)
+    return notice_events(f"{words}: {goal.objective}", severity)
 
 
 def goal_cleared(state: SessionState, _params: object) -> events.SessionEvents:
@@ -381,28 +381,28 @@ def goal_cleared(state: SessionState, _params: object) -> events.SessionEvents:
     if state.goal is None:
         return ()
     state.goal = None
-    return notice("The goal was cleared", "info")
+    return notice_events("The goal was cleared", "info")
 
 
 def thread_archived(_state: SessionState, _params: object) -> events.SessionEvents:
     """Map ``thread/archived``, by another client: this client would have closed the session."""
-    return notice("This session was archived", "warning")
+    return notice_events("This session was archived", "warning")
 
 
 def thread_unarchived(_state: SessionState, _params: object) -> events.SessionEvents:
     """Map ``thread/unarchived``."""
-    return notice("This session was taken out of the archive", "info")
+    return notice_events("This session was taken out of the archive", "info")
 
 
 def thread_deleted(_state: SessionState, _params: object) -> events.SessionEvents:
     """Map ``thread/deleted``, by another client: this client would have closed the session."""
-    return notice("This session was deleted; what is said now is not kept", "warning")
+    return notice_events("This session was deleted; what is said now is not kept", "warning")
 
 
 def thread_reverted(_state: SessionState, _params: object) -> events.SessionEvents:
     """Map ``thread/reverted``: the client still shows what the model has forgotten."""
     text = "This session was taken back to an earlier point; the model forgets what came after"
-    return notice(text, "warning")
+    return notice_events(text, "warning")
 
 
 # The list of sessions, from the threads that Codex has stored.

@@ -59,7 +59,7 @@ def still_visible(text: str) -> str:
     return visible(text, multiline=True).replace(_notation(ord(_OPEN)), _OPEN)
 
 
-def prose(text: str) -> str:
+def visible_controls(text: str) -> str:
     """Make a long foreign text safe for a terminal, and change as little of it as possible.
 
     Keeps characters that `visible` writes out: every space, joiners and variation selectors (emoji
@@ -67,7 +67,7 @@ def prose(text: str) -> str:
     tab, and characters that change the direction or the lines of a text. Two texts may look the
     same: never use this for what a person decides by.
     """
-    return text.translate(_PROSE)
+    return text.translate(_CONTROLS_ONLY)
 
 
 def is_plain(text: str, *, multiline: bool = False) -> bool:
@@ -191,4 +191,4 @@ _ONE_LINE: Final = _Notation(
     | {ord(sign): _notation(ord(sign)) for sign in (_OPEN, _NEWLINE_SIGN, _TAB_SIGN)}
 )
 
-_PROSE: Final = _Notation({ord(char): char for char in _LAYOUT}, _is_harmless)
+_CONTROLS_ONLY: Final = _Notation({ord(char): char for char in _LAYOUT}, _is_harmless)

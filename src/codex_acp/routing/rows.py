@@ -37,7 +37,7 @@ class Row(NamedTuple, Generic[ApprovalT_co, ElicitationT_co, DeclineT_co]):
     decline: tuple[DeclineT_co, ...] = ()
 
 
-class Sent(NamedTuple, Generic[ElicitationT_co]):
+class SentDecision(NamedTuple, Generic[ElicitationT_co]):
     """When a decision is sent to Codex; never, if the row has only ``why``."""
 
     why: str
@@ -50,7 +50,7 @@ class Sent(NamedTuple, Generic[ElicitationT_co]):
     """Whether it is sent as the refusal, or as the reply that ends a cancelled prompt's turn."""
 
 
-AnyRow: TypeAlias = "Row[object, object, object] | Sent[object]"
+AnyRow: TypeAlias = "Row[object, object, object] | SentDecision[object]"
 
 
 def require_possible(

@@ -1,4 +1,5 @@
-"""PURE: route a server request by its class of `codex.approvals.classify` (contract 1.1, 1.2).
+"""PURE: route a server request by its class of `codex.approvals.classify`. Sections like "contract
+1.1" (each request has one route) are those of docs/contract.md.
 
 The tables have a row for each method, mode, kind and decision of the schema: the routes that it can
 take, and why. A missing, superfluous or impossible row fails the type check, the import of this
@@ -10,9 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never, cast
 
-from codex_acp.codex.approvals import classify as kinds
+from codex_acp.codex.approvals import classify as classes
 from codex_acp.codex.approvals.actions import place_of
-from codex_acp.codex.approvals.classify import classify
 from codex_acp.codex.approvals.grants import (
     Always,
     Once,
@@ -24,7 +24,7 @@ from codex_acp.codex.approvals.grants import (
     offered_grants,
 )
 from codex_acp.mapping.events import announcement, tool_call_id
-from codex_acp.routing._generated.rows import TAKES
+from codex_acp.routing._generated.rows import FIELD_TYPES
 from codex_acp.routing.approvals import announced_content, identity_of, permission_call
 from codex_acp.routing.display import visible
 from codex_acp.routing.elicitations import (
@@ -42,7 +42,7 @@ from codex_acp.routing.route import (
     RoutingContext,
     asking_thread,
 )
-from codex_acp.routing.rows import Row, Sent, require_possible
+from codex_acp.routing.rows import Row, SentDecision, require_possible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,48 +53,48 @@ if TYPE_CHECKING:
 
 SERVER_REQUEST_ROUTES: Final[ServerRequestRoutes] = {
     "item/commandExecution/requestApproval": Row(
-        approval=(kinds.CommandApproval,), why="Codex waits to know whether one command may run."
+        approval=(classes.CommandApproval,), why="Codex waits to know whether one command may run."
     ),
     "item/fileChange/requestApproval": Row(
-        approval=(kinds.FileChangeApproval,),
+        approval=(classes.FileChangeApproval,),
         why="Codex waits to know whether the files of one item may change.",
     ),
     "item/tool/requestUserInput": Row(
-        elicitation=(kinds.UserInput,),
-        approval=(kinds.McpToolQuestion,),
+        elicitation=(classes.UserInput,),
+        approval=(classes.McpToolQuestion,),
         why="The model asks questions, or Codex asks in its older way whether an MCP call may run.",
     ),
     "mcpServer/elicitation/request": Row(
-        elicitation=(kinds.McpForm, kinds.McpUrl),
-        approval=(kinds.McpToolApproval,),
+        elicitation=(classes.McpForm, classes.McpUrl),
+        approval=(classes.McpToolApproval,),
         why="An MCP server asks for input, or Codex asks whether a call of its tool may go on.",
     ),
     "item/permissions/requestApproval": Row(
-        approval=(kinds.PermissionsApproval,),
+        approval=(classes.PermissionsApproval,),
         why="Codex waits to know whether the turn gets more permissions.",
     ),
     "item/tool/call": Row(
-        decline=(kinds.ProgramOnly,),
+        decline=(classes.ProgramOnly,),
         why="The tool belongs to a program: only its handler can answer.",
     ),
     "account/chatgptAuthTokens/refresh": Row(
-        decline=(kinds.ProgramOnly,),
+        decline=(classes.ProgramOnly,),
         why="Only the handler of a program that holds the account's tokens can answer.",
     ),
     "attestation/generate": Row(
-        decline=(kinds.ProgramOnly,),
+        decline=(classes.ProgramOnly,),
         why="Only the handler of a program that can attest to its device can answer.",
     ),
     "currentTime/read": Row(
-        decline=(kinds.ProgramOnly,),
+        decline=(classes.ProgramOnly,),
         why="Only the handler of a program that keeps a clock for Codex can answer.",
     ),
     "applyPatchApproval": Row(
-        approval=(kinds.LegacyPatchApproval,),
+        approval=(classes.LegacyPatchApproval,),
         why="The protocol's first version asks whether files may change.",
     ),
     "execCommandApproval": Row(
-        approval=(kinds.LegacyCommandApproval,),
+        approval=(classes.LegacyCommandApproval,),
         why="The protocol's first version asks whether a command may run.",
     ),
 }
@@ -103,105 +103,117 @@ SERVER_REQUEST_ROUTES: Final[ServerRequestRoutes] = {
 DISCRIMINATORS: Final[DiscriminatorRows] = {
     "ELICITATION_MODES": {
         "openai/userVerification": Row(
-            decline=(kinds.Refused,), why="A proof by this device cannot travel over ACP."
+            decline=(classes.Refused,), why="A proof by this device cannot travel over ACP."
         ),
         "form": Row(
-            elicitation=(kinds.McpForm,),
-            approval=(kinds.McpToolApproval,),
+            elicitation=(classes.McpForm,),
+            approval=(classes.McpToolApproval,),
             why="It is a form, unless an item of Codex proves that it is a tool approval.",
         ),
         "openai/form": Row(
-            elicitation=(kinds.McpForm,),
+            elicitation=(classes.McpForm,),
             why="It is asked if ACP's form schema holds it without loss, else declined.",
         ),
-        "openaiForm": Row(elicitation=(kinds.McpForm,), why="It is the older name of openai/form."),
+        "openaiForm": Row(
+            elicitation=(classes.McpForm,), why="It is the older name of openai/form."
+        ),
         "url": Row(
-            elicitation=(kinds.McpUrl,),
+            elicitation=(classes.McpUrl,),
             why="A page to open is never an approval, whatever the request claims.",
         ),
     },
     "COMMAND_KINDS": {
-        "command": Row(approval=(kinds.CommandApproval,), why="A command waits to begin."),
+        "command": Row(approval=(classes.CommandApproval,), why="A command waits to begin."),
         "writeStdin": Row(
-            approval=(kinds.CommandApproval,), why="Text waits to be written to a running command."
+            approval=(classes.CommandApproval,),
+            why="Text waits to be written to a running command.",
         ),
         "humanCommand": Row(
-            approval=(kinds.CommandApproval,),
-            why="It is a checkpoint that wants a person, so nothing is allowed but this one time.",
+            approval=(classes.CommandApproval,),
+            why="A person must see each such command, so it can be allowed only once.",
         ),
     },
     "COMMAND_DECISIONS": {
-        "accept": Sent(approval=(Once,), why="It allows this one command."),
-        "acceptForSession": Sent(
+        "accept": SentDecision(approval=(Once,), why="It allows this one command."),
+        "acceptForSession": SentDecision(
             approval=(Session,), why="It allows the same command again, where Codex offers that."
         ),
-        "decline": Sent(decline=("refusal",), why="The command does not run and the turn goes on."),
-        "cancel": Sent(
+        "decline": SentDecision(
+            decline=("refusal",), why="The command does not run and the turn goes on."
+        ),
+        "cancel": SentDecision(
             decline=("cancellation",), why="It ends the turn, so only a cancelled prompt sends it."
         ),
-        "acceptWithExecpolicyAmendment": Sent(
-            approval=(RememberPrefix,), why="It allows what begins with the proposed prefix only."
+        "acceptWithExecpolicyAmendment": SentDecision(
+            approval=(RememberPrefix,),
+            why="It allows only commands that begin with the proposed prefix.",
         ),
-        "applyNetworkPolicyAmendment": Sent(
+        "applyNetworkPolicyAmendment": SentDecision(
             approval=(RememberHost,), why="It is a rule for the proposed host and action only."
         ),
     },
     "ELICITATION_ACTIONS": {
-        "accept": Sent(
+        "accept": SentDecision(
             approval=(Once, Session, Always),
-            elicitation=(kinds.McpForm, kinds.McpUrl),
-            why="The ledger's grant sends it for an approval, the person's own for an elicitation.",
+            elicitation=(classes.McpForm, classes.McpUrl),
+            why="The ledger's grant sends it for an approval, the person's answer for a form.",
         ),
-        "decline": Sent(
-            elicitation=(kinds.McpForm, kinds.McpUrl),
+        "decline": SentDecision(
+            elicitation=(classes.McpForm, classes.McpUrl),
             decline=("refusal",),
             why="It says no to the server, and nothing else.",
         ),
-        "cancel": Sent(
-            elicitation=(kinds.McpForm, kinds.McpUrl),
+        "cancel": SentDecision(
+            elicitation=(classes.McpForm, classes.McpUrl),
             decline=("cancellation",),
             why="The form was dismissed or its prompt cancelled.",
         ),
     },
     "FILE_CHANGE_DECISIONS": {
-        "accept": Sent(approval=(Once,), why="It allows these changes."),
-        "acceptForSession": Sent(
+        "accept": SentDecision(approval=(Once,), why="It allows these changes."),
+        "acceptForSession": SentDecision(
             approval=(Session,), why="It allows any change to these files in this session."
         ),
-        "decline": Sent(decline=("refusal",), why="No file changes and the turn goes on."),
-        "cancel": Sent(
+        "decline": SentDecision(decline=("refusal",), why="No file changes and the turn goes on."),
+        "cancel": SentDecision(
             decline=("cancellation",),
             why="The turn ends with the files as they are, so only a cancelled prompt sends it.",
         ),
     },
     "PERMISSION_SCOPES": {
-        "turn": Sent(
+        "turn": SentDecision(
             approval=(Once,),
             decline=("refusal", "cancellation"),
-            why="The permissions end with the turn; a refusal grants none for it.",
+            why="The permissions end with the turn; a refusal has this scope, and no permissions.",
         ),
-        "session": Sent(approval=(Session,), why="The permissions last until the session ends."),
+        "session": SentDecision(
+            approval=(Session,), why="The permissions last until the session ends."
+        ),
     },
     "REVIEW_DECISIONS": {
-        "approved": Sent(approval=(Once,), why="It allows what the older request asks, once."),
-        "approved_for_session": Sent(
+        "approved": SentDecision(
+            approval=(Once,), why="It allows what the older request asks, once."
+        ),
+        "approved_for_session": SentDecision(
             approval=(Session,), why="It allows what the older request asks for the session."
         ),
-        "approved_mcp_policy_amendment": Sent(
+        "approved_mcp_policy_amendment": SentDecision(
             why="It is never sent: MCP calls are asked for in another way."
         ),
-        "timed_out": Sent(why="It is never sent: a time-out is a refusal."),
-        "abort": Sent(
+        "timed_out": SentDecision(why="It is never sent: a time-out is a refusal."),
+        "abort": SentDecision(
             decline=("cancellation",),
-            why="It ends the older turn, so only a cancelled prompt sends it.",
+            why="It ends the turn of the older request, so only a cancelled prompt sends it.",
         ),
-        "approved_execpolicy_amendment": Sent(
+        "approved_execpolicy_amendment": SentDecision(
             why="It is never sent: the older request proposes no prefix."
         ),
-        "network_policy_amendment": Sent(
+        "network_policy_amendment": SentDecision(
             why="It is never sent: the older request proposes no rule for a host."
         ),
-        "denied": Sent(decline=("refusal",), why="It says no, with the reason, to the older turn."),
+        "denied": SentDecision(
+            decline=("refusal",), why="It says no, with the reason, to the older request."
+        ),
     },
 }
 """Modes and kinds inside requests, and decisions that answer requests → the row of each."""
@@ -212,25 +224,25 @@ TABLES: Final[Mapping[str, Mapping[str, AnyRow]]] = cast(
 )
 """All tables by name."""
 
-require_possible("codex_acp/routing/table.py", TABLES, TAKES)
+require_possible("codex_acp/routing/table.py", TABLES, FIELD_TYPES)
 
 
 def route(request: ServerRequest, context: RoutingContext) -> Route:
     """Return the route of one request (contract 1.1)."""
-    classified = classify(request, context.items)
+    classified = classes.classify(request, context.items)
     match classified:
-        case kinds.Refused() | kinds.ProgramOnly():
+        case classes.Refused() | classes.ProgramOnly():
             return _decline(request, visible(classified.reason), context)
-        case kinds.McpForm() | kinds.McpUrl() | kinds.UserInput():
+        case classes.McpForm() | classes.McpUrl() | classes.UserInput():
             return _elicitation(classified, context)
         case (
-            kinds.CommandApproval()
-            | kinds.FileChangeApproval()
-            | kinds.PermissionsApproval()
-            | kinds.McpToolApproval()
-            | kinds.McpToolQuestion()
-            | kinds.LegacyCommandApproval()
-            | kinds.LegacyPatchApproval()
+            classes.CommandApproval()
+            | classes.FileChangeApproval()
+            | classes.PermissionsApproval()
+            | classes.McpToolApproval()
+            | classes.McpToolQuestion()
+            | classes.LegacyCommandApproval()
+            | classes.LegacyPatchApproval()
         ):
             return _approval(classified, context)
         case _:
@@ -240,10 +252,10 @@ def route(request: ServerRequest, context: RoutingContext) -> Route:
 # --- building the three routes -----------------------------------------------------------------
 
 
-def async_form(questions: AsyncQuestions, context: RoutingContext) -> Elicitation | None:
+def form_of_questions(questions: AsyncQuestions, context: RoutingContext) -> Elicitation | None:
     """Return the elicitation of a message's questions; None if the client cannot be asked."""
     thread_id = questions.params.thread_id
-    session_id = context.items.root_of(thread_id)
+    session_id = context.items.root_of(thread_id)  # a message of a sub-agent, too: its root's
     if session_id not in context.sessions or not context.client.elicitation_form:
         return None
     asked = user_input_elicitation(questions.params, waits=False)
@@ -259,7 +271,7 @@ def async_form(questions: AsyncQuestions, context: RoutingContext) -> Elicitatio
 
 
 def _session_of(thread_id: str | None, context: RoutingContext) -> str | None:
-    """Return the open session of the thread that asks, or of its sub-agent (contract 3.9)."""
+    """Return the open session that a thread or one of its ancestors has (contract 3.9)."""
     if thread_id is None:
         return None
     lineage = (thread_id, *context.items.ancestors_of(thread_id))
@@ -270,7 +282,7 @@ def _decline(request: ServerRequest, reason: str, context: RoutingContext) -> De
     return Decline(request, reason, _session_of(asking_thread(request), context))
 
 
-def _approval(approval: kinds.ApprovalRequest, context: RoutingContext) -> Route:
+def _approval(approval: classes.ApprovalRequest, context: RoutingContext) -> Route:
     request = approval.request
     thread_id = asking_thread(request)
     session_id = _session_of(thread_id, context)
@@ -282,16 +294,16 @@ def _approval(approval: kinds.ApprovalRequest, context: RoutingContext) -> Route
     turn_id = getattr(request.params, "turn_id", None) or context.items.running_turn(thread_id)
     if turn_id is None:
         return _decline(request, "Codex asks for an approval without a turn", context)
-    place = place_of(approval)
+    _, _, item_id, part = place_of(approval)  # the part of the item that asks, if it has several
     sub_agent = thread_id if thread_id != session_id else None
-    call_id, looks = tool_call_id(place.item_id, place.part, sub_agent), context.looks
+    call_id, looks = tool_call_id(item_id, part, sub_agent), context.looks
     update = permission_call(approval, call_id, sub_agent, looks)
     return Approval(
         approval=approval,
         session_id=session_id,
         thread_id=thread_id,
         turn_id=turn_id,
-        item_id=place.item_id,
+        item_id=item_id,
         tool=identity_of(approval),
         digest=digest_of(approval, looks),
         offered=grants,
@@ -301,7 +313,7 @@ def _approval(approval: kinds.ApprovalRequest, context: RoutingContext) -> Route
     )
 
 
-def _elicitation(wanted: kinds.ElicitationRequest, context: RoutingContext) -> Route:
+def _elicitation(wanted: classes.ElicitationRequest, context: RoutingContext) -> Route:
     request = wanted.request
     thread_id = asking_thread(request)
     session_id = _session_of(thread_id, context)

@@ -89,14 +89,15 @@ class Record:
         if isinstance(update, types.AgentMessageChunkSessionUpdate):
             text, message_id = text_of(update.content), update.message_id
             last_id = self._messages[-1][0] if self._messages else None
-            if message_id == last_id and (message_id is not None or self._in_message):
+            # Without message ids, text after a tool call is another message.
+            continues = message_id is not None or self._in_message
+            if message_id == last_id and continues:
                 self._messages[-1][1].append(text)
             else:
                 self._messages.append((message_id, [text]))
             self._in_message = True
         elif isinstance(update, types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate):
             self.take_tool_call(update)
-            # Without message ids, text after a tool call is another message.
             self._in_message = False
         elif isinstance(update, types.AgentThoughtChunkSessionUpdate):
             self._thoughts.append(text_of(update.content))
@@ -134,7 +135,7 @@ schema lacks, with all its fields in ``model_extra``."""
 
 
 def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | None:
-    """Return the session id and the update of an unknown kind; None for a malformed update."""
+    """Return the session id and the update of an unknown kind; None for any other notification."""
     params = notification.params
     session_id, kind = text_at(params, "sessionId"), text_at(params, "update", "sessionUpdate")
     if notification.method != "session/update" or session_id is None:
@@ -146,8 +147,10 @@ def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | N
 
 @cache
 def _known_kinds() -> frozenset[str]:
-    stable = (kind for kind in get_args(get_args(SessionUpdate)[0]) if not is_unstable(kind))
-    return frozenset(kind.model_fields["session_update"].default for kind in stable)
+    """Return the kinds of the stable schema: the connection rejects updates of unstable kinds."""
+    classes = get_args(get_args(SessionUpdate)[0])  # of Annotated[Union[...], ...]
+    stable = (each for each in classes if not is_unstable(each))
+    return frozenset(each.model_fields["session_update"].default for each in stable)
 
 
 def kind_of(update: Update) -> str:

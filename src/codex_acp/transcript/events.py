@@ -68,7 +68,8 @@ ApprovalSettler: TypeAlias = Literal[
 ``client``: an answer over ACP, from a person or a program. ``policy``: a policy of this program,
 whose name is recorded. ``person``: a person whom this program itself asked; lines of version 1 have
 ``person`` in place of ``client``. ``invalid_answer``: the answer failed a check, which an
-``approval.refused`` names.
+``approval.refused`` names. ``codex_resolved``: Codex settled the request itself. ``superseded``:
+Codex used the id of the request or of its call for another action.
 """
 AgreementKind: TypeAlias = Literal["git_programs", "plan"]
 """Subject of a question that the adapter asks, and not Codex."""
@@ -105,9 +106,9 @@ class SessionRef:
     session).
 
     ``thread_id`` and ``turn_id`` are those of Codex, for a sub-agent those of its own thread.
-    ``generation`` counts the app-server connections of this program. ``acp_request_id`` is the id
-    of the ACP request, with its JSON type: of the agent's request for a permission or an
-    elicitation, of the client's request for a prompt.
+    ``generation`` counts the app-server connections of this program. ``acp_request_id``, with its
+    JSON type, is the id of the ACP request: of the agent's request for a permission or an
+    elicitation, or of the client's ``session/prompt``.
     """
 
     session_id: str | None
@@ -184,8 +185,8 @@ class ApprovalDecided:
 class ApprovalRefused:
     """An answer failed a check of contract 3.2. ``code`` names the check, ``reason`` explains it.
 
-    Code ``shared_id``: Codex could take the answer for that of another action (contract 3.7). It
-    may follow an ``approval.decided`` that accepted: then the turn was interrupted.
+    Code ``shared_id``: Codex could take the answer for that of another action (contract 3.7).
+    After an ``approval.decided`` with ``accepted``, Codex had the answer: the turn was interrupted.
     """
 
     type: ClassVar[Literal["approval.refused"]] = "approval.refused"
@@ -250,7 +251,7 @@ class ElicitationAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDeclined:
-    """A server request was declined (contract 1.6).
+    """A server request was declined (contract 1.6), so its ``route`` is ``decline``.
 
     ``discriminator`` names the case within the method (an elicitation mode, an approval kind);
     ``asked``: whether the client or a person was asked before.
@@ -336,7 +337,7 @@ TranscriptEvent: TypeAlias = (
     | SessionClosed
     | WireMessage
 )
-"""Any event. The union is closed: a new event raises `SCHEMA_VERSION`."""
+"""Any event. The union is closed: a new event needs a higher `SCHEMA_VERSION`."""
 
 
 class Entry(NamedTuple):
@@ -347,7 +348,7 @@ class Entry(NamedTuple):
 
 
 SCHEMA_VERSION: Final = 3
-"""Version of the format; any change that a strict reader would notice raises it."""
+"""Version of the format; any change that a strict reader would notice needs a higher one."""
 EVENT_TYPES: Final[Mapping[str, type[TranscriptEvent]]] = {
     event.type: event for event in get_args(TranscriptEvent)
 }
@@ -356,7 +357,7 @@ _OLDER: Final[Mapping[str, Mapping[str, JsonValue]]] = {
     "approval.requested": {"subject": []},
     "approval.decided": {"subject": [], "policy": None},
     "approval.refused": {"subject": []},
-    "elicitation.answered": {},
+    "elicitation.answered": {},  # only its values changed
 }
 """Event → members that its lines of version 1 lack, with their defaults."""
 _VERSIONS: Final[Mapping[str, int]] = (
@@ -364,8 +365,8 @@ _VERSIONS: Final[Mapping[str, int]] = (
     | {"wire.message": 2, "agreement.decided": 3}
     | dict.fromkeys(_OLDER, 3)
 )
-"""Event → version in which it last changed, which its lines have as ``schema_version``: so a reader
-of version 1 can read the events that have not changed since."""
+"""Event → ``schema_version`` of its lines: the version that last changed the event. So a reader of
+version 1 can still read the events that did not change."""
 _OTHER_TYPE: Final = "has another type or value than it may"
 _HEADER: Final = ("schema_version", "time", "type")
 _HINTS: Final[dict[type, Mapping[str, object]]] = {}
@@ -403,7 +404,7 @@ def from_json(value: JsonValue) -> Entry:
         raise InvalidPayload("a transcript line", ("type is not a known event",))
     older = _OLDER.get(event_class.type)
     if version == 1 and older is not None and older.keys().isdisjoint(value):
-        value = {**older, **value}
+        value = {**older, **value}  # a line of version 1 gets the members that it lacks
     elif version != _VERSIONS[event_class.type]:
         problem = f"schema_version of {kind} is not {_VERSIONS[event_class.type]}"
         raise InvalidPayload("a transcript line", (problem,))

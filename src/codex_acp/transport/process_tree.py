@@ -7,8 +7,8 @@ own.
 The table of processes does not show whose child an orphan was. There are two ways to find out. All
 descendants inherit a mark in the environment of the root, unless a program clears its environment.
 On Linux, the kernel can make this process the parent of every orphan below it (`adopt_orphans`).
-That concerns the whole process, so only a program that may end all its children asks for it, such
-as the commands of this package. This is house-keeping, no cage: a program can escape.
+The kernel's setting is that of the whole process, so only programs that may end all their children,
+as the commands of this package, adopt orphans. This is house-keeping: a program can escape.
 
 Imports no asyncio, because this module is loaded before Codex is spawned. Must not know why a
 process is ended.
@@ -37,7 +37,7 @@ _KERNEL_THREADS = 2
 """Process id of the parent of all kernel threads, which have no environment."""
 
 TREE_VARIABLE = "CODEX_ACP_PROCESS_TREE"
-"""Environment variable with the marks of the trees of a process, the outermost first."""
+"""Environment variable with the marks of all trees that a process is in, the outermost first."""
 
 SPARED_VARIABLE = "CODEX_ACP_SPARED"
 """Environment variable of processes that outlive this one: the person's browser."""
@@ -48,17 +48,17 @@ REAP_SECONDS = 1.0
 _PR_SET_CHILD_SUBREAPER = 36
 """Option of prctl(2): orphans below this process become its children."""
 
-_count = 0
-_starting = 0
+_marks_made = 0
+_start_blocks = 0
 _open_roots: set[int] = set()
 _reaper: _Reaper | None = None
 
 
 def new_mark() -> str:
     """Return a mark that no other tree has."""
-    global _count  # noqa: PLW0603 - this process's own numbering
-    _count += 1
-    return f"{os.getpid():x}-{time.time_ns():x}-{_count:x}"
+    global _marks_made  # noqa: PLW0603 - this process's own numbering
+    _marks_made += 1
+    return f"{os.getpid():x}-{time.time_ns():x}-{_marks_made:x}"
 
 
 def with_mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
@@ -90,7 +90,8 @@ def discard_root(root: int) -> None:
 def adopt_orphans(loop: AbstractEventLoop) -> bool:
     """Make this process the parent of every orphan among its descendants, as long as it lives.
 
-    Orphans without a mark are then ended with the last tree, and orphans that end are collected.
+    When the last tree ends its processes, it then ends orphans without a mark, too; orphans that
+    have ended are collected.
     Only for a program in which nothing else starts processes that must outlive it. Returns False if
     the system cannot do it (macOS). Call it on the main thread, and before the first tree can leave
     orphans: earlier ones are not adopted.
@@ -116,14 +117,14 @@ def is_orphan_here(info: ProcessInfo) -> bool:
     """Return whether a process is a child of this process that this process has not started."""
     return (
         _reaper is not None
-        and not _starting
+        and not _start_blocks
         and info.parent == os.getpid()
-        and info.session != os.getsid(0)
+        and info.session != os.getsid(0)  # the root of a tree leads a session of its own
         and info.pid not in _open_roots
     )
 
 
-def collect(infos: list[ProcessInfo]) -> None:
+def collect_exit_statuses(infos: list[ProcessInfo]) -> None:
     """Collect the exit status of the adopted orphans among ``infos`` that have ended."""
     for info in infos:
         if info.dead and is_orphan_here(info):
@@ -133,17 +134,17 @@ def collect(infos: list[ProcessInfo]) -> None:
                 continue  # it was collected meanwhile
 
 
-class starting_own:  # noqa: N801 - used like a function
-    """Take no child for an orphan within the block, in which this process starts a child: an orphan
-    would be collected or ended. Call `add_root` in the block, `discard_root` at the child's end."""
+class starting_child:  # noqa: N801 - used like a function
+    """Treat no child as an orphan while this process starts a child, which is no known root yet and
+    could be collected or ended. Call `add_root` in the block, `discard_root` at the child's end."""
 
     def __enter__(self) -> None:
-        global _starting  # noqa: PLW0603 - this process's own
-        _starting += 1
+        global _start_blocks  # noqa: PLW0603 - this process's own
+        _start_blocks += 1
 
     def __exit__(self, *_exc: object) -> None:
-        global _starting  # noqa: PLW0603 - this process's own
-        _starting -= 1
+        global _start_blocks  # noqa: PLW0603 - this process's own
+        _start_blocks -= 1
 
 
 class sparing:  # noqa: N801 - used like a function
@@ -180,7 +181,7 @@ class _Reaper:
 
     def _collect(self) -> None:
         self._timer = None
-        collect(list(read_processes().values()))
+        collect_exit_statuses(list(read_processes().values()))
 
 
 def _set_subreaper(wanted: int) -> bool:
@@ -224,6 +225,7 @@ class ProcessTree:
         """Mark in the environment of the root and its descendants; see `with_mark`."""
         first = read_process(root)
         self._start_ticks = 0 if first is None else first.ticks
+        """Start time of the root, in clock ticks since boot; 0 if unknown."""
         self._root_collected = False
         self._known: dict[int, ProcessInfo] = {}
         self.unsure: bool = False
@@ -252,26 +254,25 @@ class ProcessTree:
         for info in table.values():
             children.setdefault(info.parent, []).append(info.pid)
         _add_descendants(members, children)
-        self.unsure = False
-        others = (info for info in table.values() if info.pid not in members)
-        orphans = [info.pid for info in others if self._is_orphan(info)]
+        self.unsure, orphans = False, list[int]()
+        for info in table.values():
+            if info.pid not in members and self._may_be_orphan(info):
+                marked = self._mark is not None and has_mark(info.pid, self._mark)
+                self.unsure |= marked is None and info.parent != _KERNEL_THREADS
+                if marked or self._is_left_to_last_tree(info):
+                    orphans.append(info.pid)
         if orphans:
             members.update(orphans)
             _add_descendants(members, children)
-        members.discard(os.getpid())
+        members.discard(os.getpid())  # never signal this process itself
         self._known = {pid: table[pid] for pid in members if pid in table}
 
-    def _is_orphan(self, info: ProcessInfo) -> bool:
-        """Return whether a process belongs to this tree although its parent has ended."""
-        if sys.platform != "linux" or info.dead or info.ticks < self._start_ticks:
-            return False
-        if self._mark is not None:
-            marked = has_mark(info.pid, self._mark)
-            if marked:
-                return True
-            self.unsure = self.unsure or (marked is None and info.parent != _KERNEL_THREADS)
-        is_last_tree = _open_roots <= {self._root}
-        if not (is_last_tree and is_orphan_here(info)):
+    def _may_be_orphan(self, info: ProcessInfo) -> bool:
+        return sys.platform == "linux" and not info.dead and info.ticks >= self._start_ticks
+
+    def _is_left_to_last_tree(self, info: ProcessInfo) -> bool:
+        """Return whether no other tree is open that could end the orphan, and nothing spares it."""
+        if _open_roots - {self._root} or not is_orphan_here(info):
             return False
         return f"{SPARED_VARIABLE}=".encode() not in (_environment(info.pid) or b"")
 
@@ -279,7 +280,7 @@ class ProcessTree:
         """Collect the tree's orphans that have ended and that this process has adopted."""
         if _reaper is not None:
             found = [read_process(pid) for pid in self._known if pid != self._root]
-            collect([info for info in found if info is not None])
+            collect_exit_statuses([info for info in found if info is not None])
 
     def living(self) -> list[ProcessInfo]:
         """Return the known processes, the root included, that have not ended."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.events import question_ended
-from codex_acp.mapping.messages import IMPLEMENT, review_question
+from codex_acp.mapping.messages import IMPLEMENT, plan_question
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -42,7 +42,7 @@ class PlanQuestion:
     def __init__(self, session_id: str, plan: tuple[str, str], mode: PlanMode) -> None:
         self.announced: ToolCallAnnounced
         self._question: PermissionQuestion
-        self.announced, self._question = review_question(session_id, *plan)
+        self.announced, self._question = plan_question(session_id, *plan)
         self._asks = mode.asks()
         self._record = partial(mode.record, plan[1])
         self._settled_by: ApprovalSettler = "turn_cancelled"

@@ -1,7 +1,9 @@
 """Events that the machine of a session handles, and the effects that it returns: plain values.
 
-A ``prompt``, ``message``, ``turn`` or ``item`` is an id; a ``call`` or ``question`` is a number.
-``serve --record`` writes the names of these classes and fields.
+A ``prompt``, ``message``, ``turn`` or ``item`` is an id. A ``call`` is the machine's number of a
+call to Codex, or of a question about a plan; a ``question`` is the driver's number of a question
+that waits for the person. A `PromptEnd` is a stop reason or a `PromptFailure`. `record` makes light
+dataclasses. ``serve --record`` writes the names of these classes and fields, so they stay.
 """
 
 from __future__ import annotations
@@ -20,10 +22,7 @@ its own (``/review``); or not at all, because the adapter answers it (a slash co
 Timer: TypeAlias = Literal[
     "cancel", "clean_up", "free", "answer", "silence", "stopped", "look_up", "steer"
 ]
-"""Timers of a session. They limit the wait for the end of a cancelled turn (``cancel``), of its
-commands (``clean_up``), of a stale turn (``free``) or of the turn of an idle thread (``stopped``);
-for the answer that names a turn; for a notification (``silence``); for a look-up; for a steer.
-`driver.Timings` has the seconds."""
+"""Timers of a session; `driver.Timings` says which wait each of them limits."""
 
 
 # Events: the client.
@@ -47,7 +46,7 @@ class Prepared:
 
 @record(frozen=True)
 class AskedEarly:
-    """A first prompt's ``turn/start`` was sent, as ``call``, before the machine was made."""
+    """A first prompt's ``turn/start`` was sent to Codex as ``call`` before the machine was made."""
 
     prompt: str
     call: int
@@ -86,7 +85,7 @@ class PlanAnswered:
 
 @record(frozen=True)
 class PlanTaken:
-    """Plan mode was left; the prompt goes on with the id ``message``, and carries the plan out."""
+    """Plan mode was left. The prompt now sends ``message``, which lets Codex carry the plan out."""
 
     prompt: str
     message: str
@@ -133,7 +132,7 @@ class Reopened:
 
 @record(frozen=True)
 class TurnBegan:
-    """``turn/started``. ``root``: the turn around an inner turn, such as the turn of a review."""
+    """``turn/started``. ``root``: the turn that contains ``turn``, if any; ``/review`` has one."""
 
     turn: str
     root: str | None = None
@@ -156,7 +155,7 @@ class CommandBegan:
 
 @record(frozen=True)
 class CommandEnded:
-    """An item of the thread completed: if it is a command, the command runs no more."""
+    """An item of any type completed; a command with this id runs no more."""
 
     item: str
 
@@ -200,7 +199,7 @@ class Moved:
 
 @record(frozen=True)
 class Started:
-    """Codex answered the call that begins a turn; ``turn`` None: the answer has no id of it."""
+    """Codex answered the call that begins a turn; ``turn`` None: the answer names no turn."""
 
     call: int
     turn: str | None
@@ -330,7 +329,8 @@ class Interrupt:
 
 @record(frozen=True)
 class LookUp:
-    """Ask for the state of the newest of ``turns``; without any, of the turn of ``message``."""
+    """Ask for the state of the newest of ``turns``; if there are none, of the turn that has read
+    ``message``."""
 
     call: int
     turns: tuple[str, ...]
@@ -379,7 +379,7 @@ class Show:
 
 @record(frozen=True)
 class Insert:
-    """Report with the prompt's ``on_accepted`` that Codex, or the adapter, took the prompt."""
+    """Report to the caller's ``on_accepted`` that Codex, or the adapter, took the prompt."""
 
     prompt: str
 
@@ -414,12 +414,12 @@ class RefuseToJoin:
 
 @record(frozen=True)
 class AskTurn:
-    """Prepare the next turn: note the token usage before it, and forget the last plan."""
+    """Let the host prepare the next turn: note the token usage, and forget the last plan."""
 
 
 @record(frozen=True)
 class EndReview:
-    """Show how the person's review of a plan ended; ``approved`` None: it is withdrawn."""
+    """Show how the question about a plan ended; ``approved`` None: the question is withdrawn."""
 
     approved: bool | None
 
@@ -428,8 +428,8 @@ class EndReview:
 class ShowActivity:
     """Show the session's new activity.
 
-    ``end``: how the work ended, if it is idle; ``usage``: with the tokens of the turn that ended
-    last.
+    ``end``: how the work ended, if the session is idle now; ``usage``: whether to show the tokens
+    of the last turn.
     """
 
     now: Activity

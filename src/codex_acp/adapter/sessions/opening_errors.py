@@ -17,7 +17,7 @@ from codex_acp.jsonrpc.message import (
     THREAD_ACTIVE_WRITER,
     JsonValue,
 )
-from codex_acp.routing.display import prose
+from codex_acp.routing.display import visible_controls
 from codex_acp.transcript.secrets import scrub, scrub_json
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def sub_agent_session(session_id: str) -> RpcError:
 
 def refused_call(failure: str, error: ErrorReply, code: int = INTERNAL_ERROR) -> RpcError:
     """Return the error for a call that Codex refused: ``failure``, and Codex's reason, redacted."""
-    reason = prose(scrub(error.message))
+    reason = visible_controls(scrub(error.message))
     details = scrub_json(cast("JsonValue", error.data))
     data = {"message": reason, "code": error.code, "data": details}
     return RpcError(code, f"{failure}: {reason}", data)

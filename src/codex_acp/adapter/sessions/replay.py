@@ -15,7 +15,7 @@ from codex_acp.codex._generated.models import CommandExecutionThreadItem
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.events import SessionEvent, TitleChanged, UserMessage
 from codex_acp.mapping.items import show_history_item
-from codex_acp.mapping.messages import notice_of
+from codex_acp.mapping.messages import make_notice
 from codex_acp.mapping.running_calls import still_runs
 from codex_acp.mapping.session import title_of
 from codex_acp.mapping.state import SessionState
@@ -74,7 +74,7 @@ class Replay:
     def end(self, running: str | None) -> SessionState:
         """Send the title and what is missing; return the mapping's memory for the running turn."""
         if self.missing is not None:
-            self._send(notice_of(self.missing))
+            self._send(make_notice(self.missing))
         title = title_of(self._answer.get("thread"))
         if title is not None:
             self._send(TitleChanged(title))

@@ -42,7 +42,7 @@ from codex_acp.mapping.events import (
     TitleChanged,
     tool_call_id,
 )
-from codex_acp.mapping.messages import notice_of
+from codex_acp.mapping.messages import make_notice
 from codex_acp.mapping.running_calls import announce, approval_settled, call_ended
 from codex_acp.mapping.session import end_of_turn, prompt_title, turn_usage
 from codex_acp.mapping.state import SessionState
@@ -406,7 +406,7 @@ class Session:
             yield
 
     def say(self, text: str) -> None:
-        self.thread.put(lambda: self._outflow.send(self.id, notice_of(text)))
+        self.thread.put(lambda: self._outflow.send(self.id, make_notice(text)))
 
     # Methods of `ThreadOwner`, for `ShownThread`
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ProgramOnly,
         Refused,
     )
-    from codex_acp.routing.rows import Row, Sent
+    from codex_acp.routing.rows import Row, SentDecision
 
     Asked = TypeVar("Asked")
     Mode = TypeVar("Mode")
@@ -94,12 +94,16 @@ if TYPE_CHECKING:
     CommandDecisionsRows = TypedDict(
         "CommandDecisionsRows",
         {
-            "accept": Sent[Elicits[ItemCommandExecutionRequestApproval]],
-            "acceptForSession": Sent[Elicits[ItemCommandExecutionRequestApproval]],
-            "decline": Sent[Elicits[ItemCommandExecutionRequestApproval]],
-            "cancel": Sent[Elicits[ItemCommandExecutionRequestApproval]],
-            "acceptWithExecpolicyAmendment": Sent[Elicits[ItemCommandExecutionRequestApproval]],
-            "applyNetworkPolicyAmendment": Sent[Elicits[ItemCommandExecutionRequestApproval]],
+            "accept": SentDecision[Elicits[ItemCommandExecutionRequestApproval]],
+            "acceptForSession": SentDecision[Elicits[ItemCommandExecutionRequestApproval]],
+            "decline": SentDecision[Elicits[ItemCommandExecutionRequestApproval]],
+            "cancel": SentDecision[Elicits[ItemCommandExecutionRequestApproval]],
+            "acceptWithExecpolicyAmendment": SentDecision[
+                Elicits[ItemCommandExecutionRequestApproval]
+            ],
+            "applyNetworkPolicyAmendment": SentDecision[
+                Elicits[ItemCommandExecutionRequestApproval]
+            ],
         },
     )
     """Decisions on a command."""
@@ -107,10 +111,10 @@ if TYPE_CHECKING:
     FileChangeDecisionsRows = TypedDict(
         "FileChangeDecisionsRows",
         {
-            "accept": Sent[Elicits[ItemFileChangeRequestApproval]],
-            "acceptForSession": Sent[Elicits[ItemFileChangeRequestApproval]],
-            "decline": Sent[Elicits[ItemFileChangeRequestApproval]],
-            "cancel": Sent[Elicits[ItemFileChangeRequestApproval]],
+            "accept": SentDecision[Elicits[ItemFileChangeRequestApproval]],
+            "acceptForSession": SentDecision[Elicits[ItemFileChangeRequestApproval]],
+            "decline": SentDecision[Elicits[ItemFileChangeRequestApproval]],
+            "cancel": SentDecision[Elicits[ItemFileChangeRequestApproval]],
         },
     )
     """Decisions on file changes."""
@@ -118,8 +122,8 @@ if TYPE_CHECKING:
     PermissionScopesRows = TypedDict(
         "PermissionScopesRows",
         {
-            "turn": Sent[Elicits[ItemPermissionsRequestApproval]],
-            "session": Sent[Elicits[ItemPermissionsRequestApproval]],
+            "turn": SentDecision[Elicits[ItemPermissionsRequestApproval]],
+            "session": SentDecision[Elicits[ItemPermissionsRequestApproval]],
         },
     )
     """How far a grant of permissions reaches."""
@@ -127,22 +131,22 @@ if TYPE_CHECKING:
     ReviewDecisionsRows = TypedDict(
         "ReviewDecisionsRows",
         {
-            "approved": Sent[Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]],
-            "approved_for_session": Sent[
+            "approved": SentDecision[Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]],
+            "approved_for_session": SentDecision[
                 Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]
             ],
-            "approved_mcp_policy_amendment": Sent[
+            "approved_mcp_policy_amendment": SentDecision[
                 Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]
             ],
-            "timed_out": Sent[Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]],
-            "abort": Sent[Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]],
-            "approved_execpolicy_amendment": Sent[
+            "timed_out": SentDecision[Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]],
+            "abort": SentDecision[Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]],
+            "approved_execpolicy_amendment": SentDecision[
                 Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]
             ],
-            "network_policy_amendment": Sent[
+            "network_policy_amendment": SentDecision[
                 Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]
             ],
-            "denied": Sent[Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]],
+            "denied": SentDecision[Elicits[ApplyPatchApproval] | Elicits[ExecCommandApproval]],
         },
     )
     """Decisions of the protocol's first version."""
@@ -150,9 +154,9 @@ if TYPE_CHECKING:
     ElicitationActionsRows = TypedDict(
         "ElicitationActionsRows",
         {
-            "accept": Sent[Elicits[McpServerElicitationRequest]],
-            "decline": Sent[Elicits[McpServerElicitationRequest]],
-            "cancel": Sent[Elicits[McpServerElicitationRequest]],
+            "accept": SentDecision[Elicits[McpServerElicitationRequest]],
+            "decline": SentDecision[Elicits[McpServerElicitationRequest]],
+            "cancel": SentDecision[Elicits[McpServerElicitationRequest]],
         },
     )
     """Answers to an MCP elicitation."""
@@ -170,7 +174,7 @@ if TYPE_CHECKING:
         },
     )
 
-TAKES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+FIELD_TYPES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "SERVER_REQUEST_ROUTES": {
         "item/commandExecution/requestApproval": ("ItemCommandExecutionRequestApproval",),
         "item/fileChange/requestApproval": ("ItemFileChangeRequestApproval",),
@@ -245,4 +249,4 @@ TAKES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "cancel": ("McpServerElicitationRequest",),
     },
 }
-"""Table → each of its keys → what the classes that its row names are made of, in order."""
+"""Table → key → types of the first fields of each class that its row may name, in order."""
