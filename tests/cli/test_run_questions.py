@@ -154,6 +154,9 @@ async def test_7_3_what_is_cut_cannot_be_allowed(typed: str, option: Any) -> Non
     assert "No (reject)" in screen
     assert "Never (reject always)" in screen
     assert "allow" not in screen
+    key = KEYS.findall(screen)[-1]
+    assert f"Type {key}2 or {key}4 to choose; Enter rejects: " in screen
+    assert f"{key}1" not in screen
 
 
 @pytest.mark.attack("agent")

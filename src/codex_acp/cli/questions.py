@@ -222,7 +222,7 @@ class Questions:
         letters = "".join(secrets.choice(KEY_LETTERS) for _ in range(KEY_LENGTH))
         keys = [f"{letters}{number}" for number in range(1, len(choices) + 1)]
         named = " or ".join(keys) if len(keys) < 3 else f"one of {keys[0]} to {keys[-1]}"
-        prompt = f"Type {named} to choose; {on_enter}: " if keys else f"{on_enter}: "
+        whole_prompt = _prompt(named, on_enter)
         rows = [
             Line(choice.words, f"  {key}) ", choice.style, " " * len(f"  {key}) "))
             for key, choice in zip(keys, choices, strict=True)
@@ -230,14 +230,15 @@ class Questions:
         while True:
             try:
                 extent = await self._show(
-                    chain(lines(), self._waiting_note()), [Line(""), *rows], prompt
+                    chain(lines(), self._waiting_note()), [Line(""), *rows], whole_prompt
                 )
                 if extent == "left":
                     return None
-                offered = list(range(len(choices)))
+                offered, prompt = list(range(len(choices))), whole_prompt
                 if extent == "in part":
                     offered = [number for number in offered if choices[number].rejects]
                     offered = offered[:_MOST_REJECTING]
+                    prompt = _prompt(" or ".join(keys[number] for number in offered), on_enter)
                     await self._show([_TOO_LONG], [rows[number] for number in offered], prompt)
                 return await self._read_choice({keys[number]: number for number in offered}, prompt)
             except Redraw:
@@ -347,6 +348,10 @@ class Questions:
             if problem is None and text:
                 return value
             await self._show([Line(f"It {problem or 'is required'}.", "  ", "yellow")], [])
+
+
+def _prompt(keys: str, on_enter: str) -> str:
+    return f"Type {keys} to choose; {on_enter}: " if keys else f"{on_enter}: "
 
 
 def _words_of(option: types.PermissionOption) -> str:
