@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from codex_acp.acp.types import AgentAuthMethod
 from codex_acp.adapter.sessions.opening_errors import busy_elsewhere, unknown_session
-from codex_acp.cli.screen import LOOK_AT_ITS_LOG, sentence
+from codex_acp.cli.screen import DETAIL_LIMIT, LOOK_AT_ITS_LOG, MOST_VALUES, sentence
 from codex_acp.errors import ErrorReply, ProcessExited
+from codex_acp.routing.display import shortened
 from codex_acp.runtime import AuthenticationRequired
 
 OLD = "Codex 0.80.0 is too old; update it"
@@ -47,6 +49,20 @@ def test_what_the_data_says_again_is_not_said_again(
     assert sentence(error, "codex", ours=True) == said
     unsaid = "" if data else LOOK_AT_ITS_LOG
     assert sentence(error, "fox") == f"fox: {said}{unsaid}"
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize(
+    ("message", "data"),
+    [
+        (" ".join(map(str, range(MOST_VALUES + 1))), list(range(MOST_VALUES + 1))),
+        ("a, then " + "b" * DETAIL_LIMIT, ["a", "b" * DETAIL_LIMIT]),
+    ],
+)
+def test_only_few_values_are_looked_for_in_a_short_message(message: str, data: Any) -> None:
+    error = ErrorReply("session/prompt", -32603, message, data)
+    shown = shortened(json.dumps(data), DETAIL_LIMIT)
+    assert sentence(error, "codex", ours=True) == f"{message}: {shown}"
 
 
 def test_what_our_agent_says_of_a_setting_has_its_data_for_programs() -> None:

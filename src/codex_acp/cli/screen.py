@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -470,7 +471,9 @@ LOG_IN: Final = "codex-acp-sdk login"
 LOOK_AT_ITS_LOG: Final = "; with CODEX_ACP_LOG=INFO you see what it writes to its standard error"
 """Added to an error of an agent that does not say why it failed."""
 DETAIL_LIMIT: Final = 2_000
-"""Characters of an error's data that are shown."""
+"""Characters of an error's data that are shown, and of a message that is compared with the data."""
+MOST_VALUES: Final = 50
+"""Values of an error's data that are compared with its message."""
 _DATA_FOR_PROGRAMS: Final = (INVALID_PARAMS, INVALID_REQUEST, RESOURCE_NOT_FOUND)
 """Codes of our agent's errors whose data repeats the message for programs."""
 _HINTS: Final = (
@@ -500,7 +503,7 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
                 text = text.replace(for_clients, for_person)
             return text
         detail = _text_of(error.data)
-        if detail not in text and not all(_contains(text, value) for value in _values(error.data)):
+        if detail not in text and not _repeats(text, error.data):
             text = detail if text in detail else f"{text}: {shortened(detail, DETAIL_LIMIT)}"
         if ours:
             return text
@@ -509,9 +512,15 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
     return str(error)
 
 
-def _contains(message: str, value: object) -> bool:
-    """Return whether a message contains a value as whole words."""
-    return re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", message) is not None
+def _repeats(message: str, data: object) -> bool:
+    """Return whether a short message contains each of a few values in JSON, as whole words."""
+    values = [str(value) for value in itertools.islice(_values(data), MOST_VALUES + 1)]
+    return (
+        len(message) <= DETAIL_LIMIT
+        and len(values) <= MOST_VALUES
+        and all(value in message for value in values)
+        and all(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) for value in values)
+    )
 
 
 def _values(data: object) -> Iterator[object]:
