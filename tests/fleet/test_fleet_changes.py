@@ -179,6 +179,29 @@ async def test_a_pipe_that_git_would_read_is_said_at_once(tmp_path: Path, name: 
         lacks(outcome, name)
 
 
+async def test_a_pipe_among_the_objects_costs_the_patch_alone(tmp_path: Path) -> None:
+    place = repository(tmp_path / "place")
+    pipe = "mkfifo .git/objects/info/alternates"
+    found = await outcomes(fleet_of(None), task("a", place, say="Done.", sh=pipe))
+    lacks(found["a"], "info/alternates is a pipe")
+    assert found["a"].text == "Done."
+
+
+async def test_a_git_that_is_busy_for_ever_costs_the_patch_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "PATCH_SECONDS", 0.0)
+    deep = "/".join("d" * 40)
+    rules = f"mkdir -p {deep} && touch {deep}/x && echo '{'**/' * 10}b' > .gitignore"
+    found = await both(tmp_path, say="Done.", sh=rules)
+    lacks(found["worktree"], "it took longer")
+    assert found["directory"].ok  # it had no baseline
+    assert "longer than 0 seconds to read the files" in str(found["directory"].changes_note)
+    for outcome in found.values():
+        assert (outcome.text, len(outcome.attempts)) == ("Done.", 1)
+        assert b"Done." in outcome.transcript
+
+
 async def test_many_changes_that_are_too_long_together_are_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,10 @@ LONGEST_SHOWN: Final = 200
 LOOK_SECONDS: Final = 60.0
 """Time for git to find the repository of a directory."""
 
+PATCH_SECONDS: Final = 60.0
+"""Time to read a worktree before a task, and to make the patch after it: half of the driver's
+`GRACE_SECONDS`, so that git, which a rule file can keep busy for ever, costs no report."""
+
 _LINK: Final = b"160000 "
 """Mode of an index entry that is a commit of another repository, as git prints the mode."""
 
@@ -102,8 +106,12 @@ class Baseline:
         """Make the git directory, without a subprocess.
 
         A copy of ``index`` saves reading every file again; not copied if its digest is not
-        ``digest`` (None: any). ``more`` are further directories of objects.
+        ``digest`` (None: any). ``more`` are further directories of objects. Raises CheckoutError
+        for a pipe among the repository's objects.
         """
+        for path in (*self.objects.glob("info/*"), *self.objects.glob("pack/*")):
+            if path.is_fifo():
+                raise CheckoutError(f"{path} is a pipe, which git would wait for")
         make_private(self.git_dir / "objects" / "info")
         make_private(self.git_dir / "refs")
         (self.git_dir / "HEAD").write_text("ref: refs/heads/fleet\n", encoding="utf-8")
@@ -151,10 +159,13 @@ async def directory_baseline(directory: Path, scratch: Path) -> Baseline | str:
     top, objects, index, object_format = lines
     baseline = Baseline(Path(top), scratch, Path(objects), "", object_format)
     try:
-        baseline = await asyncio.to_thread(baseline.set_up, Path(index))
-        left_out = await _add(baseline, users_index=True)
-        tree = (await git("write-tree", env=baseline.env)).decode().strip()
-        content = await asyncio.to_thread(read_regular, scratch / "index", INDEX_LIMIT)
+        async with asyncio.timeout(PATCH_SECONDS):
+            baseline = await asyncio.to_thread(baseline.set_up, Path(index))
+            left_out = await _add(baseline, users_index=True)
+            tree = (await git("write-tree", env=baseline.env)).decode().strip()
+            content = await asyncio.to_thread(read_regular, scratch / "index", INDEX_LIMIT)
+    except TimeoutError:
+        return f"git took longer than {PATCH_SECONDS:g} seconds to read the files before the task"
     except (CheckoutError, OSError, ValueError) as error:
         return str(error)
     digest = hashlib.sha256(content).hexdigest()
@@ -171,22 +182,26 @@ async def changes_since(baseline: Baseline) -> Changes:
     try:
         if not stat.S_ISDIR(baseline.work_tree.lstat().st_mode):
             return Changes(None, "the patch is not made: the worktree is no directory any more")
-        current = await asyncio.to_thread(baseline.in_new_directory)
-        if current.index is None:
-            await git("read-tree", current.tree, env=current.env)
-        names = await _add(current) - baseline.left_out
-        if not names:
-            missing = None
-        else:
-            why = "git does not take it, it cannot be read, is a repository of its own or too large"
-            missing = f"the patch lacks {_listed(names)}: {why}"
-        patch, left_out = await _patch(current)
-        ignored = await _newly_ignored(current)
+        async with asyncio.timeout(PATCH_SECONDS):
+            current = await asyncio.to_thread(baseline.in_new_directory)
+            if current.index is None:
+                await git("read-tree", current.tree, env=current.env)
+            names = await _add(current) - baseline.left_out
+            patch, left_out = await _patch(current)
+            ignored = await _newly_ignored(current)
+    except TimeoutError:
+        return Changes(
+            None, f"the patch is not made: it took longer than {PATCH_SECONDS:g} seconds"
+        )
     except (CheckoutError, OSError) as error:
         return Changes(None, f"the patch is not made: {error}")
     finally:
         if current is not baseline:
             await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, current.git_dir)))
+    missing = None
+    if names:
+        why = "git does not take it, it cannot be read, is a repository of its own or too large"
+        missing = f"the patch lacks {_listed(names)}: {why}"
     if patch is None:
         missing = f"the changes are longer than {PATCH_LIMIT >> 20} MiB and not kept"
     elif left_out:
