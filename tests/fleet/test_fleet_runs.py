@@ -160,6 +160,15 @@ async def test_tokens_are_the_agents_own_count_where_it_has_one(tmp_path: Path) 
     }
 
 
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("tokens", [10**4300 - 1, -1_000_000, True])
+async def test_a_number_that_counts_no_tokens_is_not_told(tmp_path: Path, tokens: int) -> None:
+    told = ({"used": 70, "tokens": tokens}, {"used": 10**4300 - 1}, {"counted": 5})
+    prompts = [json.dumps(each) for each in told]
+    found = await outcomes(fleet_of(tmp_path / "out"), task("a", tmp_path, prompt=prompts))
+    assert (found["a"].usage.total, found["a"].usage.counted) == (75, False)
+
+
 @pytest.mark.parametrize("reason", ["refusal", "max_tokens", "max_turn_requests", "cancelled"])
 async def test_a_stop_reason_that_is_no_end_is_a_failure_and_not_tried_again(
     tmp_path: Path, reason: str

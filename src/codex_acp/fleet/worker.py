@@ -13,7 +13,7 @@ import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from codex_acp._json import object_at, value_at
 from codex_acp.acp.types import (
@@ -403,7 +403,7 @@ class SessionRun:
 
     def _on_update(self, update: Update) -> None:
         self._log.update(update)
-        if isinstance(update, UsageUpdateSessionUpdate):
+        if isinstance(update, UsageUpdateSessionUpdate) and _is_count(update.used):
             # A request of the model takes as many tokens as the context has after it.
             self._estimate += update.used
             self._report_usage()
@@ -442,11 +442,17 @@ def _usage_of(response: PromptResponse) -> Usage | None:
     places += [part for part in (response.meta or {}).values() if isinstance(part, dict)]
     for place in places:
         usage = place.get("usage")
-        if isinstance(usage, dict) and isinstance(usage.get("totalTokens"), int):
+        if isinstance(usage, dict) and _is_count(usage.get("totalTokens")):
             counts = [usage.get(name) for name in ("totalTokens", "inputTokens", "outputTokens")]
-            total, read, written = (count if isinstance(count, int) else 0 for count in counts)
+            total, read, written = (count if _is_count(count) else 0 for count in counts)
             return Usage(total, read, written)
     return None
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    """Return whether an agent's number can be a count of tokens: a sum with a larger number may
+    have more digits than Python writes, a negative number empties no budget."""
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 FORCED: Final[frozenset[Reason]] = frozenset(
