@@ -169,6 +169,31 @@ async def test_a_journal_that_was_cut_off_is_read_and_written_on(tmp_path: Path)
     assert all(json.loads(line) for line in lines if line != torn)
 
 
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"type": "attempt_ended", "reason": "agent_lost", "seconds": 10**400},
+        {"type": "attempt_ended", "reason": "agent_lost", "seconds": float("nan")},
+        {"type": "prompt", "number": -7},
+        {"type": "prompt_ended", "number": -7},
+    ],
+    ids=["seconds of 401 digits", "seconds that are NaN", "prompt -7", "end of prompt -7"],
+)
+async def test_a_line_of_the_journal_with_an_impossible_number_is_skipped(
+    tmp_path: Path, damaged: dict[str, Any]
+) -> None:
+    out = tmp_path / "out"
+    await outcomes(fleet_of(out), task("a", tmp_path, say="x"))
+    (out / "journal.jsonl").write_text(
+        "".join(json.dumps(line | {"id": "b"}) + "\n" for line in ({"type": "attempt"}, damaged))
+    )
+    history = read_history(out / "journal.jsonl")[1]["b"]
+    assert (history.first_prompt, history.prompt_sent) == (0, False)
+    found = await outcomes(fleet_of(out, resume=True), task("b", tmp_path, say="x"))
+    assert [attempt.reason for attempt in found["b"].attempts] == ["interrupted", "end_turn"]
+
+
 async def test_what_was_interrupted_behind_a_torn_line_is_gone_on_with(tmp_path: Path) -> None:
     """A run that a crash has cut off is followed by one that is stopped, and by one that ends."""
     store, out = tmp_path / "store", tmp_path / "out"

@@ -230,14 +230,19 @@ class History:
                     self.first_prompt, self.prompt_sent = 0, False
                 self.session_id = session_id
                 self.attempts[-1] = replace(last, session_id=session_id, resumed=how != "new")
-            case {"type": "prompt", "number": int(number)}:
+            case {"type": "prompt", "number": int(number)} if number >= 0:
                 self.first_prompt, self.prompt_sent = number, True
-            case {"type": "prompt_ended", "number": int(number)}:
+            case {"type": "prompt_ended", "number": int(number)} if number >= 0:
                 self.first_prompt, self.prompt_sent = number + 1, False
-            case {"type": "attempt_ended", "reason": str(reason), "seconds": int() | float()}:
+            case {
+                "type": "attempt_ended",
+                "reason": str(reason),
+                "seconds": int() | float() as seconds,
+            } if 0 <= seconds < 1 << 63:  # no NaN, and no more digits than a float takes
                 message = text_at(event, "message")
-                seconds = float(event["seconds"])
-                self.attempts[-1] = replace(last, reason=reason, message=message, seconds=seconds)
+                self.attempts[-1] = replace(
+                    last, reason=reason, message=message, seconds=float(seconds)
+                )
 
 
 class Journal:
@@ -371,11 +376,11 @@ class OutDirectory:
                 self._set_aside(target)
             unfinished.rename(target)
             sync_folder(self._tasks)
-        except OSError as error:
+        except (OSError, ValueError, RecursionError) as error:
             remove_tree(unfinished)
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 raise OutcomeNotWritten(f"{outcome.id!r} has an outcome in {target}") from error
-            why = error.strerror or str(error)
+            why = getattr(error, "strerror", None) or error
             raise OutcomeNotWritten(
                 f"the outcome of {outcome.id!r} cannot be written to {target}: {why}; nothing more "
                 "is run. Mend that, and go on with --resume"
