@@ -170,7 +170,9 @@ def test_an_agent_that_fails_is_exit_code_1_and_the_reason(
     assert said in done.stderr
     done = run(["run", *arguments, "--json", "Go."])
     assert done.returncode == 1
-    assert said in lines_of(done.stdout)[-1]["error"]["message"]
+    error = lines_of(done.stdout)[-1]["error"]
+    assert said in error["message"]
+    assert ("exitCode" in error) == ("exits" in arguments[1])
 
 
 @pytest.mark.parametrize(

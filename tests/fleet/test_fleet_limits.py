@@ -10,10 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from codex_acp.errors import ErrorReply
+from codex_acp.errors import ErrorReply, ProcessExited
 from codex_acp.fleet import Outcome, Retries
 from codex_acp.fleet.jobs import reason_of
 from codex_acp.fleet.worker import TimeLimit
+from codex_acp.runtime import AgentStartError
 from tests.fleet.fleet_bench import WAIT, fleet_of, notes, outcomes, repository, spec, task
 from tests.soak.chaos.virtual_time import VirtualTimeLoop
 from tests.support.processes import lives
@@ -212,6 +213,17 @@ async def test_an_agent_that_cannot_open_a_session_is_tried_again_with_a_new_pro
     assert all(outcome.ok for outcome in found.values())
     reasons = sorted(outcome.attempts[0].reason for outcome in found.values())
     assert reasons == ["agent_not_started", "end_turn", "end_turn"]
+
+
+def test_an_agent_that_ends_before_it_answers_is_tried_again_and_no_agent_is_not() -> None:
+    error = AgentStartError("fox", "it is gone")
+    assert reason_of(error) == "agent_not_started"
+    for cause, reason in (
+        (ProcessExited("fox", -11, ""), "agent_lost"),
+        (ErrorReply("initialize", -32601, "no"), "agent_error"),
+    ):
+        error.__cause__ = cause
+        assert reason_of(error) == reason
 
 
 def test_the_words_of_an_error_decide_nothing() -> None:

@@ -229,9 +229,10 @@ async def test_starts_that_fail_count_as_ends() -> None:
     async with AgentRuntime(restarts=RestartLimit(count=2)) as runtime:
         with anyio.fail_after(WAIT):
             for _ in range(2):
-                with pytest.raises(ProcessExited, match="no licence") as raised:
+                with pytest.raises(AgentStartError, match="no licence") as raised:
                     await runtime.open(raw("exits at once"))
-                assert raised.value.returncode == 3
+                assert isinstance(raised.value.__cause__, ProcessExited)
+                assert raised.value.__cause__.returncode == 3
             with pytest.raises(CrashLoop):
                 await runtime.open(raw("exits at once"))
             # Another agent is another matter.
@@ -253,6 +254,20 @@ async def test_an_agent_that_never_answers_initialize_is_given_up_and_ended(
         with anyio.fail_after(WAIT), pytest.raises(AgentStartError, match=said):
             await runtime.open(raw(behaviour, start_seconds=seconds))
         assert not runtime._processes
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["cat"], r"it refused initialize: .* \(is it an ACP agent\?\)"),
+        (["true"], r"it exited with status 0 before it answered initialize \(is it an ACP"),
+        (["echo", "hello"], r"is it an ACP agent\?\); its stdout .* began with b'hello'"),
+    ],
+)
+async def test_a_program_that_is_no_agent_is_asked_about(command: list[str], said: str) -> None:
+    async with AgentRuntime() as runtime:
+        with anyio.fail_after(WAIT), pytest.raises(AgentStartError, match=said):
+            await runtime.open(AgentSpec(command))
 
 
 async def test_a_version_that_is_not_spoken_here_is_a_typed_error() -> None:
@@ -364,7 +379,7 @@ async def test_the_agent_gets_its_environment_and_directory(tmp_path: Path) -> N
         [sys.executable, "-c", code], env={"NEW": "1"}, inherit_env=False, cwd=tmp_path
     )
     async with AgentRuntime() as runtime:
-        with anyio.fail_after(WAIT), pytest.raises(ProcessExited) as raised:
+        with anyio.fail_after(WAIT), pytest.raises(AgentStartError) as raised:
             await runtime.open(spec)
     assert raised.value.stderr_tail == f"{tmp_path} 1 None"
 

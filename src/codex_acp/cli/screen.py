@@ -41,7 +41,7 @@ from codex_acp.jsonrpc.message import (
     RESOURCE_NOT_FOUND,
 )
 from codex_acp.routing.display import shortened, visible, visible_controls
-from codex_acp.runtime import AuthenticationRequired
+from codex_acp.runtime import AgentStartError, AuthenticationRequired
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -454,10 +454,11 @@ class JsonOutput:
 
     def error(self, error: Exception) -> None:
         detail: dict[str, object] = {"class": type(error).__name__, "message": str(error)}
-        if isinstance(error, ErrorReply):
-            detail |= {"code": error.code, "data": error.data}
-        elif isinstance(error, ProcessExited):
-            detail |= {"exitCode": error.returncode, "stderr": error.stderr_tail}
+        cause = error.__cause__ if isinstance(error, AgentStartError) else error
+        if isinstance(cause, ErrorReply):
+            detail |= {"code": cause.code, "data": cause.data}
+        elif isinstance(cause, ProcessExited):
+            detail |= {"exitCode": cause.returncode, "stderr": cause.stderr_tail}
         self._line("error", error=detail)
 
     def _line(self, kind: str, **members: object) -> None:

@@ -24,7 +24,6 @@ from codex_acp.runtime import (
     AgentStartError,
     AuthenticationRequired,
     MethodNotOffered,
-    OptionNotOffered,
 )
 
 if TYPE_CHECKING:
@@ -197,8 +196,6 @@ def reason_of(error: Exception) -> Reason:
             return "checkout"
         case WorkerLost():
             return "worker_lost"
-        case SettingRefused() | OptionNotOffered():
-            return "settings"
         case AuthenticationRequired():
             return "authentication"
         case ServerOverloaded():
@@ -209,11 +206,13 @@ def reason_of(error: Exception) -> Reason:
             return "overloaded" if _is_busy(error) else "agent_error"
         case LaunchError():
             return "agent_not_found"
+        case AgentStartError(__cause__=ErrorReply() | TransportError() as cause):
+            return reason_of(cause)
         case AgentStartError():
             return "agent_not_started"
         case TransportError():
             return "agent_lost"
-        case MethodNotOffered() | MisuseError():
+        case SettingRefused() | MethodNotOffered() | MisuseError():
             return "settings"
     return "agent_error"
 

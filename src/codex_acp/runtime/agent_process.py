@@ -19,8 +19,10 @@ from codex_acp.errors import (
     ConnectionClosed,
     ErrorReply,
     InvalidPayload,
+    ProcessExited,
     TransportError,
     UnsupportedVersion,
+    how_ended,
 )
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, METHOD_NOT_FOUND, Notification
@@ -115,7 +117,7 @@ class AgentProcess:
     async def start(cls, spec: AgentSpec, services: Services, answer_seconds: float) -> Self:
         """Spawn the agent and exchange ``initialize`` with it.
 
-        Raises AgentLaunchError, AgentStartError, ErrorReply, InvalidPayload, ProcessExited, and
+        Raises AgentLaunchError, AgentStartError, ErrorReply, InvalidPayload, TransportError, and
         ends the process then.
         """
         process = cls(spec, services, answer_seconds)
@@ -320,13 +322,24 @@ class AgentProcess:
             with anyio.fail_after(seconds):
                 self.response = await self.client.introduce(self.services.introduction())
         except TimeoutError:
-            why = f"it did not answer initialize within {seconds:g} seconds"
-            if self._first_garbage is not None:
-                why += f"; its stdout is not the protocol's, it began with {self._first_garbage!r}"
-            raise AgentStartError(self.agent, why, self.stderr_tail) from None
+            raise self._no_agent(f"did not answer initialize within {seconds:g} seconds") from None
+        except ProcessExited as error:
+            ended = how_ended(error.returncode)
+            raise self._no_agent(f"{ended} before it answered initialize") from error
+        except ErrorReply as error:
+            if error.code != METHOD_NOT_FOUND:
+                raise
+            raise self._no_agent(f"refused initialize: {error.message}") from error
         except UnsupportedVersion as error:
             raise AgentStartError(self.agent, str(error)) from error
         self.features = agent_features(self.response.agent_capabilities)
+
+    def _no_agent(self, failure: str) -> AgentStartError:
+        """Return the error of a program that may not be an ACP agent."""
+        why = f"it {failure} (is it an ACP agent?)"
+        if self._first_garbage is not None:
+            why += f"; its stdout is not the protocol's, it began with {self._first_garbage!r}"
+        return AgentStartError(self.agent, why, self.stderr_tail)
 
     def _note_end(self) -> None:
         """Set `failure`, once, and tell the sessions and `on_ended`."""

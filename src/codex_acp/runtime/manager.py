@@ -155,7 +155,7 @@ class AgentRuntime:
         ``key`` is the program's own name for the conversation: the session that the store has under
         the key is opened again. ``permissions`` replaces the runtime's for this session.
 
-        Raises AgentLaunchError, AgentStartError, ProcessExited, CrashLoop; ErrorReply if the agent
+        Raises AgentLaunchError, AgentStartError, TransportError, CrashLoop; ErrorReply if the agent
         refuses, which may be AuthenticationRequired or SessionBusy; AnswerTimeout,
         MethodNotOffered, StoreError.
         """
