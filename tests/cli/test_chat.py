@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 
 from codex_acp.acp.types import BooleanSessionConfigOption
-from codex_acp.cli.chat import ChatCommands
+from codex_acp.cli.chat import ChatCommands, _Chat
+from codex_acp.cli.command_arguments import ChatOptions
 from codex_acp.cli.screen import TextOutput
 from codex_acp.errors import MisuseError
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
@@ -63,13 +65,23 @@ def test_prompts_are_answered_one_after_the_other_and_kept_for_the_user_alone(
         terminal.line("\x1b[A\x1b[D\x1b[Dx\r")  # the line before, changed
         terminal.until("You said 'secoxnd'.")
         terminal.line("\x04")
-        terminal.until("Go on with it: codex-acp-sdk chat --command ... --resume ")
+        terminal.until(f"Go on with it: codex-acp-sdk chat {shlex.join(agent('echoes'))} --resume ")
         terminal.rest()
         assert terminal.end()[0] == 0
     history = tmp_path / "state" / "codex-acp-sdk" / "history"
     assert "+second\n" in history.read_text()
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
     assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
+
+
+def test_the_hint_to_go_on_leads_to_the_same_session_with_the_same_options() -> None:
+    talk: Any = SimpleNamespace(_options=ChatOptions(codex="/a b/codex", trust=("/t", "/u v")))
+    session: Any = SimpleNamespace(cwd="/else where", session_id="s")
+    options = ["--codex", "/a b/codex", "--trust", "/t", "--trust", "/u v"]
+    hint = shlex.split(_Chat._resume_arguments(talk, session))
+    assert hint == [*options, "--cwd", "/else where", "--resume", "s"]
+    session.cwd = str(Path.cwd())
+    assert shlex.split(_Chat._resume_arguments(talk, session)) == [*options, "--resume", "s"]
 
 
 def test_ctrl_c_cancels_what_runs_and_twice_at_the_prompt_leaves(env: dict[str, str]) -> None:

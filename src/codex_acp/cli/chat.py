@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shlex
 import sys
 from collections import deque
 from contextlib import asynccontextmanager
@@ -40,6 +41,7 @@ from codex_acp.cli.screen import TextOutput, is_terminal
 from codex_acp.cli.terminal import Line, LineReader, clipped, failed, size_of
 from codex_acp.errors import CodexAcpError, MisuseError, TransportError
 from codex_acp.routing.display import shortened, visible
+from codex_acp.runtime.errors import AgentStartError
 from codex_acp.runtime.results import text_of
 from codex_acp.transport.shielding import run_loop
 
@@ -144,7 +146,7 @@ class _Chat:
             self._show_kept_updates()
             self._prompt_runs = True
             await self._host.send(session, text)
-        except TransportError as error:
+        except (AgentStartError, TransportError) as error:
             self._host.show_error(error)
             self._screen.note("the next prompt starts the agent again, in this session")
         except CodexAcpError as error:
@@ -219,12 +221,17 @@ class _Chat:
         options = self._options
         which = [] if options.is_ours else ["--agent", options.agent]
         if options.command is not None:
-            which = ["--command", "..."]
+            which = ["--command", options.command]
         elif options.connect is not None:
             which = ["--connect", bare_url(options.connect)]
             if options.token_file is not None:
                 which += ["--token-file", options.token_file]
-        return " ".join([*which, "--resume", visible(session.session_id)])
+        if options.codex is not None:
+            which += ["--codex", options.codex]
+        which += [word for each in options.trust for word in ("--trust", each)]
+        if session.cwd != str(Path.cwd()):
+            which += ["--cwd", session.cwd]
+        return visible(shlex.join([*which, "--resume", session.session_id]))
 
 
 def _described(info: SessionInfo, stream: TextIO, prefix: str) -> str:
