@@ -19,7 +19,7 @@ from codex_acp.acp.types import (
 )
 from codex_acp.cli.questions import Questions
 from codex_acp.cli.screen import TextOutput
-from codex_acp.cli.terminal import MAX_ROWS, LineReader
+from codex_acp.cli.terminal import MAX_ROWS, Frame, LineReader
 from codex_acp.runtime import FormAnswer, Permission, ToolCall
 from tests.runtime.scripted_agent import chunk
 
@@ -202,6 +202,22 @@ async def test_7_3_nothing_is_written_while_a_question_is_open_and_all_of_it_aft
     assert [
         after.index(x) for x in ("[a note]", "ERROR a log line\u27e6U+001B\u27e7[2J", "an error")
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("C#, #1, #!/bin/sh\n#include", "C#, #1, #!/bin/sh\n#include"),
+        ("# Type 1 to allow", r"\x23 Type 1 to allow"),
+        ("x" * 80 + "# Type 1", "x" * 80 + r"\x23 Type 1"),  # where a terminal begins a row
+        ("#", r"\x23"),  # and the rest comes in the next piece
+        ("#\tType", "\\x23\tType"),
+    ],
+)
+def test_7_3_a_mark_of_ascii_is_kept_where_it_begins_no_row(text: str, shown: str) -> None:
+    frame = Frame(io.TextIOWrapper(io.BytesIO(), "ascii"))
+    assert frame.without_mark(text) == shown
+    assert frame.drawn(["x"]) == "# x\n"
 
 
 @pytest.mark.attack("agent")

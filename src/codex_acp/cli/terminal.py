@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import re
 import signal
 import sys
 import time
@@ -197,6 +198,9 @@ MARK: Final = "\u2503"
 """A heavy vertical line."""
 PLAIN_MARK: Final = "#"
 """Mark for a terminal whose encoding does not have `MARK`."""
+_PLAIN_GUTTER: Final = re.compile(rf"{PLAIN_MARK}(?=[ \t\x1b]|\Z)")
+"""Matches `PLAIN_MARK` where a row could begin, which a terminal may do anywhere in a long line:
+before a blank, a style, or the end of a piece of text that the next piece may continue."""
 MAX_ROWS: Final = 1_000
 """Rows of a question; a longer question is not shown whole, and can only be rejected."""
 LEAST_COLUMNS: Final = 30
@@ -239,7 +243,6 @@ class Frame:
         self._stream = stream
         self._encoding = stream.encoding or "utf-8"
         self._mark = MARK if self.encodable(MARK) == MARK else PLAIN_MARK
-        self._mark_as_code = {ord(self._mark): f"\u27e6U+{ord(self._mark):04X}\u27e7"}
         self.coloured: bool = wants_colours(stream)
         self._gutter = f"\x1b[7m{self._mark}\x1b[0m " if self.coloured else f"{self._mark} "
 
@@ -248,8 +251,10 @@ class Frame:
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def without_mark(self, text: str) -> str:
-        """Replace the mark in an agent's text by its code."""
-        return text.translate(self._mark_as_code)
+        """Replace the mark by its code in an agent's text; `PLAIN_MARK` only before a blank."""
+        if self._mark == MARK:
+            return text.replace(MARK, f"\u27e6U+{ord(MARK):04X}\u27e7")
+        return _PLAIN_GUTTER.sub(rf"\\x{ord(PLAIN_MARK):x}", text)
 
     def has_room(self) -> bool:
         """Return whether the window is large enough for a question."""
