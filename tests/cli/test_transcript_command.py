@@ -19,6 +19,7 @@ import pytest
 
 from codex_acp.cli.main import main
 from codex_acp.cli.transcript_lines import moment
+from codex_acp.fleet.worker import SessionLog
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
 from tests.support.transcript_samples import HOSTILE, lines, of_every_kind, with_wire
 
@@ -70,7 +71,7 @@ def test_a_file_of_the_first_version_is_shown_as_it_was_written(
     assert len(shown("--decided", "person")) == 4
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [40, 80, 120])
 def test_a_row_of_a_terminal_is_one_row(written: Path, tmp_path: Path, columns: int) -> None:
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -211,6 +212,21 @@ def test_a_file_that_cannot_be_read_is_one_sentence(
     err = capsys.readouterr().err
     assert err.startswith("codex-acp-sdk transcript: error: the transcript ")
     assert err.count("\n") == 1
+
+
+def test_the_transcript_of_a_fleet_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "transcript.jsonl"
+    log = SessionLog()
+    log.note("session", session_id="s")
+    log.note("prompt", text="Go.")
+    path.write_bytes(log.data())
+    assert main(["transcript", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "the log of a fleet's task" in err
+    assert "schema_version" not in err
 
 
 def test_standard_input_is_a_file_too(tmp_path: Path) -> None:

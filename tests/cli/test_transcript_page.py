@@ -180,7 +180,7 @@ def test_the_command_writes_the_page_for_its_owner_alone(
     source, page = tmp_path / "t.jsonl", tmp_path / "page.html"
     source.write_text("".join(lines(of_every_kind())) + '{"torn')
     assert main(["transcript", str(source), "--html", str(page)]) == 1
-    assert "19 events" in (told := capsys.readouterr().err)
+    assert "18 events" in (told := capsys.readouterr().err)
     assert "1 lines could not be read" in told
     assert page.stat().st_mode & 0o777 == 0o600
     assert page.read_text().startswith("<!doctype html>")

@@ -443,7 +443,8 @@ def transcript(options: TranscriptOptions) -> int:
             data = page_data(read(options.file), options.selection)
             write_page(options.html, page_text(options.file, data))
             unread = f"; {data.unread} lines could not be read" if data.unread else ""
-            sys.stderr.write(f"{len(data.rows)} events in {options.html}{unread}\n")
+            count = len(data.rows) - data.unread
+            sys.stderr.write(f"{count} events in {options.html}{unread}\n")
             return FAILED if data.unread else 0
         return _show(options, follow(options.file) if options.follow else read(options.file))
     except MisuseError as error:

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, assert_never, get_args
 
+from codex_acp._json import value_at
 from codex_acp.cli.terminal import size_of, wants_colours
 from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.jsonrpc.framing import LineFramer, TooLong
@@ -264,6 +265,8 @@ CHUNK: Final = 256 * 1024
 LOOK_SECONDS: Final = 0.2
 """Seconds between two reads of a followed file."""
 STANDARD_INPUT: Final = "-"
+FLEET_TYPES: Final = ("session", "prompt", "update", "question", "end", "left_out")
+"""``type`` of the lines in the ``transcript.jsonl`` of a fleet's task, another format."""
 
 
 class Line(NamedTuple):
@@ -278,7 +281,7 @@ class Line(NamedTuple):
 
 
 def read_line(data: bytes | TooLong) -> Line:
-    """Decode one line, without its line end. Never raises."""
+    """Decode one line, without its line end. Raises MisuseError if the line is a fleet's."""
     if isinstance(data, TooLong):
         head = data.head.decode(errors="replace")
         return Line(None, head, f"it is longer than {data.limit} bytes")
@@ -286,7 +289,13 @@ def read_line(data: bytes | TooLong) -> Line:
     if _has_too_many_values(text):
         return Line(None, text, f"it holds more than {VALUE_LIMIT} values")
     try:
-        return Line(from_json(json.loads(text)), text)
+        value = json.loads(text)
+        if value_at(value, "type") in FLEET_TYPES and "schema_version" not in value:
+            raise MisuseError(
+                "this is no transcript of the agent but the log of a fleet's task, one JSON object "
+                "a line: read it with jq, or its outcome with `codex-acp-sdk fleet show`"
+            )
+        return Line(from_json(value), text)
     except InvalidPayload as error:
         return Line(None, text, "; ".join(error.problems[:3]))
     except (ValueError, RecursionError):
@@ -431,11 +440,11 @@ class Rows:
         date, _, clock = entry.time.removesuffix("Z").partition("T")
         if date != self._date:
             self._date = date
-            self._put(self._style(f"{date} (UTC)", "2"))
+            self._put((f"{date} (UTC)", "2"))
         kind, verb = description.kind, description.verb
         verb_has_kind = verb.startswith(kind)  # not "decline declined"
         self._counts[verb if verb_has_kind else f"{kind} {verb}"] += 1
-        marked_kind = f"{self._encodable(_MARKS[kind])} {_NAMES[kind]:{_WIDTH}}"
+        marked_kind = f"{_MARKS[kind]} {_NAMES[kind]:{_WIDTH}}{_GAP}"
         prefix = clock
         if self._columns() >= WIDE:
             shown_id = entry.event.ref.session_id or entry.event.ref.thread_id or "-"
@@ -443,19 +452,18 @@ class Rows:
             # The end of the id: ids of one day have the same beginning.
             prefix = f"{clock}{_GAP}{visible(shown_id[-8:]):8}{_GAP}{parties:16}"
         text = " ".join(part for part in (description.about, description.detail) if part)
-        room = self._room(len(prefix) + len(marked_kind) + _VERB_WIDTH + 3 * len(_GAP))
-        shown = self._encodable(self._cut(visible(text[:MAX_RAW]), room))
         self._put(
-            f"{self._style(prefix, '2')}{_GAP}"
-            f"{self._style(marked_kind, _KIND_STYLES[kind])}{_GAP}"
-            f"{self._style(f'{verb:{_VERB_WIDTH}}', _TONE_STYLES[description.tone])}{_GAP}{shown}"
+            (prefix + _GAP, "2"),
+            (marked_kind, _KIND_STYLES[kind]),
+            (f"{verb:{_VERB_WIDTH}}{_GAP}", _TONE_STYLES[description.tone]),
+            (visible(text[:MAX_RAW]), "0"),
         )
 
     def unreadable(self, line: Line) -> None:
         """Write a row for a line that is no event."""
         self.unread += 1
         text = f"? a line that cannot be read: {line.problem}: {line.text[:MAX_RAW]}"
-        self._put(self._style(self._encodable(self._cut(visible(text), self._room(0))), "31"))
+        self._put((visible(text), "31"))
 
     def summary(self) -> str:
         """Return the numbers of events of each kind as a sentence."""
@@ -464,21 +472,19 @@ class Rows:
         left = f"; {self.left_out} more are left out" if self.left_out else ""
         return f"{sum(self._counts.values())} events: {counts or 'none'}{left}{unread}"
 
-    def _room(self, taken: int) -> int:
-        """Return the columns that are left for a text, so that it fits into one row."""
-        return max(20, self._columns() - taken - 1)
-
     def _columns(self) -> int:
         return size_of(self._out).columns if self._out.isatty() else MAX_TEXT
-
-    def _cut(self, text: str, room: int) -> str:
-        return text if len(text) <= room else f"{text[: room - 1]}\u2026"
-
-    def _encodable(self, text: str) -> str:
-        return text.encode(self._encoding, "replace").decode(self._encoding)
 
     def _style(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._styled and style != "0" else text
 
-    def _put(self, row: str) -> None:
+    def _put(self, *parts: tuple[str, str]) -> None:
+        """Write a row of texts with their styles, cut to the terminal's width."""
+        room = max(1, self._columns() - 1)
+        row = ""
+        for text, style in parts:
+            shown = text if len(text) <= room else f"{text[: room - 1]}\u2026"[:room]
+            room -= len(shown)
+            shown = shown.encode(self._encoding, "replace").decode(self._encoding)
+            row += self._style(shown, style)
         self._out.write(row.rstrip() + "\n")
