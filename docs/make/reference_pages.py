@@ -52,7 +52,7 @@ def _page(name: str, title: str) -> str:
             lines += [f"## `{public}`", "", f"`from codex_acp.{name} import {public}`", ""]
             told = [inspect.getdoc(value) or ""] if inspect.ismodule(value) else []
             lines += [*(told or _below(module.__name__, public)), ""]
-        elif "._generated" in str(home):
+        elif "._generated" in str(home) or value is dict:  # a TypedDict for type checkers only
             lines += [f"## `{public}`", "", "A generated table type: one row for each method.", ""]
         else:
             lines += [f"::: {home}.{value.__qualname__}", ""]

@@ -74,6 +74,7 @@ async def test_without_a_handler_the_refusal_is_sent_at_once_with_one_warning(
         assert answer == {"error": {"code": -32601, "message": told.reason}}
     else:
         assert answer == {"result": from_json(encode(expected))}
+    assert ("`policy=`" in told.reason) == method.endswith("Approval")
     (warning,) = [r for r in caplog.records if r.levelno >= logging.WARNING]
     assert method in warning.getMessage()
     assert "id 0" in warning.getMessage()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -138,6 +139,22 @@ def test_what_is_not_json_is_a_parse_error_without_an_id(line: bytes, loads: obj
     found = decode(line, loads)
     assert isinstance(found, Malformed)
     assert same((found.id, found.code, found.answerable), (None, PARSE_ERROR, True))
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"key": secret}', "not valid JSON: an error at column 9"),
+        (b'{"key": "\xff"}', "not valid JSON: not UTF-8 at byte 9"),
+    ],
+)
+@pytest.mark.parametrize("loads", [json.loads, from_json])
+def test_a_parse_error_names_the_place_and_quotes_nothing(
+    line: bytes, reason: str, loads: Any
+) -> None:
+    found = decode(line, loads)
+    assert isinstance(found, Malformed)
+    assert found.reason == reason
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), RecursionError(), MemoryError(), KeyError(1)])

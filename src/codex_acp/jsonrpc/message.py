@@ -11,6 +11,7 @@ optional here. Batches (arrays) are refused: neither ACP nor the app-server uses
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from math import isinf
 from typing import TYPE_CHECKING, Final, NewType, TypeAlias, TypeGuard
@@ -136,7 +137,7 @@ def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Messag
     try:
         value = loads(line)
     except Exception as error:  # noqa: BLE001 - any failure of the caller's decoder is a parse error
-        return Malformed(None, PARSE_ERROR, f"not valid JSON: {type(error).__name__}")
+        return Malformed(None, PARSE_ERROR, f"not valid JSON: {_fault(line, error)}")
     if type(value) is not dict:
         return Malformed(None, INVALID_REQUEST, "a message must be a JSON object")
     method = value.get("method", _ABSENT)
@@ -162,6 +163,16 @@ def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Messag
     if type(request_id) is not int and type(request_id) is not str:
         return _malformed(value, "the id of a request must be an integer or a string")
     return Request(request_id, method, params)
+
+
+def _fault(line: bytes, error: Exception) -> str:
+    """Return where a line is no JSON; the decoder's words could quote the line."""
+    try:
+        line.decode()
+    except UnicodeDecodeError as found:
+        return f"not UTF-8 at byte {found.start}"
+    column = re.search(r"column (\d+)(?: \(char \d+\))?$", str(error))
+    return type(error).__name__ if column is None else f"an error at column {column[1]}"
 
 
 def _id_as_written(line: bytes, read: str) -> str:

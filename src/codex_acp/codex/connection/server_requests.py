@@ -135,7 +135,11 @@ class ServerRequests:
         typed = REQUEST_CLASSES[request.method](request.id, params)
         handler = self._handlers.get(request.method, self._fallback)
         if self._closing or handler is None:
-            why = "the client is closing" if self._closing else "no handler is registered for it"
+            why = "no handler is registered for it"
+            if self._closing:
+                why = "the client is closing"
+            elif request.method.endswith("Approval"):
+                why = "no policy and no handler was given, so all is denied; `policy=` allows"
             self._refuse(request, responder, f"{request.method} was declined: {why}")
             return
         task = asyncio.get_running_loop().create_task(
