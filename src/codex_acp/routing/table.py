@@ -67,7 +67,7 @@ SERVER_REQUEST_ROUTES: Final[ServerRequestRoutes] = {
     "mcpServer/elicitation/request": Row(
         elicitation=(classes.McpForm, classes.McpUrl),
         approval=(classes.McpToolApproval,),
-        why="An MCP server asks for input, or Codex asks whether a call of its tool may go on.",
+        why="An MCP server asks for input, or Codex asks whether a call of its tool may run.",
     ),
     "item/permissions/requestApproval": Row(
         approval=(classes.PermissionsApproval,),
