@@ -8,6 +8,7 @@ not know where the rows go.
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -23,7 +24,7 @@ from rich.text import Text
 from codex_acp.routing.display import visible_controls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from markdown_it.token import Token
     from rich.console import ConsoleOptions, RenderResult
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 
 BLOCK_LIMIT: Final = 8 * 1024
 """Characters of a block; a longer one, and all behind it, are shown without a layout."""
+CELL_LIMIT: Final = 2_000
+"""Cells of the tables in a text, above which the text is shown without a layout: the parser adds
+the cells that are missing in a row."""
+PARSE_LIMIT: Final = 16 * BLOCK_LIMIT
+"""Characters that blank lines let one block parse again; afterwards only its growth does."""
 TAIL: Final = 60
 """Characters of an unfinished block that the live line shows."""
 _PARSER: Final = (
@@ -39,6 +45,9 @@ _PARSER: Final = (
     .disable(["entity", "image", "reference"])
 )
 """A parser that hides no text: without HTML, definitions of links and pictures."""
+_SIGNS: Final = frozenset("\\`*_~#<>-+=|:[]().")
+"""Characters that the layout may leave out, besides spaces."""
+_DELIMITER_ROW: Final = re.compile(r"^[ \t>|:-]+$", re.MULTILINE)
 _ENDS_WITH_A_BLANK_LINE: Final = ("paragraph_open", "heading_open", "hr")
 """Types of blocks that no text after a blank line can change."""
 
@@ -51,6 +60,10 @@ class MarkdownText:
         """Text that is not shown yet."""
         self._without_layout = False
         self._has_rows = False
+        self._parsed = 0
+        """Characters parsed since a block was shown."""
+        self._due = 0
+        """Length of the pending text at which a line end lets it be parsed, blank line or not."""
 
     @property
     def tail(self) -> str:
@@ -59,18 +72,33 @@ class MarkdownText:
 
     def add(self, text: str, columns: int, *, coloured: bool) -> str:
         """Add a piece of text; return the rows of the blocks that it completes."""
+        size = BLOCK_LIMIT // 4
+        pieces = (text[at : at + size] for at in range(0, len(text), size))
+        return "".join(self._add(piece, columns, coloured=coloured) for piece in pieces)
+
+    def _add(self, text: str, columns: int, *, coloured: bool) -> str:
         self._pending += text
-        if not self._without_layout and "\n" in text:
-            end = _end_of_blocks(self._pending)
-            whole, self._pending = self._pending[:end], self._pending[end:]
-            shown = self._rendered(whole, columns, coloured=coloured)
-        else:
-            shown = ""
+        shown = ""
+        if not self._without_layout and self._must_parse(text):
+            if _cells(self._pending) > CELL_LIMIT:
+                self._without_layout = True
+            else:
+                end = _end_of_blocks(self._pending)
+                self._parsed = 0 if end else self._parsed + len(self._pending)
+                whole, self._pending = self._pending[:end], self._pending[end:]
+                self._due = len(self._pending) * 5 // 4
+                shown = self._rendered(whole, columns, coloured=coloured)
         if len(self._pending) > BLOCK_LIMIT or self._without_layout:
             self._without_layout = True
             shown += visible_controls(self._pending)
             self._pending = ""
         return shown
+
+    def _must_parse(self, text: str) -> bool:
+        """Return whether ``text``, the newest of the pending text, may have completed a block."""
+        if "\n\n" in self._pending[-len(text) - 1 :] and self._parsed < PARSE_LIMIT:
+            return True
+        return "\n" in text and len(self._pending) >= self._due
 
     def rest(self, columns: int, *, coloured: bool) -> str:
         """Return the rows of the pending text, at the message's end or before a question."""
@@ -86,16 +114,19 @@ class MarkdownText:
 
 def rendered(text: str, columns: int, *, coloured: bool) -> str:
     """Return Markdown as rows of at most ``columns``, each with its line end; without a layout if
-    the layout would lose characters."""
+    the layout would lose characters or have too many cells."""
+    text = visible_controls(text)
+    as_written = text.rstrip("\n") + "\n"
+    if _cells(text) > CELL_LIMIT:
+        return as_written
     console = Console(file=io.StringIO(), width=columns, color_system=None, legacy_windows=False)
     try:
-        page = _Page(visible_controls(text))
+        page = _Page(text)
         segments = list(console.render(page))
     except Exception:  # noqa: BLE001 - no text of a model may end the conversation
-        return visible_controls(text).rstrip("\n") + "\n"
-    shown = _characters(segment.text for segment in segments)
-    if not shown >= _characters(_texts(page.parsed)):
-        return visible_controls(text).rstrip("\n") + "\n"
+        return as_written
+    if not _is_complete("".join(segment.text for segment in segments), text, page.parsed):
+        return as_written
     rows = [_row(line, coloured=coloured) for line in Segment.split_lines(segments)]
     while rows and not rows[-1]:
         rows.pop()
@@ -104,19 +135,45 @@ def rendered(text: str, columns: int, *, coloured: bool) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-def _characters(texts: Iterable[str]) -> Counter[str]:
-    """Count each character, without the spaces that a layout changes."""
-    return Counter(char for text in texts for char in text if not char.isspace())
+def _cells(text: str) -> int:
+    """Return how many cells the tables in ``text`` have at most."""
+    cells = 0
+    for lines in text.split("\n\n"):
+        columns = max((row.count("|") + 1 for row in _DELIMITER_ROW.findall(lines)), default=0)
+        cells += columns * (lines.count("\n") + 1)
+    return cells
+
+
+def _is_complete(shown: str, text: str, parsed: Sequence[Token]) -> bool:
+    """Return whether the parser left only signs of ``text`` out, and the layout nothing of what the
+    parser read. Only a table may change the order: it breaks the cells of a row into lines."""
+    read = "".join(char for part in _texts(parsed) for char in part if not char.isspace())
+    words = (char for char in text if not char.isspace() and char not in _SIGNS)
+    if any(token.type == "table_open" for token in parsed):
+        return _in_order(words, read) and Counter(shown) >= Counter(read)
+    return _in_order(words, read) and _in_order(read, shown)
+
+
+def _in_order(parts: Iterable[str], whole: str) -> bool:
+    """Return whether ``whole`` has all characters of ``parts``, in their order."""
+    rest = iter(whole)
+    return all(char in rest for char in parts)
 
 
 def _texts(tokens: Iterable[Token]) -> Iterator[str]:
-    """Yield the texts and links that the person must see."""
+    """Yield the texts, numbers, languages and links that the person must see."""
+    link = ""
     for token in tokens:
+        if token.type in ("list_item_open", "fence"):
+            yield token.info
         if token.children is None:
             yield token.content
         else:
             yield from _texts(token.children)
-        yield str(token.attrGet("href") or "")
+        if token.type == "link_open":
+            link = str(token.attrGet("href"))
+        elif token.type == "link_close":
+            yield link
 
 
 def _row(line: Iterable[Segment], *, coloured: bool) -> str:
@@ -156,10 +213,17 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Indented code."""
+    """Indented code below its language."""
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> _Code:
+        del markdown
+        return cls(token.info, "")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console, options
+        if self.lexer_name:
+            yield Text(self.lexer_name, style="dim", overflow="fold")
         yield Padding(
             Text(str(self.text).rstrip("\n"), style="cyan", overflow="fold"), (0, 0, 0, 2)
         )
