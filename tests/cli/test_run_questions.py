@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import re
+import signal
 from typing import Any
 
 import pytest
@@ -82,6 +83,14 @@ async def test_what_came_before_a_question_is_shown_before_it() -> None:
     screen.update(chunk("I ask."), {})
     assert await asking == YES
     assert 0 <= shown.getvalue().find("I ask.") < shown.getvalue().find("agent asks")
+
+
+@pytest.mark.attack("agent")
+async def test_ctrl_c_is_handled_between_updates_that_arrived_together() -> None:
+    handled: list[int] = []
+    asyncio.get_running_loop().call_soon(handled.append, signal.SIGINT)
+    await TextOutput(io.StringIO(), io.StringIO()).room()
+    assert handled == [signal.SIGINT]
 
 
 @pytest.mark.parametrize(

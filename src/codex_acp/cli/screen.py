@@ -275,6 +275,7 @@ class TextOutput:
 
     async def room(self) -> None:
         """Wait until the question is answered if too much output is held back."""
+        await asyncio.sleep(0)  # Ctrl-C is handled between updates that arrived together
         if self._held_text > HELD_TEXT:
             await self.free.wait()
 
