@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -12,6 +13,7 @@ from pydantic import BaseModel
 
 from codex_acp.errors import MisuseError
 from codex_acp.fleet import LocalEngine, Task, read_outcomes
+from codex_acp.fleet.task import OutputCheck
 from codex_acp.runtime import AgentSpec
 from tests.fleet.fleet_bench import (
     WAIT,
@@ -229,6 +231,24 @@ async def test_an_answer_that_does_not_fit_is_corrected_and_else_a_failure(tmp_p
     found = await outcomes(fleet_of(None), *tasks)
     assert found["corrected"].output == Answer(colour="red", count=3)
     assert (found["never"].status, found["never"].reason) == ("failed", "output_invalid")
+
+
+NUMBER = {"type": "number", "multipleOf": 0.01}
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("output", [NUMBER, float], ids=["schema", "type"])
+@pytest.mark.parametrize("answer", ["NaN", "-Infinity", "1e999"])
+def test_a_number_that_json_does_not_have_is_no_output(answer: str, output: Any) -> None:
+    (problem,) = OutputCheck(output).check(answer)[1]
+    assert "it is not JSON" in problem
+
+
+@pytest.mark.attack("agent")
+async def test_an_answer_on_which_the_validator_fails_is_corrected(tmp_path: Path) -> None:
+    corrects = spec(FLEET_AGENT_CORRECTION="0.5")
+    wanted = task("a", tmp_path, corrects, say=f"1{0:0400}", output=NUMBER)
+    assert (await outcomes(fleet_of(None), wanted))["a"].output == 0.5
 
 
 async def test_what_makes_no_sense_is_said_of_its_task_alone(tmp_path: Path) -> None:

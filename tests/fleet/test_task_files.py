@@ -11,6 +11,7 @@ import pytest
 
 from codex_acp.errors import MisuseError
 from codex_acp.fleet import Task, TaskFileError, read_tasks
+from codex_acp.fleet.task import OutputCheck, checked_answer
 from codex_acp.fleet.task_file import parse_tasks
 
 GOOD = {"id": "a", "prompt": "x", "cwd": "/"}
@@ -78,6 +79,9 @@ WRONG: list[tuple[object, str]] = [
     (GOOD | {"policy": {"permit": []}}, "no 'permit'"),
     (GOOD | {"output": "Answer"}, "'output' is a JSON Schema"),
     (GOOD | {"output": {"type": "nonsense"}}, "the output is no JSON Schema"),
+    (GOOD | {"output": {"$ref": "https://a.example/b"}}, "it does not contain: https://a"),
+    (GOOD | {"output": {"items": {"$ref": "#/$defs/b"}}}, "it does not contain: "),
+    (GOOD | {"output": {"$ref": "https://["}}, "it does not contain: https://["),
 ]
 
 
@@ -118,6 +122,13 @@ def test_a_schema_without_what_checks_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "jsonschema", None)
     (problem,) = problems(GOOD | {"output": {"type": "object"}})
     assert "pip install 'codex-acp-sdk[fleet]'" in problem
+
+
+def test_no_reference_of_a_schema_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_: pytest.fail("it fetches a schema"))
+    unseen = {"x": {"a": {"$ref": "http://127.0.0.1:9/"}}, "$ref": "#/x/a"}
+    answer = checked_answer(OutputCheck(unseen), {"text": "1"})
+    assert "Unresolvable" in str(answer["problems"])
 
 
 def test_the_default_agent_is_codex_and_its_tasks_share_processes() -> None:

@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from codex_acp.errors import InvalidPayload, MisuseError
+from codex_acp.errors import MisuseError
 from codex_acp.fleet.checkout import is_path, problem_of_repository, problem_of_revision
 from codex_acp.runtime import AgentSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from referencing import Resource
 
     from codex_acp.fleet.questions import FleetPolicy
     from codex_acp.jsonrpc.message import JsonValue
@@ -214,6 +216,8 @@ class OutputCheck:
             text = fenced[1]
         try:
             value: JsonValue = json.loads(text)
+            # Refuse NaN and what is too deep for ``outcome.json``, which nests a value deeper.
+            json.dumps([[[[value]]]], indent=1, allow_nan=False)
         except (ValueError, RecursionError) as error:
             return None, [f"it is not JSON: {error}"]
         if self._adapter is None:
@@ -242,15 +246,33 @@ def _validator(schema: Mapping[str, JsonValue]) -> Any:
     try:
         from jsonschema import SchemaError
         from jsonschema.validators import validator_for
+        from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+        from referencing.exceptions import Unresolvable
+        from referencing.jsonschema import specification_with
     except ImportError:
         msg = "a JSON Schema as output needs more: pip install 'codex-acp-sdk[fleet]'"
         raise MisuseError(msg) from None
-    cls = validator_for(schema)
+    cls: Any = validator_for(schema)
     try:
         cls.check_schema(dict(schema))
+        resource = specification_with(cls.ID_OF(cls.META_SCHEMA)).create_resource(schema)
+        _check_references(resource, REGISTRY.resolver_with_root(resource))
     except SchemaError as error:
         raise MisuseError(f"the output is no JSON Schema: {error.message}") from None
-    return cls(schema)
+    except (Unresolvable, ValueError) as error:
+        msg = f"the output refers to a schema that it does not contain: {error}"[:300]
+        raise MisuseError(msg) from None
+    return cls(schema, registry=REGISTRY)  # else it fetches references by HTTP
+
+
+def _check_references(resource: Resource[Any], resolver: Any) -> None:
+    """Raise Unresolvable or ValueError for a reference that leads out of the schema."""
+    if isinstance(resource.contents, Mapping):
+        for keyword in ("$ref", "$dynamicRef"):
+            if isinstance(reference := resource.contents.get(keyword), str):
+                resolver.lookup(reference)
+    for inner in resource.subresources():
+        _check_references(inner, resolver.in_subresource(inner))
 
 
 def checked_answer(
@@ -262,6 +284,6 @@ def checked_answer(
         return {"problems": ["nothing was wanted"]}
     try:
         output, problems = check.check(text)
-    except (InvalidPayload, RecursionError) as error:
-        return {"problems": [str(error)]}
+    except Exception as error:  # noqa: BLE001 - whatever a validator makes of an agent's answer
+        return {"problems": [f"it cannot be checked: {type(error).__name__}: {error}"[:300]]}
     return {"output": output, "problems": list(problems)}
