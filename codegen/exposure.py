@@ -29,6 +29,10 @@ _PACKAGES = ("models", "notifications", "server_requests", "types", "unstable", 
 """Modules that are imported themselves, for ``models.NAME``."""
 
 
+_CODEX_JSON = (f"{SRC}/codex/", f"{SRC}/mapping/")
+"""Folders whose modules also handle Codex's messages as plain JSON."""
+
+
 @dataclass(frozen=True)
 class SourceFile:
     """One handwritten file: its syntax, and the generated names that it imports."""
@@ -76,8 +80,9 @@ class SourceFile:
 
     @property
     def protocols(self) -> set[str]:
-        """The protocols whose generated names the file uses."""
-        return {protocol for protocol, _ in self.names.values()} | set(self.packages.values())
+        """The protocols whose generated names the file uses, or whose plain JSON it handles."""
+        plain = {"codex"} if self.path.startswith(_CODEX_JSON) else set()
+        return plain | {protocol for protocol, _ in self.names.values()} | {*self.packages.values()}
 
 
 def read_sources(root: Path) -> list[SourceFile]:

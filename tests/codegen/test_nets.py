@@ -270,13 +270,13 @@ PLANTED = """
 from __future__ import annotations
 from codex_acp.codex._generated import models
 from codex_acp.codex._generated.server_requests import *
-from codex_acp.codex.approvals import classify as kinds
+from codex_acp.codex.approvals import classify as classes
 from codex_acp.codex.approvals.grants import Always, Once, RememberHost, RememberPrefix, Session
 from codex_acp.routing._generated.rows import Becomes, BecomesInMode, Elicits
 from codex_acp.routing.rows import Row, SentDecision
 """.strip()
 
-IMPOSSIBLE = 'approval=(kinds.McpToolApproval,), why="A proof'
+IMPOSSIBLE = 'approval=(classes.McpToolApproval,), why="A proof'
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ def test_1_2_a_row_that_cannot_be_fails_the_type_check_the_import_and_regen(
     assert len(faults.rows) > 200
     table = tree.after().root / "src/codex_acp/routing/table.py"
     before = table.read_text()
-    said = before.replace('decline=(kinds.Refused,), why="A proof', IMPOSSIBLE)
+    said = before.replace('decline=(classes.Refused,), why="A proof', IMPOSSIBLE)
     assert said != before
     try:
         table.write_text(said)
