@@ -61,8 +61,9 @@ def main(behaviours: set[str]) -> None:
         message = json.loads(line)
         if "id" in message and "method" in message:
             handle(message, behaviours)
-        elif message.get("id") == "later":
-            say(f"{os.getpid()}", f" {json.dumps(message.get('result'), sort_keys=True)}")
+        elif str(message.get("id")).startswith("later "):
+            session_id = message["id"].removeprefix("later ")
+            say(session_id, f" {json.dumps(message.get('result'), sort_keys=True)}")
     if "outlives its stdin" in behaviours:
         time.sleep(HOUR)
 
@@ -138,7 +139,7 @@ def stand_at_gate(name: str) -> None:
 def asks_later(session_id: str, behaviours: set[str]) -> None:
     stand_at_gate("ask")
     params = permission(session_id, behaviours)
-    send({"jsonrpc": "2.0", "id": "later", "method": PERMISSION, "params": params})
+    send({"jsonrpc": "2.0", "id": f"later {session_id}", "method": PERMISSION, "params": params})
 
 
 def calls_tools(session_id: str, behaviours: set[str]) -> None:
