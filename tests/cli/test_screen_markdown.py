@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codex_acp.cli import markdown
-from codex_acp.cli.markdown import BLOCK_LIMIT, PARSE_LIMIT, MarkdownText, rendered
+from codex_acp.cli.markdown import BLOCK_LIMIT, CELL_LIMIT, PARSE_LIMIT, MarkdownText, rendered
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -188,7 +188,17 @@ def test_each_letter_of_any_markdown_is_shown_in_order(text: str, size: int, col
 
 @pytest.mark.attack("agent")
 @pytest.mark.parametrize("size", [2, 100_000])
-def test_a_table_of_too_many_cells_is_shown_as_it_was_written(size: int) -> None:
+def test_a_table_of_too_many_cells_is_shown_as_it_was_written(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse = markdown._PARSER.parse
+
+    def checked(text: str) -> list[Token]:
+        tokens = parse(text)
+        assert len([token for token in tokens if token.type == "td_open"]) <= CELL_LIMIT
+        return tokens
+
+    monkeypatch.setattr(markdown._PARSER, "parse", checked)
     text = "|a" * 100 + "|\n" + "|-" * 100 + "|\n" + "|\n" * 30
     assert shown_in_pieces(text, size, 80) == text
 
@@ -204,9 +214,10 @@ def test_a_block_is_not_parsed_again_for_each_of_its_pieces(
     def counted(text: str) -> list[Token]:
         nonlocal parsed
         parsed += len(text)
+        assert parsed <= PARSE_LIMIT + 7 * BLOCK_LIMIT
         return parse(text)
 
     monkeypatch.setattr(markdown._PARSER, "parse", counted)
     text = piece * (BLOCK_LIMIT // len(piece))
-    shown_in_pieces(text, len(piece), 80)
+    assert "a" in shown_in_pieces(text, len(piece), 80)
     assert parsed <= PARSE_LIMIT + 7 * BLOCK_LIMIT
