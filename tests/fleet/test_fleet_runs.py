@@ -163,7 +163,9 @@ async def test_tokens_are_the_agents_own_count_where_it_has_one(tmp_path: Path) 
 
 
 @pytest.mark.attack("agent")
-@pytest.mark.parametrize("tokens", [10**4300 - 1, -1_000_000, True])
+@pytest.mark.parametrize(
+    "tokens", [10**4300 - 1, -1_000_000, True], ids=["long", "below 0", "true"]
+)
 async def test_a_number_that_counts_no_tokens_is_not_told(tmp_path: Path, tokens: int) -> None:
     told = ({"used": 70, "tokens": tokens}, {"used": 10**4300 - 1}, {"counted": 5})
     prompts = [json.dumps(each) for each in told]
