@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,6 +198,24 @@ def test_3_8_a_link_is_shown_to_who_looks(tmp_path: Any) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     asked = approval(running(look=look_at), cwd=str(tmp_path / "link"))
     assert f"{tmp_path}/real" in asked.title
+
+
+@pytest.mark.attack("repository")
+def test_3_8_the_directory_that_was_opened_is_shown_only_if_it_leads_elsewhere(
+    tmp_path: Path,
+) -> None:
+    opened, elsewhere = tmp_path / "opened", tmp_path / "elsewhere"
+    (tmp_path / "real").mkdir()
+    elsewhere.mkdir()
+    opened.symlink_to(tmp_path / "real")
+    bridge = running(roots=[str(opened)], look=look_at)
+    asked = approval(bridge, cwd=str(opened))
+    assert "real" not in asked.title
+    opened.unlink()
+    opened.symlink_to(elsewhere)
+    assert decision(bridge.answered(asked, selected(asked))) == {"decision": "decline"}
+    asked = approval(bridge, 1, cwd=str(opened))
+    assert str(elsewhere) in asked.title
 
 
 @pytest.mark.attack("model")

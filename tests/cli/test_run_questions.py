@@ -221,6 +221,8 @@ async def test_7_3_nothing_is_written_while_a_question_is_open_and_all_of_it_aft
         ("x" * 80 + "# Type 1", "x" * 80 + r"\x23 Type 1"),  # where a terminal begins a row
         ("#", r"\x23"),  # and the rest comes in the next piece
         ("#\tType", "\\x23\tType"),
+        ("#\xa0Type", "\\x23\xa0Type"),
+        ("#\nType", "\\x23\nType"),
     ],
 )
 def test_7_3_a_mark_of_ascii_is_kept_where_it_begins_no_row(text: str, shown: str) -> None:

@@ -162,9 +162,12 @@ def test_a_look_that_ended_at_a_repository_holds_only_while_git_takes_it(
 
 @pytest.mark.attack("repository")
 def test_an_alias_that_a_program_needs_is_named_with_it(planted: Planted) -> None:
-    planted.add('[alias]\n\tst = status\n\ttidy = !id\n[filter "evil"]\n\tclean = git tidy %f\n')
+    planted.add(
+        "[alias]\n\tst = status\n\ttidy = more\n\tmore = !id\n"
+        '[filter "evil"]\n\tclean = git tidy %f\n'
+    )
     assert [each.key for each in look(str(planted.path)).programs] == [
-        "filter.evil.clean", "alias.tidy",
+        "filter.evil.clean", "alias.tidy", "alias.more",
     ]  # fmt: skip
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from codex_acp.errors import MisuseError
 from codex_acp.fleet import Task, TaskFileError, read_tasks
-from codex_acp.fleet.task import OutputCheck, checked_answer
 from codex_acp.fleet.task_file import parse_tasks
 
 GOOD = {"id": "a", "prompt": "x", "cwd": "/"}
@@ -126,9 +125,18 @@ def test_a_schema_without_what_checks_it_says_what_to_install(
 
 def test_no_reference_of_a_schema_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("urllib.request.urlopen", lambda *_: pytest.fail("it fetches a schema"))
-    unseen = {"x": {"a": {"$ref": "http://127.0.0.1:9/"}}, "$ref": "#/x/a"}
-    answer = checked_answer(OutputCheck(unseen), {"text": "1"})
-    assert "Unresolvable" in str(answer["problems"])
+    behind = {"x": {"a": {"$ref": "http://127.0.0.1:9/"}}, "$ref": "#/x/a"}
+    for schema in ({"$ref": "http://127.0.0.1:9/"}, behind):
+        (problem,) = problems(GOOD | {"output": schema})
+        assert "refers to a schema that it does not contain: http://127.0.0.1:9/" in problem
+    circle = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {}]}}}
+    assert problems(GOOD | {"output": circle}) == []
+
+
+@pytest.mark.parametrize("odd", [{"$schema": ["x"]}, {"$schema": 5}], ids=str)
+def test_a_schema_that_the_validator_cannot_take_is_named_with_its_line(odd: object) -> None:
+    (problem,) = problems(GOOD | {"output": odd})
+    assert problem.startswith("line 1: ")
 
 
 def test_the_default_agent_is_codex_and_its_tasks_share_processes() -> None:

@@ -193,7 +193,7 @@ def a_head_that_is_a_link_to_a_branch_that_has_no_commit(it: Planted) -> Path:
 def an_alias_behind_what_git_lfs_writes(it: Planted) -> Path:
     (it.path / ".gitattributes").write_text("*.txt filter=lfs\n")
     it.add('[filter "lfs"]\n\tclean = git lfs clean -- %f\n')
-    it.add(f"[alias]\n\tlfs = \"!touch '{it.mark}'; cat #\"\n")
+    it.add(f"[alias]\n\tlfs = other\n\tother = \"!touch '{it.mark}'; cat #\"\n")
     return it.path
 
 
@@ -355,7 +355,8 @@ WAYS: Final[Mapping[str, Callable[[Planted], Path]]] = {
         a_configuration_of_the_work_tree, a_linked_work_tree, a_git_file, a_link_for_git,
         a_folder_inside, a_git_directory_that_is_none_in_between, a_head_with_another_blank,
         a_head_that_is_a_link_to_a_good_one, a_head_that_is_a_link_to_a_branch_that_has_no_commit,
-        an_alias_behind_what_git_lfs_writes, a_submodule,
+        an_alias_behind_what_git_lfs_writes,
+        a_submodule,
         a_submodule_in_an_index_of_version_4, a_submodule_in_a_split_index,
         a_submodule_of_an_odd_mode, a_submodule_in_a_directory_that_the_index_leaves_out,
         a_submodule_in_a_part_of_the_index_that_a_table_names, a_git_file_that_ends_early,

@@ -418,10 +418,11 @@ class Bridge:
 
     def _look_at(self, approval: ApprovalRequest) -> Mapping[str, PathLook]:
         paths = [*named_paths(approval)]
-        looks = self._look(paths) if self._look is not None and paths else {}
-        opened = self._opened  # a person knows where the directory leads that they opened
-        known = {path for path in looks if path in opened and looks[path].real == opened[path].real}
-        return {path: look for path, look in looks.items() if path not in known}
+        looks = dict(self._look(paths)) if self._look is not None and paths else {}
+        for path in looks.keys() & self._opened.keys():
+            if looks[path].real == self._opened[path].real:  # the person opened it there
+                looks[path] = looks[path]._replace(named=looks[path].real)
+        return looks
 
     # Settling questions.
 

@@ -35,7 +35,10 @@ BLOCK_LIMIT: Final = 8 * 1024
 CELL_LIMIT: Final = 2_000
 """Cells of the tables in a text, above which the text is shown without a layout: the parser adds
 the cells that are missing in a row."""
-PARSE_LIMIT: Final = 16 * BLOCK_LIMIT
+BRACKET_LIMIT: Final = 500
+"""Opening brackets in a text, above which it is shown without a layout: the parser searches the
+rest of the text for the end of each."""
+PARSE_LIMIT: Final = 4 * BLOCK_LIMIT
 """Characters that blank lines let one block parse again; afterwards only its growth does."""
 TAIL: Final = 60
 """Characters of an unfinished block that the live line shows."""
@@ -80,7 +83,7 @@ class MarkdownText:
         self._pending += text
         shown = ""
         if not self._without_layout and self._must_parse(text):
-            if _cells(self._pending) > CELL_LIMIT:
+            if _is_costly(self._pending):
                 self._without_layout = True
             else:
                 end = _end_of_blocks(self._pending)
@@ -117,7 +120,7 @@ def rendered(text: str, columns: int, *, coloured: bool) -> str:
     the layout would lose characters or have too many cells."""
     text = visible_controls(text)
     as_written = text.rstrip("\n") + "\n"
-    if _cells(text) > CELL_LIMIT:
+    if _is_costly(text):
         return as_written
     console = Console(file=io.StringIO(), width=columns, color_system=None, legacy_windows=False)
     try:
@@ -133,6 +136,10 @@ def rendered(text: str, columns: int, *, coloured: bool) -> str:
     while rows and not rows[0]:
         del rows[0]
     return "".join(f"{row}\n" for row in rows)
+
+
+def _is_costly(text: str) -> bool:
+    return _cells(text) > CELL_LIMIT or text.count("[") > BRACKET_LIMIT
 
 
 def _cells(text: str) -> int:

@@ -198,7 +198,7 @@ MARK: Final = "\u2503"
 """A heavy vertical line."""
 PLAIN_MARK: Final = "#"
 """Mark for a terminal whose encoding does not have `MARK`."""
-_PLAIN_GUTTER: Final = re.compile(rf"{PLAIN_MARK}(?=[ \t\x1b]|\Z)")
+_PLAIN_GUTTER: Final = re.compile(rf"{PLAIN_MARK}(?=[\s\xad\x1b]|\Z)")
 """Matches `PLAIN_MARK` where a row could begin, which a terminal may do anywhere in a long line:
 before a blank, a style, or the end of a piece of text that the next piece may continue."""
 MAX_ROWS: Final = 1_000

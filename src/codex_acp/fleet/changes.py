@@ -134,12 +134,14 @@ class Baseline:
         return replace(self, index=None)
 
     def in_new_directory(self) -> Baseline:
-        """Copy the baseline to a new git directory: the agent may have written to this one."""
-        git_dir = self.git_dir.with_name(f"{self.git_dir.name}-{uuid.uuid4().hex}")
-        copy = replace(self, git_dir=git_dir)
-        return copy.set_up(
-            self.git_dir / "index", self.git_dir / "objects", digest=self.index or "none"
-        )
+        """Return the baseline with a new git directory, which is still to be made."""
+        new = self.git_dir.with_name(f"{self.git_dir.name}-{uuid.uuid4().hex}")
+        return replace(self, git_dir=new)
+
+    def copy_of(self, other: Baseline) -> Baseline:
+        """Set up the git directory with another one's files: the agent may have written there."""
+        index, objects = other.git_dir / "index", other.git_dir / "objects"
+        return self.set_up(index, objects, digest=other.index or "none")
 
 
 async def directory_baseline(directory: Path, scratch: Path) -> Baseline | str:
@@ -183,7 +185,8 @@ async def changes_since(baseline: Baseline) -> Changes:
         if not stat.S_ISDIR(baseline.work_tree.lstat().st_mode):
             return Changes(None, "the patch is not made: the worktree is no directory any more")
         async with asyncio.timeout(PATCH_SECONDS):
-            current = await asyncio.to_thread(baseline.in_new_directory)
+            current = baseline.in_new_directory()  # removed below, also if the copy takes too long
+            current = await asyncio.to_thread(current.copy_of, baseline)
             if current.index is None:
                 await git("read-tree", current.tree, env=current.env)
             names = await _add(current) - baseline.left_out

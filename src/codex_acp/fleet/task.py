@@ -20,7 +20,7 @@ from codex_acp.runtime import AgentSpec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from referencing import Resource
+    from referencing import Specification
 
     from codex_acp.fleet.questions import FleetPolicy
     from codex_acp.jsonrpc.message import JsonValue
@@ -252,27 +252,38 @@ def _validator(schema: Mapping[str, JsonValue]) -> Any:
     except ImportError:
         msg = "a JSON Schema as output needs more: pip install 'codex-acp-sdk[fleet]'"
         raise MisuseError(msg) from None
-    cls: Any = validator_for(schema)
     try:
+        cls: Any = validator_for(schema)
         cls.check_schema(dict(schema))
-        resource = specification_with(cls.ID_OF(cls.META_SCHEMA)).create_resource(schema)
-        _check_references(resource, REGISTRY.resolver_with_root(resource))
+        specification = specification_with(cls.ID_OF(cls.META_SCHEMA))
+        resolver = REGISTRY.resolver_with_root(specification.create_resource(schema))
+        _check_references(schema, resolver, specification, set())
     except SchemaError as error:
         raise MisuseError(f"the output is no JSON Schema: {error.message}") from None
     except (Unresolvable, ValueError) as error:
         msg = f"the output refers to a schema that it does not contain: {error}"[:300]
         raise MisuseError(msg) from None
+    except Exception as error:  # noqa: BLE001 - whatever the validator makes of a schema
+        raise MisuseError(f"the output is no usable JSON Schema: {error!r}"[:300]) from None
     return cls(schema, registry=REGISTRY)  # else it fetches references by HTTP
 
 
-def _check_references(resource: Resource[Any], resolver: Any) -> None:
-    """Raise Unresolvable or ValueError for a reference that leads out of the schema."""
-    if isinstance(resource.contents, Mapping):
+def _check_references(
+    schema: Any, resolver: Any, specification: Specification[Any], seen: set[int]
+) -> None:
+    """Raise Unresolvable or ValueError for a reference that leads out of the schema. ``seen`` has
+    the ids of the schemas that were checked."""
+    if id(schema) in seen:
+        return
+    seen.add(id(schema))
+    resource = specification.create_resource(schema)
+    if isinstance(schema, Mapping):
         for keyword in ("$ref", "$dynamicRef"):
-            if isinstance(reference := resource.contents.get(keyword), str):
-                resolver.lookup(reference)
+            if isinstance(reference := schema.get(keyword), str):
+                found = resolver.lookup(reference)
+                _check_references(found.contents, found.resolver, specification, seen)
     for inner in resource.subresources():
-        _check_references(inner, resolver.in_subresource(inner))
+        _check_references(inner.contents, resolver.in_subresource(inner), specification, seen)
 
 
 def checked_answer(

@@ -147,14 +147,15 @@ class _Reader:
     def _discover(self, path: str) -> None:
         """Note each repository that git may find around the directory, the nearest first."""
         while True:
-            git_dir = self._git_dir_of(path)
-            if git_dir is not None:
+            found = [self._git_dir_of(path)]
+            if self._place(os.path.join(path, "HEAD")):  # noqa: PTH118
+                found.append(path)  # perhaps bare, which git tries where ``.git`` is no repository
+            for git_dir in filter(None, found):
                 self._todo.append((git_dir, path))
-            elif self._place(os.path.join(path, "HEAD")):  # noqa: PTH118
-                git_dir = path  # perhaps a bare repository
-                self._todo.append((path, path))
+                if self._is_repository(git_dir):
+                    return
             parent = os.path.dirname(path)  # noqa: PTH120
-            if parent == path or (git_dir is not None and self._is_repository(git_dir)):
+            if parent == path:
                 return
             path = parent
 
@@ -468,12 +469,15 @@ def programs(files: Iterable[tuple[str, Entries]]) -> list[GitProgram]:
         for file, name, section, sub, key, value in entries
         if value and _is_program(section, sub, key, value)
     ]
-    words = {"lfs"}.union(*(_WORD.findall(each.value.lower()) for each in named))
-    named += [
-        GitProgram(file, name, value)
+    aliases = [
+        (sub.lower() or key, GitProgram(file, name, value))
         for file, name, section, sub, key, value in entries
-        if value and section == "alias" and (sub.lower() or key) in words
+        if value and section == "alias"
     ]
+    named += [alias for word, alias in aliases if word == "lfs"]
+    for each in named:  # those that are added here, too: an alias may use another one
+        words = _WORD.findall(each.value.lower())
+        named += [alias for word, alias in aliases if word in words and alias not in named]
     partial_clones = {
         sub or value or "": GitProgram(file, name, value or "true")
         for file, name, section, sub, key, value in entries
