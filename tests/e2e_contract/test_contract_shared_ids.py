@@ -43,14 +43,19 @@ def command(name: str, call_id: str, seconds: float = 0.0) -> Step:
     return exec_command(text, justification=f"May I make {name}?", call_id=call_id)
 
 
-TWO = SCENES.add("two", [command("two-a", "t"), command("two-b", "t")], DONE)
+TWO = SCENES.add("two", [command("two-a", "t"), Gate("two"), command("two-b", "t")], DONE)
 THREE = SCENES.add(
-    "three", [command(f"three-{n}", "u") for n in "abc"], [command("three-d", "later")], DONE
+    "three",
+    [command("three-a", "u"), Gate("three"), *[command(f"three-{n}", "u") for n in "bc"]],
+    [command("three-d", "later")],
+    DONE,
 )
 LATER = SCENES.add(
     "later", [command("later-a", "v", 20), Gate("it runs"), command("later-b", "v")], DONE
 )
-CROSSING = SCENES.add("crossing", [command("cross-a", "w", 1), command("cross-b", "w", 1)], DONE)
+CROSSING = SCENES.add(
+    "crossing", [command("cross-a", "w", 1), Gate("crossing"), command("cross-b", "w", 1)], DONE
+)
 MCP = SCENES.add("mcp", [mcp_call("notes", "write", {"n": n}, call_id="x") for n in (1, 2)], DONE)
 AGAIN = SCENES.add("again", [command("again-a", "y")], [command("again-b", "y")], DONE)
 MIXED = SCENES.add(
@@ -81,6 +86,7 @@ async def test_3_7_of_two_commands_of_one_id_none_runs_and_the_question_is_withd
     session = await bench.new_session()
     prompt = bench.prompt(session, TWO)
     asked = await bench.asks.next_permission()
+    bench.model.open("two")
 
     assert await prompt.end() == "end_turn"
     await withdrawn(bench, asked)
@@ -102,6 +108,7 @@ async def test_3_7_a_third_command_of_that_id_is_declined_and_another_id_is_aske
     session = await bench.new_session()
     prompt = bench.prompt(session, THREE)
     await bench.asks.next_permission()
+    bench.model.open("three")
     (await bench.asks.next_permission()).choose("allow_once")
 
     assert await prompt.end() == "end_turn"
@@ -132,7 +139,9 @@ async def test_3_7_an_answer_that_may_cross_the_second_question_runs_neither(
 ) -> None:
     session = await bench.new_session()
     prompt = bench.prompt(session, CROSSING)
-    (await bench.asks.next_permission()).choose("allow_once")
+    asked = await bench.asks.next_permission()
+    bench.model.open("crossing")
+    asked.choose("allow_once")
 
     # Which of the two comes first is chance; what follows is the same but for the turn's end.
     assert await prompt.end() in ("end_turn", "cancelled")
