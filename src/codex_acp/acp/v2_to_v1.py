@@ -623,10 +623,11 @@ class UpdatesToV1:
         """Convert a whole message to chunks with its new part."""
         message_id, content = update["messageId"], update.get("content") or []
         sent = self._sent.get(message_id)
-        text = _text_of(content)
+        texts = [*map(_text_of_block, content)]
+        text = "".join(texts)
         if sent is not None and sent.is_start_of(text):
-            content = _after(content, sent.length)
-            v1_id = self._note_sent(message_id, _text_of(content))
+            content = _after(content, texts, sent.length)
+            v1_id = self._note_sent(message_id, text[sent.length :])
         elif sent is not None and sent.length and "content" in update:
             # Version 1 cannot take back what was sent: the new content becomes another message.
             self._replaced += 1
@@ -651,22 +652,18 @@ def _models(updates: list[Json]) -> list[Update]:
     return [update for update in decoded if update is not None]
 
 
-def _text_of(content: Sequence[Json]) -> str:
-    """Return content as one text, with a digest in place of each block that is no text."""
-    return "".join(map(_text_of_block, content))
-
-
 def _text_of_block(block: Json) -> str:
+    """Return the text of a block; a digest of a block that is no text."""
     if block.get("type") == "text":
         return str(block["text"])
     return "\0" + sha256(encode_json(block)).hexdigest()
 
 
-def _after(content: Sequence[Json], length: int) -> list[Json]:
-    """Return the content behind its first ``length`` characters of `_text_of`."""
+def _after(content: Sequence[Json], texts: Sequence[str], length: int) -> list[Json]:
+    """Return the content behind the first ``length`` characters of its ``texts``."""
     rest: list[Json] = []
-    for block in content:
-        size = len(_text_of_block(block))
+    for block, text in zip(content, texts, strict=True):
+        size = len(text)
         if size > length:
             is_cut = length > 0 and block.get("type") == "text"
             rest.append({**block, "text": block["text"][length:]} if is_cut else block)

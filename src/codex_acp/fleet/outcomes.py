@@ -412,7 +412,8 @@ def _must_be_usable(folder: Path, lock: FileLock) -> None:
     names = sorted(os.listdir(folder))  # noqa: PTH208
     if not names or "fleet.json" in names:
         return
-    if names != ["lock"] or not f"{lock.noted()} ".startswith((_LOCK_NOTE, " ")):
+    note = lock.noted()
+    if names != ["lock"] or (note and not note.startswith(_LOCK_NOTE)):
         raise OutDirectoryError(
             f"{folder} holds {names[0]!r} and is no output directory of a fleet; "
             "name one that is empty or not there yet"

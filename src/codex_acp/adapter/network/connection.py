@@ -289,8 +289,9 @@ class NetworkConnection:
         if history and opened is not None:
             history_end = session.journal_position()
             replay = Replay(self.client, session_id, result=None)
-            has_turn = lambda turn: turn in session.journaled_turns  # noqa: E731
-            await replay.run(opened.codex, running=None, has_turn=has_turn)
+            await replay.run(
+                opened.codex, running=None, has_turn=lambda turn: turn in session.journaled_turns
+            )
             replay.end(running=None)
         session.attach(self.client, history_end)
         self._register(session_id, session)
