@@ -316,8 +316,8 @@ PLANTED: Final = (
     ),
     Planted(
         "a message that was not added to a given-up turn begins one that is shown",
-        "(replace(late, begins=True) for late in self.late_starts)",
-        "(self.late_starts)",
+        "if after_stale or late.message is None",
+        "if late.message is None",
         _ASKS._replace(own_turns=1, mute=1),
     ),
     Planted(

@@ -24,11 +24,11 @@ def sent(prompt: str, kind: ev.Kind = "message") -> tuple[ev.Event, ...]:
     return (ev.Prompted(prompt), ev.Prepared(prompt, kind))
 
 
-def behind_a_given_up_turn() -> SessionMachine:
+def behind_a_given_up_turn(kind: ev.Kind = "message") -> SessionMachine:
     """The turn of the first prompt was given up unnamed, and the second prompt was written."""
     machine = SessionMachine()
     effects = handled(
-        machine, *sent("p1"), ev.Cancelled(), *sent("p2"), ev.Due("cancel"), ev.Due("free")
+        machine, *sent("p1", kind), ev.Cancelled(), *sent("p2"), ev.Due("cancel"), ev.Due("free")
     )
     assert ev.Start(2, "p2") in effects
     return machine
@@ -270,4 +270,26 @@ def test_a_given_up_prompt_is_not_added_to_the_inner_turn_of_a_turn_that_has_end
     handled(machine, *sent("p1"), ev.Cancelled(), ev.TurnBegan("t1"), ev.TurnBegan("i1", "t1"))
     handled(machine, ev.TurnEnded("t1", DONE), ev.Due("cancel"), ev.TurnBegan("t2"))
 
+    assert not machine.may_ask("t2")
+
+
+def test_a_question_of_a_turn_that_turns_out_to_be_a_given_up_one_is_withdrawn() -> None:
+    machine = behind_a_given_up_turn()
+    handled(machine, ev.Started(2, "t1"), ev.TurnBegan("t1"), ev.Asked(1, "t1"))
+    effects = handled(machine, ev.Started(1, "t1"))
+
+    interrupt, settle = (
+        next(index for index, effect in enumerate(effects) if isinstance(effect, kind))
+        for kind in (ev.Interrupt, ev.SettleQuestions)
+    )
+    assert interrupt < settle  # else Codex would continue the turn
+    assert not machine.questions
+
+
+def test_a_given_up_review_that_begins_behind_the_turn_of_the_next_prompt_is_not_shown() -> None:
+    machine = behind_a_given_up_turn("turn")
+    handled(machine, ev.TurnBegan("t1"), ev.MessageRead("p2", "t1"), ev.TurnEnded("t1", DONE))
+    effects = handled(machine, ev.TurnBegan("t2"))
+
+    assert [each.turn for each in effects if isinstance(each, ev.Interrupt)] == ["t2"]
     assert not machine.may_ask("t2")

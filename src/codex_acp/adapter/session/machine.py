@@ -355,7 +355,7 @@ class SessionMachine:
         outer = None if outer == turn else outer
         if self.active in self.stale and self.active not in (turn, outer):
             # The stale turn has ended unreported: a call that was given up may begin this turn.
-            self._expect_late_starts()
+            self._expect_late_starts(after_stale=True)
         self.active, self.stopped = turn, False
         self._clear_timer("stopped")
         if any(late.begins for late in self.late_starts):  # this turn is taken for a late start
@@ -408,7 +408,7 @@ class SessionMachine:
         run = self.run
         names = () if run is None else run.names
         if turn_id in self.stale:
-            self._expect_late_starts()
+            self._expect_late_starts(after_stale=True)
         may_be_ours = isinstance(self.turn, Starting) or turn_id in names
         if turn_id in self.stale or not may_be_ours:
             self.stale.discard(turn_id)
@@ -614,8 +614,11 @@ class SessionMachine:
                     begun.add(self.active)
                 self.stale |= begun
                 if run.starter is not None and run.call is not None:
+                    starter = self.find(run.starter)
+                    alone = starter is not None and starter.kind == "turn"
                     # If no turn has begun that could take the message, it begins one.
-                    self.late_starts += (LateStart(run.call, run.starter, begins=not begun),)
+                    late = LateStart(run.call, None if alone else run.starter, begins=not begun)
+                    self.late_starts += (late,)
                 self._end_turn(end)
             case Running(run=run) | Cancelling(run=run):
                 self._effects.append(ev.Warn(f"Codex did not end turn {run.turn} in time"))
@@ -752,6 +755,7 @@ class SessionMachine:
         if cancelled:
             end = CANCELLED
         self._forget_turn(run)
+        self._expect_late_starts(after_stale=False)
         added_to_old = run.added_to_old and not cancelled
         missed = self._take_out_unread(run, end, added_to_old=added_to_old)
         in_turn = [each.id for each in self.prompts if isinstance(each.place, InTurn)]
@@ -895,6 +899,7 @@ class SessionMachine:
             self._set_run(replace(run, added_to_old=True))
         self.stale.add(turn)
         self._interrupt_stale(turn)
+        self._settle_turns(turn)
 
     def _interrupt_stale(self, turn: str) -> None:
         call = self._next_call()
@@ -918,10 +923,13 @@ class SessionMachine:
             self.look_up = None
             self._clear_timer("look_up")
 
-    def _expect_late_starts(self) -> None:
-        """Expect that messages which were given up, and which the stale turn, now over, did not
-        take, begin the next turn."""
-        self.late_starts = tuple(replace(late, begins=True) for late in self.late_starts)
+    def _expect_late_starts(self, *, after_stale: bool) -> None:
+        """Expect, now that a turn is over, that prompts which were given up begin the next turn:
+        reviews, and behind a stale turn, which did not take them, messages too."""
+        self.late_starts = tuple(
+            replace(late, begins=True) if after_stale or late.message is None else late
+            for late in self.late_starts
+        )
 
     def _forget_late_starts(self, late: tuple[LateStart, ...]) -> None:
         self.late_starts = tuple(each for each in self.late_starts if each not in late)
