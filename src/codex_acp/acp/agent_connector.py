@@ -117,20 +117,20 @@ def connect_agent(
     Raises MisuseError for a method that ACP does not have, LaunchError if the command cannot be
     started. ``async with`` raises what ``initialize`` raises.
     """
-    given = requests or {}
-    with_reject = {"session/request_permission": _reject, **given}
+    handlers = requests or {}
+    with_reject = {"session/request_permission": _reject, **handlers}
     all_requests = complete_rows("request", with_reject, _REQUESTS)
     all_notifications = complete_rows("notification", notifications or {}, _NOTIFICATIONS)
     request = types.InitializeRequest(
         protocol_version=PROTOCOL_VERSION,
         client_info=types.Implementation(name=name, version=version),
-        client_capabilities=_advertised(capabilities or types.ClientCapabilities(), given),
+        client_capabilities=_advertised(capabilities or types.ClientCapabilities(), handlers),
     )
     versions: tuple[int, ...]
     if protocol_version is not None:
         versions = (protocol_version,)
     else:
-        offered = [method for method, handler in given.items() if handler is not None]
+        offered = [method for method, handler in handlers.items() if handler is not None]
         only_in_v1 = any(method.startswith(("fs/", "terminal/")) for method in offered)
         versions = (1,) if only_in_v1 else (1, 2)
     return ConnectedAgent(
@@ -164,11 +164,11 @@ def _link(
 
 
 def _advertised(
-    given: types.ClientCapabilities, requests: SomeClientRequestHandlers
+    capabilities: types.ClientCapabilities, requests: SomeClientRequestHandlers
 ) -> types.ClientCapabilities:
-    """Return the given capabilities, and those that the handlers imply."""
+    """Return a copy of the capabilities, with those that the handlers imply."""
     offered = {method for method, handler in requests.items() if handler is not None}
-    capabilities = given.model_copy()
+    capabilities = capabilities.model_copy()
     capabilities.fs = types.FileSystemCapabilities(
         read_text_file="fs/read_text_file" in offered,
         write_text_file="fs/write_text_file" in offered,

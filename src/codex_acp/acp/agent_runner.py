@@ -67,8 +67,8 @@ class PromptTurn:
     @property
     def text(self) -> str:
         """The texts of the prompt, joined; other content is in ``request.prompt``."""
-        parts = self.request.prompt
-        return "".join(part.text for part in parts if isinstance(part, types.TextContentBlock))
+        blocks = self.request.prompt
+        return "".join(block.text for block in blocks if isinstance(block, types.TextContentBlock))
 
     def say(self, text: str) -> None:
         """Send a piece of the agent's message."""
@@ -328,8 +328,8 @@ class _Agent:
     async def _initialize(self, request: types.InitializeRequest) -> types.InitializeResponse:
         capabilities = self._capabilities.model_copy()
         capabilities.load_session = "session/load" in self.requests
-        given = capabilities.session_capabilities
-        of_sessions = {} if given is None else given.model_dump(exclude_unset=True)
+        extra = capabilities.session_capabilities
+        of_sessions = {} if extra is None else extra.model_dump(exclude_unset=True)
         for name in _SESSION_METHODS:
             if f"session/{name}" in self.requests:
                 of_sessions[name] = {}

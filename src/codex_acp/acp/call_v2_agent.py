@@ -198,8 +198,9 @@ class V2AgentAsV1:
 
     def fail_turns(self, error: Exception) -> None:
         """Fail all prompts that run, because the connection has ended."""
-        for turn in [turn for turns in self._turns.values() for turn in turns]:
-            turn.fail(error)
+        for turns in self._turns.values():
+            for turn in turns:
+                turn.fail(error)
 
     async def call(self, method: str, params: Any) -> Any:
         """Call a method of version 1. Raises ErrorReply if version 2 lacks the method."""
@@ -222,8 +223,8 @@ class V2AgentAsV1:
                 return v1.ResumeSessionResponse.model_validate(await self._resume(params, {}))
             case "session/list":
                 page = {} if params is None else as_json(params)
-                listed = await agent.session_list(v2.ListSessionsRequest.model_validate(page))
-                return v1.ListSessionsResponse.model_validate(as_json(listed))
+                response = await agent.session_list(v2.ListSessionsRequest.model_validate(page))
+                return v1.ListSessionsResponse.model_validate(as_json(response))
             case "session/delete":
                 await agent.session_delete(v2.DeleteSessionRequest(session_id=params.session_id))
                 return v1.DeleteSessionResponse()
@@ -268,12 +269,13 @@ class V2AgentAsV1:
     ) -> v1.SetSessionConfigOptionResponse:
         """Set an option; version 2 requires the type of the value."""
         params = {"type": "id", **as_json(request)}
-        made: v2.SetSessionConfigOptionRequest = (
-            v2.BooleanSetSessionConfigOptionRequest.model_validate(params)
-            if params["type"] == "boolean"
-            else v2.IdSetSessionConfigOptionRequest.model_validate(params)
+        is_boolean = params["type"] == "boolean"
+        model: type[v2.SetSessionConfigOptionRequest] = (
+            v2.BooleanSetSessionConfigOptionRequest
+            if is_boolean
+            else v2.IdSetSessionConfigOptionRequest
         )
-        response = await self._side.v2.session_set_config_option(made)
+        response = await self._side.v2.session_set_config_option(model.model_validate(params))
         options = convert_each(config_option, as_json(response)["configOptions"])
         return v1.SetSessionConfigOptionResponse.model_validate({"configOptions": options})
 
@@ -348,9 +350,9 @@ class V2AgentAsV1:
 
     def _on_elicitation_complete(self, notification: v2.CompleteElicitationNotification) -> None:
         handler = self._notifications["elicitation/complete"]
-        made = v1_model("CompleteElicitationNotification", as_json(notification))
-        if handler is not None and made is not None:
-            handler(made)
+        of_v1 = v1_model("CompleteElicitationNotification", as_json(notification))
+        if handler is not None and of_v1 is not None:
+            handler(of_v1)
 
     def _give_commands(self, session_id: str, result: dict[str, Any]) -> None:
         """Give the program the commands in a result as an update, after it has the result: in
@@ -368,9 +370,9 @@ class V2AgentAsV1:
 def _opening_params(request: WireModel) -> dict[str, Any]:
     """Return the directories and MCP servers of a request that opens a session."""
     params = as_json(request)
-    made = {k: v for k, v in params.items() if k in ("cwd", "additionalDirectories")}
+    directories = {k: v for k, v in params.items() if k in ("cwd", "additionalDirectories")}
     servers = [mcp_server(server) for server in params.get("mcpServers") or ()]
-    return {**made, "mcpServers": servers} if servers else made
+    return {**directories, "mcpServers": servers} if servers else directories
 
 
 def _opened_session(result: dict[str, Any]) -> dict[str, Any]:

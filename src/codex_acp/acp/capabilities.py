@@ -107,10 +107,7 @@ class AgentFeatures:
 
 
 def client_features(capabilities: ClientCapabilities | None) -> ClientFeatures:
-    """Return the features that ``clientCapabilities`` of ``initialize`` advertises.
-
-    None advertises no feature.
-    """
+    """Return the features that ``clientCapabilities`` of ``initialize`` advertises; None: none."""
     from codex_acp.wire.codec import plain
 
     return features_in(plain(capabilities))
@@ -155,10 +152,7 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
 
 
 def agent_features(capabilities: AgentCapabilities | None) -> AgentFeatures:
-    """Return the features that ``agentCapabilities`` of an answer advertises.
-
-    None advertises no feature.
-    """
+    """Return the features that ``agentCapabilities`` of an answer advertises; None: none."""
     from codex_acp.wire.codec import plain
 
     return _agent_features(plain(capabilities))
@@ -271,10 +265,10 @@ def choose_version(params: JsonValue, supported: Collection[int]) -> int:
         )
     fitting = [version for version in supported if version <= max(requested, 1)]
     if not fitting:
-        known = ", ".join(map(str, sorted(supported)))
+        versions = ", ".join(map(str, sorted(supported)))
         raise RpcError(
             UNSUPPORTED_VERSION,
-            f"protocol version {requested} is not supported, only {known}",
+            f"protocol version {requested} is not supported, only {versions}",
             {"requested": requested, "supported": sorted(supported)},
         )
     return max(fitting)
@@ -286,26 +280,27 @@ def initialize_params(params: Params, chosen: int) -> Params:
     if not isinstance(params, dict) or requested is None or requested <= chosen:
         return params
     if chosen == 1:
-        kept = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
         info, capabilities = params.get("info"), params.get("capabilities")
-        if "clientInfo" not in kept and is_implementation(info):
-            kept["clientInfo"] = info
-        if "clientCapabilities" not in kept and isinstance(capabilities, dict):
-            kept["clientCapabilities"] = client_capabilities(capabilities)
-        return kept
+        of_v1 = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
+        if "clientInfo" not in of_v1 and is_implementation(info):
+            of_v1["clientInfo"] = info
+        if "clientCapabilities" not in of_v1 and isinstance(capabilities, dict):
+            of_v1["clientCapabilities"] = client_capabilities(capabilities)
+        return of_v1
     with_info = params if is_implementation(params.get("info")) else {**params, "info": _UNKNOWN}
     return {**with_info, "protocolVersion": chosen}
 
 
-def client_capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def client_capabilities(of_v2: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Convert a client's capabilities of version 2 to version 1, which has to advertise boolean
     options."""
-    terminal = isinstance(value_at(given, "auth", "terminal"), dict)
-    found: dict[str, JsonValue] = {
+    terminal = isinstance(value_at(of_v2, "auth", "terminal"), dict)
+    same = {key: of_v2[key] for key in ("elicitation", "_meta") if key in of_v2}
+    return {
         "session": {"configOptions": {"boolean": {}}},
         "auth": {"terminal": terminal},
+        **same,
     }
-    return found | {key: given[key] for key in ("elicitation", "_meta") if key in given}
 
 
 def is_implementation(info: JsonValue) -> bool:

@@ -127,8 +127,8 @@ def _capabilities_of_v2(capabilities: JsonValue) -> dict[str, JsonValue]:
     """Convert the client's capabilities to version 2, which has fewer of them."""
     if not isinstance(capabilities, dict):
         return {}
-    kept = ("elicitation", "_meta")
-    made = {key: capabilities[key] for key in kept if capabilities.get(key) is not None}
+    same = ("elicitation", "_meta")
+    converted = {key: capabilities[key] for key in same if capabilities.get(key) is not None}
     if value_at(capabilities, "auth", "terminal") is True:
-        made["auth"] = {"terminal": {}}
-    return made
+        converted["auth"] = {"terminal": {}}
+    return converted

@@ -96,15 +96,15 @@ class ClientSide(Side, AgentCalls):
         Raises UnsupportedVersion if the agent answers a version that was not given, and all that
         a call raises.
         """
-        offered = [version for version, given in ((1, v1), (2, v2)) if given is not None]
-        params: dict[str, JsonValue] = {}
-        for given in (v1, v2):
-            if isinstance(given, dict):
-                params |= given
-            elif given is not None:
+        offered = [version for version, request in ((1, v1), (2, v2)) if request is not None]
+        params: JsonObject = {}
+        for request in (v1, v2):
+            if isinstance(request, dict):
+                params |= request
+            elif request is not None:
                 from codex_acp.wire.codec import plain
 
-                params |= cast("JsonObject", plain(given))
+                params |= cast("JsonObject", plain(request))
         params["protocolVersion"] = max(offered)
         result = await self.connection.call("initialize", encode_json(params))
         answered = answered_version(result, offered)
@@ -125,12 +125,12 @@ class ClientSide(Side, AgentCalls):
             self._load_dialect(self._version)
         return result
 
-    def _typed(
+    def _typed_call(
         self, handler: RequestHandler, model: str | None, request: Request
     ) -> Callable[[], Awaitable[object]]:
         if request.method == "session/request_permission" and isinstance(request.params, dict):
             request = replace(request, params=self._with_readable_content(request.params))
-        return super()._typed(handler, model, request)
+        return super()._typed_call(handler, model, request)
 
     def _with_readable_content(self, params: JsonObject) -> JsonObject:
         """Return ``params`` with content that does not fit the schema as text."""
@@ -140,21 +140,20 @@ class ClientSide(Side, AgentCalls):
         call = params.get("toolCall")
         if not isinstance(call, dict) or call.get("content") is None:
             return params
-        given = call["content"]
-        content = [
-            self._readable(piece) for piece in (given if isinstance(given, list) else [given])
-        ]
-        return {**params, "toolCall": {**call, "content": content}}
+        content = call["content"]
+        pieces = content if isinstance(content, list) else [content]
+        call = {**call, "content": [self._readable(piece) for piece in pieces]}
+        return {**params, "toolCall": call}
 
     def _readable(self, piece: JsonValue) -> JsonValue:
         """Return a piece of content, as text if the schema does not know it."""
         from codex_acp.wire.model import UnknownVariant
 
         try:
-            read = self._current_dialect.models.decode("ToolCallContent", piece, "")
+            model = self._current_dialect.models.decode("ToolCallContent", piece, "")
         except InvalidPayload:
-            read = None
-        if read is not None and not isinstance(getattr(read, "content", read), UnknownVariant):
+            model = None
+        if model is not None and not isinstance(getattr(model, "content", model), UnknownVariant):
             return piece
         text = piece if isinstance(piece, str) else encode_json(piece).decode()
         return {"type": "content", "content": {"type": "text", "text": text}}

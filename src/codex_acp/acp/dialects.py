@@ -97,9 +97,10 @@ class Dialect:
         model = self.own_methods[method].result
         if model is None:
             return None
-        if result is None:  # of some peers, where the schema has an object without required fields
-            result = {}
-        return self.models.decode(model, result, f"the result of {method}")
+        # Some peers answer null where the schema has an object without required fields.
+        return self.models.decode(
+            model, {} if result is None else result, f"the result of {method}"
+        )
 
     def check_sent(self, method: str, info: MethodInfo, value: object) -> None:
         """Raise MisuseError if a stable side is about to send anything unstable."""
@@ -109,9 +110,8 @@ class Dialect:
             msg = f"{method} is unstable; open the side with `unstable` if the peer has it"
             raise MisuseError(msg)
         found: list[str] = []
-        _collect_unstable(
-            value, _unstable_names(f"codex_acp.acp._generated.v{self.version}"), found
-        )
+        names = _unstable_names(f"codex_acp.acp._generated.v{self.version}")
+        _collect_unstable(value, names, found)
         if found:
             raise MisuseError(
                 f"{method} was to be sent with {', '.join(dict.fromkeys(found))}, which only the"
@@ -123,7 +123,7 @@ def dialects(
     side: SideName,
     v1: Handlers | Callable[[], Handlers] | None,
     v2: V2 | Callable[[], V2] | None,
-    complete: Callable[[Dialect], Dialect] = lambda made: made,
+    complete: Callable[[Dialect], Dialect] = lambda unchanged: unchanged,
 ) -> dict[int, Callable[[], Dialect]]:
     """Map each version to a function that returns its dialect. ``complete`` changes each dialect.
 
@@ -134,18 +134,18 @@ def dialects(
     def make(version: int, get_handlers: Callable[[], V2 | Handlers]) -> Dialect:
         return complete(dialect(version, side, Handlers(*get_handlers())))
 
-    found: dict[int, Callable[[], Dialect]] = {}
+    makers: dict[int, Callable[[], Dialect]] = {}
     for version, handlers in ((1, v1), (2, v2)):
         if isinstance(handlers, tuple):
-            made = complete(dialect(version, side, Handlers(*handlers)))
-            found[version] = partial(_same, made)
+            now = complete(dialect(version, side, Handlers(*handlers)))
+            makers[version] = partial(_identity, now)
         elif handlers is not None:
-            found[version] = partial(make, version, handlers)
-    return found
+            makers[version] = partial(make, version, handlers)
+    return makers
 
 
-def _same(made: Dialect) -> Dialect:
-    return made
+def _identity(dialect: Dialect) -> Dialect:
+    return dialect
 
 
 def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
@@ -153,39 +153,33 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     handlers lacks a row or has a row too many: a program may not use a type checker."""
     registry: Any = import_module(f"codex_acp.acp._generated.v{version}.methods")
     of_both_sides: Mapping[str, MethodInfo] = registry.PROTOCOL_NOTIFICATIONS
-    agent = (registry.AGENT_REQUESTS, {**registry.AGENT_NOTIFICATIONS, **of_both_sides})
-    client = (registry.CLIENT_REQUESTS, {**registry.CLIENT_NOTIFICATIONS, **of_both_sides})
-    handled, sent = (agent, client) if side == "agent" else (client, agent)
-    peer_requests, peer_notifications = handled
+    to_agent = (registry.AGENT_REQUESTS, {**registry.AGENT_NOTIFICATIONS, **of_both_sides})
+    to_client = (registry.CLIENT_REQUESTS, {**registry.CLIENT_NOTIFICATIONS, **of_both_sides})
+    from_peer, to_peer = (to_agent, to_client) if side == "agent" else (to_client, to_agent)
+    peer_requests, peer_notifications = from_peer
     is_stable = handlers.unstable is None and handlers.unstable_notifications is None
     unstable_requests = handlers.unstable or {}
-    unstable_notifications = handlers.unstable_notifications or {}
+    unstable_notes = handlers.unstable_notifications or {}
     check_rows("request", handlers.requests, methods_of(peer_requests, unstable=False))
-    check_rows(
-        "notification", handlers.notifications, methods_of(peer_notifications, unstable=False)
-    )
+    stable_notes = methods_of(peer_notifications, unstable=False)
+    check_rows("notification", handlers.notifications, stable_notes)
     check_known("unstable request", unstable_requests, methods_of(peer_requests, unstable=True))
-    check_known(
-        "unstable notification",
-        unstable_notifications,
-        methods_of(peer_notifications, unstable=True),
-    )
+    known_notes = methods_of(peer_notifications, unstable=True)
+    check_known("unstable notification", unstable_notes, known_notes)
     check_known("quick", handlers.quick or {}, peer_requests)
     wrong = [method for method in (handlers.extensions or {}) if not method.startswith("_")]
     if wrong:
         msg = f"a method that is in no schema has to begin with _, unlike {', '.join(wrong)}"
         raise MisuseError(msg)
+    requests, notifications = handlers.requests, {**handlers.notifications, **unstable_notes}
     return Dialect(
         version,
         registry.STABLE_MODELS if is_stable else registry.MODELS,
         peer_requests,
         peer_notifications,
-        {**sent[0], **sent[1]},
-        cast("Mapping[str, RequestHandler | None]", {**handlers.requests, **unstable_requests}),
-        cast(
-            "Mapping[str, NotificationHandler | None]",
-            {**handlers.notifications, **unstable_notifications},
-        ),
+        {**to_peer[0], **to_peer[1]},
+        cast("Mapping[str, RequestHandler | None]", {**requests, **unstable_requests}),
+        cast("Mapping[str, NotificationHandler | None]", notifications),
         handlers.quick or {},
         handlers.extensions or {},
         is_stable,

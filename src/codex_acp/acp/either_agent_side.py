@@ -43,17 +43,17 @@ class EitherAgentSide(Side):
         v2: AgentHandlers | Callable[[], AgentHandlers] | None,
         on_invalid_notification: InvalidNotificationCallback | None = None,
     ) -> None:
-        def complete(made: Dialect) -> Dialect:
+        def complete(dialect: Dialect) -> Dialect:
             """Wrap ``initialize``, so that the client may send it again if it fails."""
-            initialize = made.requests["initialize"]
+            initialize = dialect.requests["initialize"]
             if initialize is None:
                 msg = "an agent must handle initialize: without it every other request is refused"
                 raise MisuseError(msg)
-            requests = {**made.requests, "initialize": self._or_reset(initialize)}
-            quick = dict(made.quick)
+            requests = {**dialect.requests, "initialize": self._resetting(initialize)}
+            quick = dict(dialect.quick)
             if (first := quick.get("initialize")) is not None:
-                quick["initialize"] = self._quick_or_reset(first)
-            return replace(made, requests=requests, quick=quick)
+                quick["initialize"] = self._quick_resetting(first)
+            return replace(dialect, requests=requests, quick=quick)
 
         super().__init__(connection, dialects("agent", v1, v2, complete), on_invalid_notification)
         self._initialized = False
@@ -126,7 +126,7 @@ class EitherAgentSide(Side):
         get more text."""
         self.connection.outbox.hold(write)
 
-    def _or_reset(self, initialize: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    def _resetting(self, initialize: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Wrap the handler of ``initialize``: the client may send the request again if it fails."""
 
         async def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -146,9 +146,9 @@ class EitherAgentSide(Side):
 
         return run
 
-    def _quick_or_reset(self, quick: QuickHandler) -> QuickHandler:
-        def quick_or_none(params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+    def _quick_resetting(self, quick: QuickHandler) -> QuickHandler:
+        def wrapped(params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
             run = quick(params)
-            return None if run is None else self._or_reset(run)
+            return None if run is None else self._resetting(run)
 
-        return quick_or_none
+        return wrapped

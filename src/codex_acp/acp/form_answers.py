@@ -151,15 +151,14 @@ def too_large(schema: Form) -> str | None:
 
 
 def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent | InvalidContent:
-    """Check the ``content`` of an accepting answer against the form; absent content has no
-    values."""
-    given = content or {}
+    """Check the ``content`` of an accepting answer against the form; None has no values."""
+    answer = content or {}
     properties = schema.get("properties", {})
     required = dict.fromkeys(schema.get("required") or ())
     values: dict[str, object] = {}
     problems: list[Problem] = []
     for name, field in properties.items():
-        value = given.get(name)
+        value = answer.get(name)
         if value is None:
             if name in required:
                 problems.append(Problem(name, "is required"))
@@ -177,7 +176,7 @@ def validate(schema: Form, content: Mapping[str, object] | None) -> ValidContent
         if name not in properties
     ]
     # Only counted: names that the form does not have may be text that the person typed.
-    extra = sum(name not in properties for name in given)
+    extra = sum(name not in properties for name in answer)
     if extra:
         fields = "fields" if extra > 1 else "field"
         problems.append(Problem(None, f"{extra} {fields} the form does not have"))
@@ -238,8 +237,8 @@ def _string(field: Field, value: object) -> str | None:
         return f"must have at least {shortest} characters"
     if longest is not None and len(value) > longest:
         return f"must have at most {longest} characters"
-    wanted = field.get("format")
-    return None if wanted is None else misses_format(value, wanted)
+    text_format = field.get("format")
+    return None if text_format is None else misses_format(value, text_format)
 
 
 def _number(field: Field, value: object) -> str | None:
@@ -307,9 +306,9 @@ _DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MINUTES_OF_A_DAY: Final = 24 * 60
 
 
-def misses_format(value: str, wanted: StringFormat) -> str | None:
-    """Return the rule that ``value`` breaks; None if it has the wanted format."""
-    match wanted:
+def misses_format(value: str, text_format: StringFormat) -> str | None:
+    """Return the rule that ``value`` breaks; None if it has the format."""
+    match text_format:
         case "email":
             return None if _is_email(value) else "must be an email address"
         case "uri":
@@ -321,7 +320,7 @@ def misses_format(value: str, wanted: StringFormat) -> str | None:
                 return None
             return "must be a date and time like 2025-12-31T23:59:00Z"
         case _:
-            assert_never(wanted)
+            assert_never(text_format)
 
 
 def _is_email(value: str) -> bool:

@@ -119,8 +119,8 @@ class V1AgentAsV2:
     async def _ask_permission(self, params: Json) -> v1.RequestPermissionResponse:
         session = self._any_session(params["sessionId"])
         call = params.pop("toolCall")
-        converted = session.updates.convert_tool_call(call)
-        params["subject"] = {"type": "tool_call", "toolCall": converted}
+        call_of_v2 = session.updates.convert_tool_call(call)
+        params["subject"] = {"type": "tool_call", "toolCall": call_of_v2}
         params["title"] = session.updates.title_of(call)
         request = v2.RequestPermissionRequest.model_validate(params)
         with session.asking():
@@ -132,23 +132,23 @@ class V1AgentAsV2:
 
     def notify_client(self, method: str, params: Any) -> None:
         """Send a notification of version 1; drop it if version 2 lacks the method."""
-        given = _json(params)
+        sent = _json(params)
         if method == "session/update":
-            self._any_session(given["sessionId"]).send_update_of_v1(given["update"])
+            self._any_session(sent["sessionId"]).send_update_of_v1(sent["update"])
         elif method == "elicitation/complete":
-            done = v2.CompleteElicitationNotification(elicitation_id=given["elicitationId"])
-            self._side.v2.elicitation_complete(done)
+            complete = v2.CompleteElicitationNotification(elicitation_id=sent["elicitationId"])
+            self._side.v2.elicitation_complete(complete)
         else:
             logger.debug("version 2 has no %s; it was left out", method)
 
     # Handlers of the client's requests and notifications.
 
     async def _initialize(self, request: v2.InitializeRequest) -> v2.InitializeResponse:
-        given = _json(request)
+        params_of_v2 = _json(request)
         params = {
             "protocolVersion": 1,
-            "clientInfo": given["info"],
-            "clientCapabilities": client_capabilities(given.get("capabilities") or {}),
+            "clientInfo": params_of_v2["info"],
+            "clientCapabilities": client_capabilities(params_of_v2.get("capabilities") or {}),
         }
         result = await self._handle("initialize", params)
         return v2.InitializeResponse.model_validate(
@@ -281,9 +281,9 @@ def _params_of_v1(method: str, params: Json) -> Any:
 
 
 def _json(model: Any) -> Json:
-    made = plain(model)
-    assert isinstance(made, dict)
-    return made
+    value = plain(model)
+    assert isinstance(value, dict)
+    return value
 
 
 class _Session:
@@ -307,6 +307,7 @@ class _Session:
         self._waiting: list[anyio.CancelScope] = []
         """Scopes of the prompts that wait for the turn."""
         self._run_scope: anyio.CancelScope | None = None
+        """Scope of the prompt that runs, or ran last."""
 
     async def start_prompt(self, content: list[Json], run: Callable[[], Awaitable[Any]]) -> str:
         """Wait for the earlier prompts, then call ``run`` in a task; return the message's id.
@@ -375,11 +376,11 @@ class _Session:
 
     def send_update_of_v1(self, update: Json) -> None:
         """Convert an update to version 2 and send it."""
-        made = self.updates.convert(update)
-        if made is None:
+        converted = self.updates.convert(update)
+        if converted is None:
             logger.debug("version 2 has no %s; it was left out", update["sessionUpdate"])
         elif not self.is_muted:
-            self._send(made)
+            self._send(converted)
 
     def send_state(self) -> None:
         busy = "requires_action" if self._questions else "running"
@@ -387,11 +388,12 @@ class _Session:
 
     def _send(self, update: Json) -> None:
         try:
-            made: v2.SessionUpdate = MODELS.decode("SessionUpdate", update, "an update")
+            model: v2.SessionUpdate = MODELS.decode("SessionUpdate", update, "an update")
         except InvalidPayload:
             logger.exception("an update that version 2 cannot carry was left out")
             return
-        self._side.v2.session_update(v2.UpdateSessionNotification(session_id=self._id, update=made))
+        notification = v2.UpdateSessionNotification(session_id=self._id, update=model)
+        self._side.v2.session_update(notification)
 
 
 def _error_end(code: int, message: str, data: object) -> Json:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from codex_acp.acp.dialects import Dialect, RequestHandler
-    from codex_acp.jsonrpc.message import EncodedJson, Notification, Request, RequestId
+    from codex_acp.jsonrpc.message import Notification, Request, RequestId
     from codex_acp.transport.connection import Responder
     from codex_acp.transport.link import Link
     from codex_acp.wire.model import WireModel
@@ -211,7 +211,7 @@ class Side:
         """Check the request, and put its handler in a task of its own."""
         assert self._tasks is not None
         try:
-            run = self._accepted(request)
+            run = self._call_for(request)
         except RpcError as refusal:
             answer_rpc_error(responder, refusal)
             return
@@ -224,7 +224,7 @@ class Side:
 
     def on_notification(self, notification: Notification) -> None:
         """Queue the notification behind all messages that arrived before it."""
-        self._loop.call_soon(self._take_notification, notification)
+        self._loop.call_soon(self._handle_notification, notification)
 
     def on_batch_end(self) -> None:
         """Do nothing: a side does not wait for the end of a batch."""
@@ -285,26 +285,24 @@ class Side:
 
     # Requests of the peer.
 
-    def _accepted(self, request: Request) -> Callable[[], Awaitable[object]]:
-        """Return the call that answers the request.
-
-        Raises RpcError if the method has no handler.
-        """
-        method = request.method
-        extension = self._current_dialect.extensions.get(method)
+    def _call_for(self, request: Request) -> Callable[[], Awaitable[object]]:
+        """Return the call that answers the request. Raises RpcError if the method has no handler,
+        or the params do not fit."""
+        method, dialect = request.method, self._current_dialect
+        extension = dialect.extensions.get(method)
         if extension is not None:
             return partial(_extension_result, extension, request.params)
-        handler = self._current_dialect.requests.get(method)
+        handler = dialect.requests.get(method)
         if handler is None:
             message = f"the method {method} is not offered"
             raise RpcError(METHOD_NOT_FOUND, message, {"method": method})
-        quick = self._current_dialect.quick.get(method)
+        quick = dialect.quick.get(method)
         run = None if quick is None else quick(request.params)
         if run is not None:
             return partial(_encoded_result, run)
-        return self._typed(handler, self._current_dialect.peer_requests[method].params, request)
+        return self._typed_call(handler, dialect.peer_requests[method].params, request)
 
-    def _typed(
+    def _typed_call(
         self, handler: RequestHandler, model: str | None, request: Request
     ) -> Callable[[], Awaitable[object]]:
         """Return ``handler`` bound to the request's params as ``model``. Raises RpcError if the
@@ -319,12 +317,11 @@ class Side:
             self.connection.complaints.warn(
                 logger, "%s sent invalid params: %s", self.connection.name, error
             )
-            problems = list(error.problems)
-            raise RpcError(
-                INVALID_PARAMS, f"invalid params: {error}", {"problems": problems}
-            ) from None
+            data: JsonValue = {"problems": list(error.problems)}
+            raise RpcError(INVALID_PARAMS, f"invalid params: {error}", data) from None
 
     async def _serve(self, entry: _OpenRequest) -> None:
+        """Run the handler of a request, and answer with its result or its error."""
         responder = entry.responder
         method = responder.method
         _SERVED.set(responder)
@@ -356,14 +353,13 @@ class Side:
         """Answer all open requests, while answers can still be sent: this side closes the
         connection."""
         self._leaving = True
+        why = "was cancelled: the connection is being closed"
         for entry in self._open.values():
-            responder = entry.responder
-            why = "was cancelled: the connection is being closed"
-            answer_rpc_error(responder, cancelled(responder.method, why))
+            answer_rpc_error(entry.responder, cancelled(entry.responder.method, why))
 
     # Notifications of the peer.
 
-    def _take_notification(self, notification: Notification) -> None:
+    def _handle_notification(self, notification: Notification) -> None:
         if self._leaving:
             return
         method = notification.method
@@ -373,11 +369,11 @@ class Side:
             return
         model = self._current_dialect.peer_notifications[method].params
         # Read absent params as an empty object: then the error names the missing fields.
-        given = {} if notification.params is None else notification.params
+        raw_params = {} if notification.params is None else notification.params
         params: Any = None
         try:
             if model is not None:
-                params = self._current_dialect.models.decode(model, given, method)
+                params = self._current_dialect.models.decode(model, raw_params, method)
         except InvalidPayload as error:
             self.connection.complaints.warn(
                 logger, "%s sent an invalid notification: %s", self.connection.name, error
@@ -488,13 +484,13 @@ _SERVED: ContextVar[Responder] = ContextVar("_SERVED")
 def served_request_id() -> RequestId:
     """Return the id of the request that this handler serves. Raises MisuseError outside of a
     handler."""
-    return _served().id
+    return _served_responder().id
 
 
 def served_answer() -> Callable[[EncodedJson], None]:
     """Return a function that answers the request at once, in place of the handler. Raises
     MisuseError."""
-    responder = _served()
+    responder = _served_responder()
 
     def answer(result: EncodedJson) -> None:
         if not responder.settled:
@@ -503,7 +499,7 @@ def served_answer() -> Callable[[EncodedJson], None]:
     return answer
 
 
-def _served() -> Responder:
+def _served_responder() -> Responder:
     try:
         return _SERVED.get()
     except LookupError:

@@ -31,28 +31,30 @@ def agent_capabilities(capabilities: Json) -> Json:
 
 def auth_method(method: Json) -> Json:
     """Convert a login method; without a type, the method is ``agent``: the agent runs the login."""
-    made = {"type": "agent", **_with_key_renamed(method, "id", "methodId")}
-    if isinstance(made.get("env"), dict):
-        made["env"] = [{"name": name, "value": value} for name, value in made["env"].items()]
-    return made
+    converted = {"type": "agent", **_with_key_renamed(method, "id", "methodId")}
+    if isinstance(converted.get("env"), dict):
+        converted["env"] = [
+            {"name": name, "value": value} for name, value in converted["env"].items()
+        ]
+    return converted
 
 
-def command(given: Json) -> Json:
+def command(offered: Json) -> Json:
     """Convert a slash command."""
-    made: Json = {"type": "command", **given}
-    if isinstance(given.get("input"), dict):
-        made["input"] = {"type": "text", **given["input"]}
-    return made
+    converted: Json = {"type": "command", **offered}
+    if isinstance(offered.get("input"), dict):
+        converted["input"] = {"type": "text", **offered["input"]}
+    return converted
 
 
 def config_option(option: Json) -> Json:
     """Convert a select or a boolean option."""
-    made = _with_key_renamed(option, "id", "configId")
-    if "options" in made:
-        made["options"] = [
-            _with_key_renamed(choice, "group", "groupId") for choice in made["options"]
+    converted = _with_key_renamed(option, "id", "configId")
+    if "options" in converted:
+        converted["options"] = [
+            _with_key_renamed(choice, "group", "groupId") for choice in converted["options"]
         ]
-    return made
+    return converted
 
 
 def mcp_server(server: Json) -> Json:
@@ -66,10 +68,12 @@ def mcp_server(server: Json) -> Json:
 
 def opened_session(result: Json) -> Json:
     """Convert the result of ``session/new``, ``load``, ``resume`` or ``set_config_option``."""
-    made = {key: value for key, value in result.items() if key != "modes"}
-    if made.get("configOptions") is not None:
-        made["configOptions"] = [config_option(option) for option in made["configOptions"]]
-    return made
+    converted = {key: value for key, value in result.items() if key != "modes"}
+    if converted.get("configOptions") is not None:
+        converted["configOptions"] = [
+            config_option(option) for option in converted["configOptions"]
+        ]
+    return converted
 
 
 def _call_content(parts: list[Json]) -> list[Json]:
@@ -85,7 +89,7 @@ def _diff(part: Json) -> Json:
     """Convert a diff; there is no git patch for a path that its header cannot show plainly."""
     path, old, new = part["path"], part.get("oldText"), part["newText"]
     is_new = old is None
-    made: Json = {
+    converted: Json = {
         "type": "diff",
         "changes": [{"operation": "add" if is_new else "modify", "path": path}],
     }
@@ -99,8 +103,8 @@ def _diff(part: Json) -> Json:
         mode = "new file mode 100644\n" if is_new else ""
         # ACP's ``git_patch`` has absolute paths, without git's prefixes ``a/`` and ``b/``.
         text = f"diff --git {path} {path}\n{mode}{''.join(lines)}"
-        made["patch"] = {"format": "git_patch", "text": text}
-    return made | ({"_meta": part["_meta"]} if "_meta" in part else {})
+        converted["patch"] = {"format": "git_patch", "text": text}
+    return converted | ({"_meta": part["_meta"]} if "_meta" in part else {})
 
 
 def _lines(text: str) -> list[str]:
@@ -158,14 +162,14 @@ class UpdatesToV2:
 
     def convert_tool_call(self, call: Json) -> Json:
         """Convert an update of a tool call; a new one is ``pending`` if it has no status."""
-        made = {key: value for key, value in call.items() if value is not None}
-        if made.get("content") is not None:
-            made["content"] = _call_content(made["content"])
+        converted = {key: value for key, value in call.items() if value is not None}
+        if converted.get("content") is not None:
+            converted["content"] = _call_content(converted["content"])
         if call.get("sessionUpdate") == "tool_call":
-            made.setdefault("status", "pending")
-        if "title" in made:
-            self._titles[call["toolCallId"]] = made["title"]
-        return made
+            converted.setdefault("status", "pending")
+        if "title" in converted:
+            self._titles[call["toolCallId"]] = converted["title"]
+        return converted
 
     def end_message(self) -> None:
         """End the message without an id: the next chunk begins a new message."""

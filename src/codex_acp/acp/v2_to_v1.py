@@ -67,59 +67,60 @@ def v1_model(name: str, value: object) -> Any:
 
 def convert_each(convert: Callable[[Json], Json | None], values: object) -> list[Json]:
     """Convert each object of a list; leave out those for which ``convert`` returns None."""
-    given = values if isinstance(values, Sequence) else ()
-    made = (convert(value) for value in given if isinstance(value, dict))
-    return [value for value in made if value is not None]
+    if not isinstance(values, Sequence):
+        return []
+    converted = (convert(value) for value in values if isinstance(value, dict))
+    return [value for value in converted if value is not None]
 
 
 def config_option(option: Json) -> Json | None:
     """Convert a select or a boolean option."""
     if option.get("type") not in ("select", "boolean"):
         return None
-    made = _with_key_renamed(option, "configId", "id")
-    if "options" in made:
-        made["options"] = [
-            _with_key_renamed(choice, "groupId", "group") for choice in made["options"]
+    converted = _with_key_renamed(option, "configId", "id")
+    if "options" in converted:
+        converted["options"] = [
+            _with_key_renamed(choice, "groupId", "group") for choice in converted["options"]
         ]
-    return made
+    return converted
 
 
-def command(given: Json) -> Json | None:
+def command(offered: Json) -> Json | None:
     """Convert a slash command that takes free text or nothing."""
-    if given.get("type") != "command":
+    if offered.get("type") != "command":
         return None
-    made = {key: value for key, value in given.items() if key not in ("type", "input")}
-    text = given.get("input")
+    converted = {key: value for key, value in offered.items() if key not in ("type", "input")}
+    text = offered.get("input")
     if isinstance(text, Mapping) and text.get("type") == "text":
-        made["input"] = {key: value for key, value in text.items() if key != "type"}
-    return made
+        converted["input"] = {key: value for key, value in text.items() if key != "type"}
+    return converted
 
 
 def auth_method(method: Json) -> Json | None:
     """Convert a login that the agent runs, or a login in a terminal."""
-    made = _with_key_renamed(method, "methodId", "id")
+    converted = _with_key_renamed(method, "methodId", "id")
     if method.get("type") == "agent":
-        del made["type"]
-        return made
+        del converted["type"]
+        return converted
     if method.get("type") != "terminal":
         return None
-    made["env"] = {variable["name"]: variable["value"] for variable in method.get("env") or ()}
-    return made
+    converted["env"] = {variable["name"]: variable["value"] for variable in method.get("env") or ()}
+    return converted
 
 
 def agent_capabilities(capabilities: Json, *, has_logins: bool) -> Json:
     """Convert an agent's capabilities, with those that every agent of version 2 has."""
-    made: Json = {key: capabilities[key] for key in ("_meta",) if key in capabilities}
+    converted: Json = {key: capabilities[key] for key in ("_meta",) if key in capabilities}
     if has_logins:
-        made["auth"] = {"logout": {}}
+        converted["auth"] = {"logout": {}}
     session = capabilities.get("session")
     if not isinstance(session, dict):
-        return made
+        return converted
     prompt, mcp = session.get("prompt") or {}, session.get("mcp") or {}
     optional = ("delete", "fork", "additionalDirectories")
     advertised = [name for name in optional if session.get(name) is not None]
     return {
-        **made,
+        **converted,
         "loadSession": True,
         "sessionCapabilities": {name: {} for name in ("list", "resume", "close", *advertised)},
         "promptCapabilities": {
@@ -190,16 +191,12 @@ class _Terminal:
     """Tool calls that show this terminal."""
 
     def add(self, data: object) -> None:
-        """Add base64 to the output; ignore anything else."""
+        """Add base64 to the output, and cut its beginning; ignore anything else."""
         try:
             self.output += base64.b64decode(str(data), validate=True)
         except (binascii.Error, ValueError):
             return
         del self.output[:-OUTPUT_LIMIT]
-
-    @property
-    def text(self) -> str:
-        return self.output.decode(errors="replace")
 
 
 @dataclass(slots=True)
@@ -226,7 +223,7 @@ class _CallContent:
             self.size -= _size(self.pieces.popleft())
             self.is_cut = True
 
-    def forget(self) -> None:
+    def drop_all(self) -> None:
         self.is_cut = self.is_cut or bool(self.pieces)
         self.pieces.clear()
         self.size = self.unsent_size = 0
@@ -246,11 +243,11 @@ class ToolCalls:
     def convert_update(self, update: Json) -> Json:
         """Convert a ``tool_call_update``: of a new call to ``tool_call``, which needs a title."""
         is_new = not self.knows(update["toolCallId"])
-        made = self.convert_fields(update)
+        converted = self.convert_fields(update)
         if not is_new:
-            return {**made, "sessionUpdate": "tool_call_update"}
-        title = made.get("title") or made.get("name") or "tool call"
-        return {**made, "sessionUpdate": "tool_call", "title": title}
+            return {**converted, "sessionUpdate": "tool_call_update"}
+        title = converted.get("title") or converted.get("name") or "tool call"
+        return {**converted, "sessionUpdate": "tool_call", "title": title}
 
     def knows(self, call_id: str) -> bool:
         """Return whether the agent has sent the tool call before."""
@@ -260,25 +257,25 @@ class ToolCalls:
         """Convert the fields that an update of a tool call sets, and keep its content."""
         call_id = update["toolCallId"]
         call = self._touch(call_id)
-        made = {key: value for key, value in update.items() if value is not None}
-        made.pop("capabilities", None)
-        if "status" in made:
-            made["status"] = _STATUSES.get(made["status"], made["status"])
-        if "kind" in made and v1_model("ToolKind", made["kind"]) is None:
-            made["kind"] = "other"
+        converted = {key: value for key, value in update.items() if value is not None}
+        converted.pop("capabilities", None)
+        if "status" in converted:
+            converted["status"] = _STATUSES.get(converted["status"], converted["status"])
+        if "kind" in converted and v1_model("ToolKind", converted["kind"]) is None:
+            converted["kind"] = "other"
         if "content" in update:
             call = self._calls[call_id] = _CallContent()
             pieces = update["content"] or ()
-            made["content"] = self._convert_pieces(call_id, pieces)
+            converted["content"] = self._convert_pieces(call_id, pieces)
             for piece in pieces:
                 call.add(piece)
             call.trim()
             call.unsent_size = 0
-        elif call.unsent_size and made.get("status") in _ENDED:
-            made["content"] = self.take_content(call_id)
+        elif call.unsent_size and converted.get("status") in _ENDED:
+            converted["content"] = self.send_content(call_id)
         if "locations" in update and update["locations"] is None:
-            made["locations"] = []
-        return made
+            converted["locations"] = []
+        return converted
 
     def append(self, chunk: Json) -> list[Json]:
         """Convert a ``tool_call_content_chunk``: return an update with the whole content, or none
@@ -290,13 +287,13 @@ class ToolCalls:
         call.trim()
         return updates
 
-    def take_unsent(self) -> list[Json]:
+    def unsent_updates(self) -> list[Json]:
         """Return the updates of all content that was not sent yet, when the agent becomes idle."""
         unsent = [call_id for call_id in self._with_content if self._calls[call_id].unsent_size]
-        return self.take_evicted() + [self._content_update(call_id) for call_id in unsent]
+        return self.evicted_updates() + [self._content_update(call_id) for call_id in unsent]
 
-    def take_evicted(self) -> list[Json]:
-        """Return the unsent updates of calls whose content is no longer kept."""
+    def evicted_updates(self) -> list[Json]:
+        """Return, once, the unsent updates of calls whose content is no longer kept."""
         evicted, self._evicted = self._evicted, []
         return evicted
 
@@ -312,9 +309,9 @@ class ToolCalls:
             del self._with_content[oldest]
             if self._calls[oldest].unsent_size:
                 self._evicted.append(self._content_update(oldest))
-            self._calls[oldest].forget()
+            self._calls[oldest].drop_all()
         if len(self._calls) > MAX_CALLS:
-            del self._calls[next(known for known in self._calls if known not in self._with_content)]
+            del self._calls[next(each for each in self._calls if each not in self._with_content)]
         return call
 
     def convert_terminal(self, update: Json) -> list[Json]:
@@ -350,29 +347,29 @@ class ToolCalls:
         return {
             "sessionUpdate": "tool_call_update",
             "toolCallId": call_id,
-            "content": self.take_content(call_id),
+            "content": self.send_content(call_id),
         }
 
-    def take_content(self, call_id: str) -> list[Json]:
-        """Return the kept content of a tool call in version 1, and note that it was sent."""
+    def send_content(self, call_id: str) -> list[Json]:
+        """Return the kept content of a tool call in version 1, and note that it is sent."""
         call = self._calls[call_id]
         call.unsent_size = 0
-        before = [_text_content(_LEFT_OUT)] if call.is_cut else []
-        return before + self._convert_pieces(call_id, call.pieces)
+        note = [_text_content(_LEFT_OUT)] if call.is_cut else []
+        return note + self._convert_pieces(call_id, call.pieces)
 
     def _convert_pieces(self, call_id: str, pieces: Iterable[Json]) -> list[Json]:
         """Convert content; leave out kinds that version 1 lacks."""
-        made: list[Json] = []
+        converted: list[Json] = []
         with_output: set[str] = set()
         for piece in pieces:
             kind = piece.get("type")
             if kind == "diff":
-                made += diffs(piece)
+                converted += diffs(piece)
             elif kind == "terminal":
-                made += self._convert_terminal_piece(call_id, piece, with_output)
+                converted += self._convert_terminal_piece(call_id, piece, with_output)
             elif kind == "content" and v1_model("ContentBlock", piece.get("content")) is not None:
-                made.append(piece)
-        return made
+                converted.append(piece)
+        return converted
 
     def _convert_terminal_piece(
         self, call_id: str, piece: Json, with_output: set[str]
@@ -388,7 +385,7 @@ class ToolCalls:
         if call_id not in terminal.call_ids or terminal_id in with_output:
             return [piece]
         with_output.add(terminal_id)
-        return [piece, _text_content(terminal.text)]
+        return [piece, _text_content(terminal.output.decode(errors="replace"))]
 
 
 def _text_content(text: str) -> Json:
@@ -404,25 +401,24 @@ def diffs(diff: Json) -> list[Json]:
     hunks: dict[str, list[tuple[str, str]]] = {}
     for name, old_and_new in _hunks(diff.get("patch")):
         hunks.setdefault(name, []).append(old_and_new)
-    made: list[Json] = []
+    converted: list[Json] = []
     for change in diff.get("changes") or ():
         path = str(change.get("path", ""))
         # `pop`: a second change of the file does not repeat the hunks.
-        of_file = next((hunks.pop(name) for name in _possible_names(path) if name in hunks), [])
-        for old, new in of_file:
+        texts = next((hunks.pop(name) for name in _possible_names(path) if name in hunks), [])
+        for old, new in texts:
             piece: Json = {"type": "diff", "path": path, "newText": new}
             if change.get("operation") != "add":
                 piece["oldText"] = old
-            made.append(piece)
-        if not of_file:
-            moved = f"{change['oldPath']} → " if "oldPath" in change else ""
-            made.append(_text_content(f"{change.get('operation')}: {moved}{path}"))
-    return made
+            converted.append(piece)
+        if not texts:
+            source = f"{change['oldPath']} → " if "oldPath" in change else ""
+            converted.append(_text_content(f"{change.get('operation')}: {source}{path}"))
+    return converted
 
 
 def _possible_names(path: str) -> Iterator[str]:
-    """Yield the names that a patch may use for a path: the whole path, or its end after any
-    ``/``."""
+    """Yield the names of a path in a patch: the whole path, or its end after any ``/``."""
     yield path
     for slash in islice(re.finditer("/", path), MAX_DEPTH):
         yield path[slash.end() :]
@@ -432,7 +428,7 @@ def _hunks(patch: object) -> list[tuple[str, tuple[str, str]]]:
     """Return (file, (old text, new text)) of each hunk."""
     if not isinstance(patch, dict) or patch.get("format") != "git_patch":
         return []
-    found = []
+    hunks = []
     for section in _FILE.split(str(patch.get("text", "")))[1:]:
         head, *bodies = _HUNK.split(section)
         new, old = _NEW_NAME.search(head), _OLD_NAME.search(head)
@@ -440,8 +436,8 @@ def _hunks(patch: object) -> list[tuple[str, tuple[str, str]]]:
             name = new[1]
         else:
             name = old[1] if old is not None else ""
-        found += [(name, _old_and_new(body)) for body in bodies]
-    return found
+        hunks += [(name, _old_and_new(body)) for body in bodies]
+    return hunks
 
 
 def _old_and_new(body: str) -> tuple[str, str]:
@@ -459,6 +455,9 @@ def _old_and_new(body: str) -> tuple[str, str]:
 
 _OPTION_KINDS: Final = ("allow_once", "allow_always", "reject_once", "reject_always")
 
+_numbers = count(1)
+"""Numbers of the tool calls that are made up for permission requests without one."""
+
 
 def permission_request(
     request: v2.RequestPermissionRequest, calls: ToolCalls
@@ -468,52 +467,51 @@ def permission_request(
 
     ``title``, ``description`` and ``subject`` are kept as unknown fields of the model.
     """
-    asked = as_json(request)
-    options = [option for option in asked["options"] if option.get("kind") in _OPTION_KINDS]
+    question = as_json(request)
+    options = [option for option in question["options"] if option.get("kind") in _OPTION_KINDS]
     return RequestPermissionRequest.model_validate(
-        {**asked, "toolCall": _asked_call(asked, calls), "options": options}
+        {**question, "toolCall": _call_in_question(question, calls), "options": options}
     )
+
+
+def _call_in_question(question: Json, calls: ToolCalls) -> Json:
+    """Return ``toolCall`` of a permission request: the fields to change of a known tool call, or
+    all fields of a new one."""
+    subject = question.get("subject") or {}
+    if subject.get("type") == "tool_call":
+        call_id = subject["toolCall"]["toolCallId"]
+        title = {} if calls.knows(call_id) else {"title": question["title"]}
+        fields = {**title, **calls.convert_fields(subject["toolCall"])}
+        return {**fields, **_content_with_description(question, calls, call_id)}
+    reason = "\n\n".join(filter(None, (question["title"], question.get("description"))))
+    content, new_id = [_text_content(reason)], f"permission-{next(_numbers)}"
+    if subject.get("type") != "command":
+        return {"toolCallId": new_id, "title": question["title"], "content": content}
+    raw_input = {"command": subject["command"], "cwd": subject["cwd"]}
+    call_id = subject.get("toolCallId")
+    if call_id is not None and calls.knows(call_id):
+        new_content = _content_with_description(question, calls, call_id)
+        return {"toolCallId": call_id, "rawInput": raw_input, **new_content}
+    new = {"toolCallId": new_id if call_id is None else call_id, "content": content}
+    return {**new, "title": subject["command"], "kind": "execute", "rawInput": raw_input}
+
+
+def _content_with_description(question: Json, calls: ToolCalls, call_id: str) -> Json:
+    """Return ``content`` of a known tool call, ending with the request's description; nothing
+    without a description."""
+    if not question.get("description"):
+        return {}
+    return {"content": [*calls.send_content(call_id), _text_content(question["description"])]}
 
 
 def elicitation_request(request: v2.CreateElicitationRequest) -> CreateElicitationRequest | None:
     """Convert a form or a URL; return None for an unknown mode or a form that version 1 lacks."""
     if isinstance(request, UnknownVariant):
         return None
-    made: CreateElicitationRequest | None = v1_model("CreateElicitationRequest", as_json(request))
-    return made
-
-
-def _asked_call(asked: Json, calls: ToolCalls) -> Json:
-    """Return ``toolCall`` of a permission request: the fields to change of a known tool call, or
-    all fields of a new one."""
-    subject = asked.get("subject") or {}
-    if subject.get("type") == "tool_call":
-        call_id = subject["toolCall"]["toolCallId"]
-        title = {} if calls.knows(call_id) else {"title": asked["title"]}
-        fields = {**title, **calls.convert_fields(subject["toolCall"])}
-        return {**fields, **_content_with_reason(asked, calls, call_id)}
-    reason = "\n\n".join(filter(None, (asked["title"], asked.get("description"))))
-    content, new_id = [_text_content(reason)], f"permission-{next(_numbers)}"
-    if subject.get("type") != "command":
-        return {"toolCallId": new_id, "title": asked["title"], "content": content}
-    raw_input = {"command": subject["command"], "cwd": subject["cwd"]}
-    call_id = subject.get("toolCallId")
-    if call_id is not None and calls.knows(call_id):
-        of_known_call = _content_with_reason(asked, calls, call_id)
-        return {"toolCallId": call_id, "rawInput": raw_input, **of_known_call}
-    new = {"toolCallId": new_id if call_id is None else call_id, "content": content}
-    return {**new, "title": subject["command"], "kind": "execute", "rawInput": raw_input}
-
-
-def _content_with_reason(asked: Json, calls: ToolCalls, call_id: str) -> Json:
-    """Return ``content`` of a known tool call with the request's description behind it; nothing
-    without a description."""
-    if not asked.get("description"):
-        return {}
-    return {"content": [*calls.take_content(call_id), _text_content(asked["description"])]}
-
-
-_numbers = count(1)
+    converted: CreateElicitationRequest | None = v1_model(
+        "CreateElicitationRequest", as_json(request)
+    )
+    return converted
 
 
 MESSAGES: Final = 64
@@ -568,14 +566,14 @@ class UpdatesToV1:
         ):
             return [self._convert_text(update, update.content.text)]
         wire: Any = plain(update)
-        made = self._convert_json(wire)
-        if made is None:
-            unsent = self.calls.take_unsent() if wire.get("state") == "idle" else []
+        converted = self._convert_json(wire)
+        if converted is None:
+            unsent = self.calls.unsent_updates() if wire.get("state") == "idle" else []
             return [*_models(unsent), UnknownVariant.model_validate(wire)]
-        updates = _models(made)
+        updates = _models(converted)
         if wire["sessionUpdate"].startswith("terminal_"):
             return [UnknownVariant.model_validate(wire), *updates]
-        if made and not updates:  # nothing fitted version 1
+        if converted and not updates:  # nothing fitted version 1
             return [UnknownVariant.model_validate(wire)]
         return updates
 
@@ -591,7 +589,7 @@ class UpdatesToV1:
             case "state_update" | "plan_removed":
                 return None
             case "tool_call_update":
-                return [self.calls.convert_update(update), *self.calls.take_evicted()]
+                return [self.calls.convert_update(update), *self.calls.evicted_updates()]
             case "tool_call_content_chunk":
                 return self.calls.append(update)
             case "terminal_update" | "terminal_output_chunk":
@@ -626,7 +624,7 @@ class UpdatesToV1:
         texts = [*map(_text_of_block, content)]
         text = "".join(texts)
         if sent is not None and sent.is_start_of(text):
-            content = _after(content, texts, sent.length)
+            content = _content_after(content, texts, sent.length)
             v1_id = self._note_sent(message_id, text[sent.length :])
         elif sent is not None and sent.length and "content" in update:
             # Version 1 cannot take back what was sent: the new content becomes another message.
@@ -659,7 +657,7 @@ def _text_of_block(block: Json) -> str:
     return "\0" + sha256(encode_json(block)).hexdigest()
 
 
-def _after(content: Sequence[Json], texts: Sequence[str], length: int) -> list[Json]:
+def _content_after(content: Sequence[Json], texts: Sequence[str], length: int) -> list[Json]:
     """Return the content behind the first ``length`` characters of its ``texts``."""
     rest: list[Json] = []
     for block, text in zip(content, texts, strict=True):
