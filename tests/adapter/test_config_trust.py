@@ -17,6 +17,12 @@ GIVEN: dict[str, JsonValue] = {"sandboxPolicy": FULL}
 IN_FORCE: dict[str, JsonValue] = {"sandboxPolicy": FULL, "activePermissionProfile": None}
 
 
+def unrestored(bench: ConfigBench) -> str | None:
+    session = bench.config.find(THREAD)
+    assert session is not None
+    return session.unrestored
+
+
 async def test_7_2_what_is_restored_is_what_is_configured() -> None:
     async with ConfigBench(*LISTS, *taken(**IN_FORCE)) as bench:
         answer = await bench.open(restore=GIVEN)
@@ -24,7 +30,7 @@ async def test_7_2_what_is_restored_is_what_is_configured() -> None:
         mode = by_id(answer["configOptions"])["mode"]
         assert mode["currentValue"] == "configured"
         assert "no sandbox" in str(mode)
-        assert bench.config.unrestored(THREAD) is None
+        assert unrestored(bench) is None
 
 
 async def test_7_2_what_codex_refuses_is_said_and_nothing_is_widened() -> None:
@@ -32,7 +38,7 @@ async def test_7_2_what_codex_refuses_is_said_and_nothing_is_widened() -> None:
     refusal = Expect("thread/settings/update", error=error)
     async with ConfigBench(*LISTS, refusal) as bench:
         answer = await bench.open(restore=GIVEN)
-        assert "not allowed here" in str(bench.config.unrestored(THREAD))
+        assert "not allowed here" in str(unrestored(bench))
         assert by_id(answer["configOptions"])["mode"]["currentValue"] != "configured"
 
 

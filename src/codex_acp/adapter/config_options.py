@@ -1,7 +1,7 @@
-"""Config options and modes of the open sessions: show them to the client, and set them.
+"""Show the config options and modes of the open sessions to the client, and set them.
 
-Their values are those that Codex reports; `ConfigSession` follows the reports of one session's
-thread. Codex is sent only what a person has chosen. Must not know prompts and turns.
+The client gets the values that Codex reports; `ConfigSession` follows the reports of one session's
+thread. Codex gets only what a person has chosen. Must not know prompts and turns.
 """
 
 from __future__ import annotations
@@ -103,13 +103,12 @@ class _Choices(NamedTuple):
 class Config:
     """The options of all sessions of one agent.
 
-    ``spawn`` starts a task that may outlive a request. ``send`` queues an event of a session; it
-    may import protocol models. ``features`` returns the capabilities of a session's client.
+    ``spawn`` starts a task that may outlive a request. ``send`` queues an event of a session.
+    ``features`` returns the capabilities of a session's client.
 
     `SessionOpener` calls `opening` just before it asks Codex for a thread, so that Codex works on
-    both at once. Then it calls `open` with Codex's result. It calls `moved` when the thread was
-    resumed after a loss of Codex, and `closed` when the session is closed.
-    """
+    both at once, then `open` with Codex's result. It calls `moved` when the thread was resumed
+    after a loss of Codex, and `closed` when the session is closed."""
 
     def __init__(
         self,
@@ -148,16 +147,14 @@ class Config:
     ) -> dict[str, JsonValue]:
         """Return ``modes`` and ``configOptions`` for the answer, as JSON, without protocol models.
 
-        ``result`` is that of ``thread/start``, ``thread/resume`` or ``thread/fork``; ``place`` that
-        of `opening`. A fork takes over the settings of its ``source``, if that session is open.
-        ``restore`` has the configured access, left out of ``thread/start`` because Codex would
-        trust the directory; `unrestored` returns why Codex refused it. ``first_mode`` is a mode to
-        set now; see `first_mode_notice`. Waits a little for the lists; late ones follow as an
-        update.
-        """
+        ``result`` is Codex's answer to ``thread/start``, ``thread/resume`` or ``thread/fork``;
+        ``place`` is the result of `opening`. A fork takes over the settings of its ``source``, if
+        that session is open. ``restore`` has the configured access, left out of ``thread/start``
+        because Codex would trust the directory. ``first_mode`` is a mode to set now. Waits a little
+        for the lists; late ones follow as an update."""
         if place is None:
             place = self.opening(codex, text_of(object_at(result), "cwd") or "", how)
-        self.closed(session_id)  # opened again: keeps the choices
+        self.closed(session_id)  # a session that is opened again keeps its choices
         earlier = self._kept_choices.pop(session_id, None)
         catalogues = self._catalogues_of(codex)
         session = self._sessions[session_id] = ConfigSession(
@@ -167,7 +164,7 @@ class Config:
             await session.restore(restore)
         await self._take_over(session, earlier, source if how == "fork" else None)
         if first_mode is not None:
-            session.first_mode_notice = await self._set_first_mode(session, first_mode)
+            session.first_mode_notices = await self._set_first_mode(session, first_mode)
         seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
         await _wait(seconds, catalogues.done, place.done)
         return self.answer(session_id)
@@ -203,26 +200,18 @@ class Config:
         session = self._sessions.get(session_id)
         if session is None:
             return {}
-        options = session.note_sent(options_of(self._view(session)))
-        return {
-            "modes": mode_state(options[_MODE_INDEX]),
-            "configOptions": [*map(option_json, options)],
-        }
+        options = session.sent_options = options_of(self._view(session))
+        modes = options[_MODE_INDEX]
+        session.sent_mode, session.sent_modes = modes.current, frozenset(modes.values)
+        return {"modes": mode_state(modes), "configOptions": [*map(option_json, options)]}
 
-    def unrestored(self, session_id: str) -> str | None:
-        """Return why Codex refused the configured sandbox of a session; None: it did not."""
-        session = self._sessions.get(session_id)
-        return None if session is None else session.unrestored
+    def find(self, session_id: str) -> ConfigSession | None:
+        """Return the settings of a session; None if it is not open."""
+        return self._sessions.get(session_id)
 
-    def first_mode_notice(self, session_id: str) -> tuple[str, ...]:
-        """Return the text about the ``first_mode`` of a session, in a tuple; empty: no text."""
-        session = self._sessions.get(session_id)
-        notice = None if session is None else session.first_mode_notice
-        return () if notice is None else (notice,)
-
-    async def _set_first_mode(self, session: ConfigSession, mode: str) -> str | None:
-        """Set the mode that the environment gives to a new session. Returns a text for the person
-        if the mode was refused, or has no sandbox."""
+    async def _set_first_mode(self, session: ConfigSession, mode: str) -> tuple[str, ...]:
+        """Set the mode that the environment gives to a new session. Returns a notice for the
+        person if the mode was refused, or has no sandbox; else no notice."""
         from codex_acp.adapter.session_defaults import MODE_VARIABLE
 
         await _wait(CONFIGURED_WAIT_SECONDS, session.place.done)
@@ -230,12 +219,12 @@ class Config:
             await self._choose(session, MODE, lambda view: checked_mode(view, mode))
         except RpcError as error:
             logger.warning("session %s: %s", session.id, error.message)
-            return f"{MODE_VARIABLE}: {error.message}. This session is as configured."
+            return (f"{MODE_VARIABLE}: {error.message}. This session is as configured.",)
         access = session.settings.access
         if access.sandbox.get("type") != "dangerFullAccess":
-            return None
+            return ()
         how = access_words(access)
-        return f"{MODE_VARIABLE} has put this session into the mode {mode}: {how}."
+        return (f"{MODE_VARIABLE} has put this session into the mode {mode}: {how}.",)
 
     def options(self, session_id: str) -> list[Option]:
         """Return the options of an open session; none if it is not open."""
@@ -254,10 +243,11 @@ class Config:
     async def _take_over(
         self, session: ConfigSession, earlier: _Choices | None, source: str | None
     ) -> None:
-        """Restore settings that Codex does not restore after a load, or in a fork."""
-        origin = None if source is None else self._sessions.get(source)
-        if origin is not None:
-            wanted, chosen = origin.settings, origin.chosen
+        """Restore settings that Codex does not restore: for a load from ``earlier``, for a fork
+        from the session ``source``."""
+        forked = None if source is None else self._sessions.get(source)
+        if forked is not None:
+            wanted, chosen = forked.settings, forked.chosen
         elif earlier is not None:
             wanted, chosen = session.settings._replace(tier=earlier.tier), earlier.chosen
         else:
@@ -404,9 +394,8 @@ class ConfigSession(NotificationSink):
     """The settings of one session.
 
     ``on_change`` is called when Codex changed a setting without a request, and when the lists of
-    the working directory arrived. ``result`` is that of the call that opened the thread; for a
-    ``new`` thread, it has the configured access.
-    """
+    the working directory arrived. ``result`` is Codex's answer to the call that opened the thread;
+    for a ``new`` thread, it has the configured access."""
 
     def __init__(
         self,
@@ -436,8 +425,8 @@ class ConfigSession(NotificationSink):
         self._configured = self.settings.access if new else None
         self.unrestored: str | None = None
         """Why Codex refused the configured access; None: it did not."""
-        self.first_mode_notice: str | None = None
-        """Text for the person about the ``first_mode``."""
+        self.first_mode_notices: tuple[str, ...] = ()
+        """Notice for the person about the ``first_mode``, if there is one."""
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and the access that Codex then reported."""
         self._preset_effort = False
@@ -486,13 +475,6 @@ class ConfigSession(NotificationSink):
             self._configured = configured_access(config, place.cwd, place.project, self._roots)
         return self._configured
 
-    def note_sent(self, options: list[Option]) -> list[Option]:
-        """Note that the client gets ``options``, and their modes; return them."""
-        modes = options[_MODE_INDEX]
-        self.sent_options, self.sent_mode = options, modes.current
-        self.sent_modes = frozenset(modes.values)
-        return options
-
     # Changes.
 
     async def change(self, patch: JsonObject, *, exactly: bool = True) -> None:
@@ -503,19 +485,19 @@ class ConfigSession(NotificationSink):
         """
         if meets(self.settings, patch):
             return
-        before, effort = self.settings, patch.get("effort")
-        wanted = self._pending = _PendingChange(patch, exactly=exactly)
+        before = self.settings
+        pending = self._pending = _PendingChange(patch, exactly=exactly)
         try:
             await self.ask("thread/settings/update", {"threadId": self.id, **patch})
             with suppress(TimeoutError):
                 async with asyncio.timeout(REPORT_SECONDS):
-                    await wanted.met.wait()
+                    await pending.met.wait()
         finally:
             self._pending = None
-        if not wanted.reported:
+        if not pending.reported:
             logger.info("session %s: Codex took %s and reported nothing", self.id, list(patch))
             self.settings = applied(self.settings, patch)
-        if effort is not None or self.settings.effort != before.effort:
+        if patch.get("effort") is not None or self.settings.effort != before.effort:
             # A collaboration mode gave an effort to a session that had none.
             by_mode = "collaborationMode" in patch and before.effort is None
             self._preset_effort = by_mode and self.settings.effort is not None
@@ -554,10 +536,10 @@ class ConfigSession(NotificationSink):
         self.settings = settings
         if settings.model not in self._models:
             self._models = (*self._models, settings.model)
-        wanted = self._pending
-        if wanted is None:
+        pending = self._pending
+        if pending is None:
             self._on_change(self)
             return
-        wanted.reported = True
-        if not wanted.exactly or meets(settings, wanted.patch):
-            wanted.met.set()
+        pending.reported = True
+        if not pending.exactly or meets(settings, pending.patch):
+            pending.met.set()

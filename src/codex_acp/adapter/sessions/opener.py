@@ -375,13 +375,14 @@ class SessionOpener:
         except CodexAcpError as error:  # Codex has just ended: the first prompt reports the loss
             logger.warning("session %s: its settings are not known: %s", session_id, error)
             answer = {}
-        unrestored = self._config.unrestored(session_id)
+        session = self._config.find(session_id)
+        unrestored = None if session is None else session.unrestored
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
         notices = (*setup.notices, *_notices(place, unrestored, linked_instructions(result)))
         if defaults is not None:
-            mode_notice = self._config.first_mode_notice(session_id)
-            notices = (*defaults.notices, *mode_notice, *notices)
+            mode_notices = () if session is None else session.first_mode_notices
+            notices = (*defaults.notices, *mode_notices, *notices)
         return OpeningResult(session_id, how, answer, notices)
 
     async def _git_consent(
