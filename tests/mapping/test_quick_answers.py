@@ -69,7 +69,9 @@ def _agent() -> tuple[CodexAgent, _Introduced]:
 async def test_initialize_is_answered_as_the_typed_way_answers_it(params: Any) -> None:
     quick, quick_codex = _agent()
     typed, typed_codex = _agent()
-    run = AgentInV1(quick, quick).quick()["initialize"](params)
+    handlers = AgentInV1(quick, quick).quick()
+    assert handlers is not None
+    run = handlers["initialize"](params)
     assert run is not None
     handler = AgentInV1(typed, typed).requests()["initialize"]
     assert handler is not None

@@ -1,11 +1,11 @@
-"""Carries out the methods of the ACP agent, independent of the version of ACP.
+"""Carry out the methods of the ACP agent, independent of the version of ACP.
 
-A request is read by its fields, which have the same names in both versions, and answered with plain
-JSON. `CommonMethods` decodes the answer to the model of the connection's version; `AgentInV1` and
-`AgentInV2` decide which methods are offered.
+`CodexAgent` reads a request by its fields, which have the same names in both versions, and answers
+with plain JSON. `CommonMethods` decodes the answer to the model of the connection's version;
+`AgentInV1` and `AgentInV2` decide which methods are offered.
 
-The first ``initialize`` and ``session/new`` are answered without a model. The modules of a prompt
-are loaded after the answer, see `AfterOpening`.
+The first ``initialize`` and ``session/new`` are answered without a model. After that answer,
+`AfterOpening` has the modules of a prompt loaded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from codex_acp.acp.dialects import QuickHandler
-    from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.adapter.authentication import Logins, Providers
     from codex_acp.adapter.hand_over import HandOver
     from codex_acp.adapter.load_ahead import LoadAhead
@@ -75,8 +74,7 @@ class CodexAgent:
     """The agent of one ACP connection, or of all connections of a network server.
 
     ``spawn`` starts a task that may outlive its request. ``ahead`` loads the modules of a prompt;
-    ``when_loaded`` is called once, when they are loaded and a session is open.
-    """
+    ``when_loaded`` is called once, when these modules are loaded and a session is open."""
 
     def __init__(
         self,
@@ -87,15 +85,14 @@ class CodexAgent:
         ahead: LoadAhead | None = None,
     ) -> None:
         self._app_server = app_server
-        self.spawn: Spawn = guarded(spawn)
-        spawn = self.spawn
+        self.spawn = spawn = guarded(spawn)
+        self.about: Json = {}  # only a network server adds members to the capabilities
         self._ahead = ahead
-        transcript = transcript or Transcript()
         self.client: Client = Client(spawn)
-        self._sessions = Sessions(spawn, self.client, transcript)
-        self.config: Config = Config(spawn, self._sessions.send, self._sessions.features)
-        self._opener = SessionOpener(app_server, self._sessions, self.config)
-        self.preconditions: PromptPreconditions = PromptPreconditions(self._sessions, self._opener)
+        self.sessions: Sessions = Sessions(spawn, self.client, transcript or Transcript())
+        self.config: Config = Config(spawn, self.sessions.send, self.sessions.features)
+        self._opener = SessionOpener(app_server, self.sessions, self.config)
+        self.preconditions: PromptPreconditions = PromptPreconditions(self.sessions, self._opener)
         self._opener.hand_over = lambda: self._hand_over
         self._client_left = False
         self._client_name = "another window"
@@ -104,37 +101,25 @@ class CodexAgent:
         login = None if app_server.defaults is None else app_server.defaults.login
         if login is not None:
             self._opener.login.log_in = lambda: self.logins.by_default(login)
-        self._sessions.on_session_made(self._add_services)
-        app_server.when_started(self._sessions.add_connection)
-        app_server.when_refused(self._sessions.on_refused)
+        self.sessions.on_session_made(self._add_services)
+        app_server.when_started(self.sessions.add_connection)
+        app_server.when_refused(self.sessions.on_refused)
         self.quick_prompts: partial[QuickPrompts] = partial(
-            QuickPrompts, ahead, self._sessions.ask_early
+            QuickPrompts, ahead, self.sessions.ask_early
         )
         self._after = AfterOpening(lambda: spawn(self._listen), self._answered, when_loaded, ahead)
 
-    @property
-    def sessions(self) -> Sessions:
-        """The sessions, for the network server."""
-        return self._sessions
-
-    def join(self, side: EitherAgentSide) -> None:
-        """Give the agent the connection on which it serves."""
-        self.client.join(side)
-
     # AgentMethods
 
-    @property
-    def about(self) -> Json:
-        """Return no members: only a network server adds some."""
-        return {}
-
-    def introduce(
-        self, params: dict[str, JsonValue], version: int = 1, client: Client | None = None
-    ) -> LoginWays:
-        """Note the client's ``initialize``, in the form of v1; return its ways to log in."""
+    def introduce(self, params: Json, version: int, client: Client | None = None) -> LoginWays:
+        """Note the ``initialize`` of the own client, or of ``client`` over the network, in the form
+        of v1; return the client's ways to log in."""
         (client or self.client).set_introduction(params, version)
-        name = text_at(params, "clientInfo", "title") or text_at(params, "clientInfo", "name")
-        self._client_name = (name if client is None else "a network server") or self._client_name
+        if client is not None:
+            self._client_name = "a network server"
+        else:
+            name = text_at(params, "clientInfo", "title") or text_at(params, "clientInfo", "name")
+            self._client_name = name or self._client_name
         self._app_server.introduce(codex_client_info(params))
         if self._ahead is not None:
             self._ahead.introduced(version)
@@ -154,7 +139,7 @@ class CodexAgent:
         """Return the model providers; loaded with the first use."""
         from codex_acp.adapter.authentication import Providers
 
-        return Providers(self._opener, self._sessions)
+        return Providers(self._opener, self.sessions)
 
     @cached_property
     def _hand_over(self) -> HandOver:
@@ -162,24 +147,23 @@ class CodexAgent:
         from codex_acp.adapter.hand_over import HandOver
 
         client_name = lambda: self._client_name  # noqa: E731 - `introduce` may change it later
-        return HandOver(self._sessions, self._opener, self.preconditions, client_name)
+        return HandOver(self.sessions, self._opener, self.preconditions, client_name)
 
     # Sessions.
 
     async def new_session(self, request: NewSession, client: SessionClient | None = None) -> Json:
         """Open a new session (``session/new``); ``client``: the session's own, over the network.
-
-        Raises RpcError: -32602, -32000, -32603.
-        """
+        Raises RpcError: -32602, -32000, -32603."""
         return await self.start(await self.methods.setup(request, client))
 
     async def start(
-        self, setup: Setup, more: Callable[[str], Awaitable[dict[str, JsonValue]]] | None = None
-    ) -> dict[str, JsonValue]:
-        """Open a new session; return the answer as plain JSON, with the members of ``more``."""
+        self, setup: Setup, more_members: Callable[[str], Awaitable[Json]] | None = None
+    ) -> Json:
+        """Open a new session; return the answer as plain JSON. ``more_members`` gets the session's
+        id and returns members to add to the answer."""
         opened = await self._opener.start(setup)
         try:
-            members = {} if more is None else await more(opened.session_id)
+            members = {} if more_members is None else await more_members(opened.session_id)
         except BaseException:  # the request failed or was cancelled: no client knows the session
             await self._opener.drop(opened.session_id)
             raise
@@ -191,7 +175,7 @@ class CodexAgent:
     ) -> Json:
         """Load a session; send its notices and commands before the answer."""
         if self._ahead is not None:
-            self._ahead.start_within(0)
+            self._ahead.start_within(0)  # the history needs the modules, too
         opened = await self.methods.load(request, client)
         answer = self._opened(opened._replace(notices=()))
         self._send_notices(opened)
@@ -231,7 +215,16 @@ class CodexAgent:
         from codex_acp.adapter.sessions.archive import SessionArchive
 
         on_ending = self.preconditions.cancel
-        return SessionArchive(self._sessions, self._opener, self.methods, on_ending)
+        return SessionArchive(self.sessions, self._opener, self.methods, on_ending)
+
+    async def archive_session(self, session_id: str) -> None:
+        await self.archive.archive(session_id)
+
+    async def unarchive_session(self, session_id: str) -> None:
+        await self.archive.unarchive(session_id)
+
+    async def session_state(self, session_id: str) -> StateChanged | None:
+        return await self.archive.status(session_id)
 
     async def set_title(self, session_id: str, title: str) -> Json:
         """Name a session with `SessionMethods.set_title`."""
@@ -251,30 +244,31 @@ class CodexAgent:
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
         """Return the slash commands of a session for an answer; None: they follow as an update."""
-        services = None if self._ahead is not None and self._ahead.loading else self._services
-        return None if services is None else await services.load_commands(session_id)
+        if self._services is None or (self._ahead is not None and self._ahead.loading):
+            return None
+        return await self._services.load_commands(session_id)
 
     @cached_property
     def methods(self) -> SessionMethods:
         """Return the methods about sessions, which are imported with the first such request."""
         from codex_acp.adapter.sessions.methods import SessionMethods
 
-        return SessionMethods(self._sessions, self._opener, self.config, self.spawn, self._closed)
+        return SessionMethods(self.sessions, self._opener, self.config, self.spawn, self._closed)
 
     # After the answer.
 
     def _opened(self, opened: OpeningResult) -> Json:
         """Note that a session is open; schedule the steps after the answer, and return it."""
-        self._sessions.transcript.opened(opened.session_id, opened.how)
+        self.sessions.transcript.opened(opened.session_id, opened.how)
         self._after.add(opened)
         return opened.answer
 
     async def end_prompts(self) -> None:
-        """Cancel all prompts, so that they are answered before this agent ends. Ends Codex, and
-        with it the prompts, after `END_SECONDS`."""
-        for session_id in self._sessions:
+        """Cancel all prompts, so that they are answered before this agent ends. After
+        `END_SECONDS`, end Codex, which ends the prompts that are left."""
+        for session_id in self.sessions:
             self.preconditions.cancel(session_id)
-        stops = {asyncio.create_task(session.stop()) for session in self._sessions.used_sessions()}
+        stops = {asyncio.create_task(session.stop()) for session in self.sessions.used_sessions()}
         if not stops:
             return
         _, pending = await asyncio.wait(stops, timeout=END_SECONDS)
@@ -293,12 +287,12 @@ class CodexAgent:
 
     async def keep_sessions(self) -> None:
         """Store the open sessions, so that the client can open them again."""
-        await asyncio.gather(*map(self._opener.store_unprompted, list(self._sessions)))
+        await asyncio.gather(*map(self._opener.store_unprompted, list(self.sessions)))
 
     def _answered(self, opened: OpeningResult) -> None:
         """Send the notices and commands of a session after the answer that opened it."""
         self._send_notices(opened)
-        if self._services is not None and opened.session_id in self._sessions:
+        if self._services is not None and opened.session_id in self.sessions:
             self._services.after_answer(opened.session_id)
 
     async def _listen(self) -> None:
@@ -307,7 +301,7 @@ class CodexAgent:
             await self._hand_over.listen()
 
     def _send_notices(self, opened: OpeningResult) -> None:
-        session = self._sessions.find(opened.session_id)
+        session = self.sessions.find(opened.session_id)
         if session is not None:
             for notice in opened.notices:
                 session.say(notice)
@@ -320,7 +314,7 @@ class CodexAgent:
 
             log_out = lambda: self.logins.log_out()  # noqa: E731, PLW0108 - loads `logins`
             live, config = self.preconditions.ensure_live, self.config
-            self._services = SessionServices(self._sessions, config, self.spawn, live, log_out)
+            self._services = SessionServices(self.sessions, config, self.spawn, live, log_out)
         self._services.add(session, opened)
 
     # Prompts.
@@ -341,13 +335,14 @@ class CodexAgent:
             lambda: self.session(session_id).prompt(blocks, on_accepted, joins=joins, early=early),
             begun=early is not None,
         )
-        return await self._sessions.transcript.prompt(session_id, running)
+        return await self.sessions.transcript.prompt(session_id, running)
 
     def cancel(self, session_id: str) -> None:
         """Cancel what runs in a session, or a sub-agent; log the id of an unknown session."""
-        if self._sessions.cancel_sub_agent(session_id):
+        if self.sessions.cancel_sub_agent(session_id):
             return
-        if (session := self._sessions.find(session_id)) is None:
+        session = self.sessions.find(session_id)
+        if session is None:
             logger.warning("session/cancel names the unknown session %s", session_id)
         else:
             self.preconditions.cancel(session.id)
@@ -355,8 +350,8 @@ class CodexAgent:
 
     def session(self, session_id: str) -> Session:
         """Return an open session. Raises RpcError: -32002; -32602 for a sub-agent's session."""
-        self._sessions.refuse_sub_agent(session_id)
-        session = self._sessions.find(session_id)
+        self.sessions.refuse_sub_agent(session_id)
+        session = self.sessions.find(session_id)
         if session is None:
             raise not_open(session_id)
         return session
@@ -364,15 +359,11 @@ class CodexAgent:
     def _closed(self, session_id: str, reason: str) -> None:
         if self._services is not None:
             self._services.closed(session_id)
-        self._sessions.transcript.closed(session_id, reason)
+        self.sessions.transcript.closed(session_id, reason)
 
 
 class AgentMethods(Protocol):
     """The methods of a `CodexAgent`, or of a `NetworkConnection` to one."""
-
-    @property
-    def archive(self) -> Archive:
-        """The archive of the agent's sessions."""
 
     @property
     def spawn(self) -> Spawn:
@@ -393,6 +384,9 @@ class AgentMethods(Protocol):
     async def close_session(self, session_id: str) -> None: ...
     async def delete_session(self, session_id: str) -> None: ...
     async def set_title(self, session_id: str, title: str) -> Json: ...
+    async def archive_session(self, session_id: str) -> None: ...
+    async def unarchive_session(self, session_id: str) -> None: ...
+    async def session_state(self, session_id: str) -> StateChanged | None: ...
     async def set_mode(self, session_id: str, mode_id: str) -> None: ...
     async def set_config_option(
         self, session_id: str, config_id: str, value: str | bool
@@ -401,20 +395,11 @@ class AgentMethods(Protocol):
     def cancel(self, session_id: str) -> None: ...
 
 
-class Archive(Protocol):
-    """The methods of `SessionArchive`, also over the network."""
-
-    async def archive(self, session_id: str) -> None: ...
-    async def unarchive(self, session_id: str) -> None: ...
-    async def status(self, session_id: str) -> StateChanged | None: ...
-
-
 class CommonMethods:
     """The methods that are equal in both versions of ACP, answered with ``models``.
 
     ``own_agent`` is the agent of this client alone, None over the network. It serves logins and
-    providers, too, and answers simple requests before models load.
-    """
+    providers, too, and answers simple requests before models load."""
 
     def __init__(
         self, models: ModelRegistry, agent: AgentMethods, own_agent: CodexAgent | None
@@ -436,12 +421,15 @@ class CommonMethods:
 
         return handler
 
-    def quick(self) -> Mapping[str, QuickHandler]:
-        """Return the handlers of simple requests, for `Side` to call before any model loads."""
+    def quick(self) -> Mapping[str, QuickHandler] | None:
+        """Return the handlers of simple requests, for `Side` to call before any model loads; None
+        over the network."""
+        if self._own_agent is None:
+            return None
         return {
             "initialize": self._quick_initialize,
             "session/new": self._quick_new_session,
-            "session/prompt": self._own.quick_prompts(self._answer_prompt),
+            "session/prompt": self._own_agent.quick_prompts(self._answer_prompt),
         }
 
     def notifications(self) -> Any:
@@ -456,9 +444,9 @@ class CommonMethods:
             "session/set_title": row(
                 "SetSessionTitle", lambda r: agent.set_title(r.session_id, r.title)
             ),
-            "session/archive": row("ArchiveSession", lambda r: agent.archive.archive(r.session_id)),
+            "session/archive": row("ArchiveSession", lambda r: agent.archive_session(r.session_id)),
             "session/unarchive": row(
-                "UnarchiveSession", lambda r: agent.archive.unarchive(r.session_id)
+                "UnarchiveSession", lambda r: agent.unarchive_session(r.session_id)
             ),
             "session/fork": self.fork_session,
             "session/status": self.session_status,
@@ -508,7 +496,7 @@ class CommonMethods:
 
     @abstractmethod
     async def session_status(self, request: Any) -> Any:
-        """Answer ``session/status`` with `SessionArchive.status`."""
+        """Answer ``session/status`` with `AgentMethods.session_state`."""
 
     # The connection.
 

@@ -39,9 +39,8 @@ class AgentInV1(CommonMethods):
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> Handlers:
         """Return the handlers of the connection."""
-        quick = None if self._own_agent is None else self.quick()
         rows = (self.requests(), self.notifications(), self.unstable())
-        return Handlers(*rows, quick=quick, extensions=extensions)
+        return Handlers(*rows, quick=self.quick(), extensions=extensions)
 
     def requests(self) -> AgentRequestHandlers:
         """Return a handler for each method; None: not offered."""
@@ -89,7 +88,7 @@ class AgentInV1(CommonMethods):
 
     async def session_status(self, request: v1.SessionStatusRequest) -> Any:
         """Answer ``session/status``, without the state, which v1 lacks."""
-        state = await self._agent.archive.status(request.session_id)
+        state = await self._agent.session_state(request.session_id)
         return self._answer("SessionStatus", {"status": "saved" if state is None else "open"})
 
     async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> Any:

@@ -61,9 +61,8 @@ class AgentInV2(CommonMethods):
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
         """Return the handlers of the connection."""
-        quick = None if self._own_agent is None else self.quick()
         rows = (self.requests(), self.notifications(), self.unstable())
-        return AgentHandlers(*rows, quick=quick, extensions=extensions)
+        return AgentHandlers(*rows, quick=self.quick(), extensions=extensions)
 
     def requests(self) -> AgentRequestHandlers:
         """Return a handler for each method; None: not offered."""
@@ -144,10 +143,10 @@ class AgentInV2(CommonMethods):
         return {"configOptions": [option(each) for each in options]}
 
     async def session_status(self, request: v2.SessionStatusRequest) -> Any:
-        """Answer ``session/status`` with `SessionArchive.status`."""
+        """Answer ``session/status`` with `AgentMethods.session_state`."""
         from codex_acp.mapping.session import state_of
 
-        state = await self._agent.archive.status(request.session_id)
+        state = await self._agent.session_state(request.session_id)
         answer: Json = {"status": "saved"}
         if state is not None:
             answer = {"status": "open", "state": state_of(state)}

@@ -23,7 +23,7 @@ from codex_acp.adapter.sessions.opening_errors import not_open, unknown_session
 from codex_acp.adapter.sessions.replay import Replay
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import CodexAcpError, RpcError, TransportError
-from codex_acp.jsonrpc.message import INVALID_REQUEST, JsonValue
+from codex_acp.jsonrpc.message import INVALID_REQUEST
 from codex_acp.mapping.agent import META_KEY, LoginWays
 from codex_acp.mapping.session_setup import canonical_id
 from codex_acp.transport.link import Link
@@ -70,8 +70,9 @@ class NetworkConnection:
         self._registry = registry
         self._token = token
         self.agent = agent
-        self.client: Client = Client(registry.spawn)
-        self.archive: OwnedArchive = OwnedArchive(self)
+        self.spawn: Spawn = registry.spawn
+        """Starts a task that may outlive the connection."""
+        self.client: Client = Client(self.spawn)
         self._disconnect: Callable[[str], None] = lambda _: None
         self._initialized = False
         self._opening: set[str] = set()
@@ -93,15 +94,10 @@ class NetworkConnection:
             await asyncio.sleep(WATCH_SECONDS)
         self._disconnect("its token is no longer good")
 
-    @property
-    def spawn(self) -> Spawn:
-        """Starts a task that may outlive the connection."""
-        return self._registry.spawn
+    # Methods of `adapter.agent.AgentMethods`
 
-    # Methods of `adapter.agent.AgentMethods`. No login: only whoever runs the server logs in.
-
-    def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
-        """Handle the client's ``initialize``; offer no login."""
+    def introduce(self, params: Json, version: int) -> LoginWays:
+        """Handle ``initialize``. Offers no login: only the person who runs the server logs in."""
         self.agent.introduce(params, version, self.client)
         self._initialized = True
         self.client.outflow.when_full(self._outflow_full)
@@ -116,7 +112,7 @@ class NetworkConnection:
         return await self._open_new(lambda session: self.agent.new_session(request, session))
 
     async def fork_session(self, request: ForkSession) -> Json:
-        self.must_own(request.session_id)
+        self._must_own(request.session_id)
         return await self._open_new(lambda session: self.agent.fork_session(request, session))
 
     async def load_session(self, request: ResumeSession) -> Json:
@@ -156,18 +152,18 @@ class NetworkConnection:
                 self._registry.remove_if_closed(session_id, session)
 
     async def delete_session(self, session_id: str) -> None:
-        """Delete a session, unless another connection shows it."""
-        await self.end_session(session_id, lambda agent, canonical: agent.delete_session(canonical))
+        await self._end_session(session_id, CodexAgent.delete_session)
 
-    async def end_session(
+    async def archive_session(self, session_id: str) -> None:
+        await self._end_session(session_id, CodexAgent.archive_session)
+
+    async def _end_session(
         self, session_id: str, end: Callable[[CodexAgent, str], Awaitable[None]]
     ) -> None:
-        """Delete or archive a session of this connection's owner with ``end``.
-
-        Raises RpcError for a session that another connection shows.
-        """
+        """Delete or archive a session of this connection's owner with the method ``end``. Raises
+        RpcError for a session that another connection shows."""
         session_id = canonical_id(session_id)  # Codex would find a stored session by any spelling
-        self.must_own(session_id)
+        self._must_own(session_id)
         async with self._registry.exclusive(session_id):
             session = self._registry.sessions.get(session_id)
             if session is None:
@@ -180,9 +176,17 @@ class NetworkConnection:
             finally:
                 self._registry.remove_if_closed(session_id, session)
 
+    async def unarchive_session(self, session_id: str) -> None:
+        self._must_own(session_id)
+        await self._agent_or_own(session_id).unarchive_session(session_id)
+
+    async def session_state(self, session_id: str) -> StateChanged | None:
+        """Return the state of a session that any connection has open; None if it is only stored."""
+        self._must_own(session_id, or_sub_agent=True)
+        return await self._agent_or_own(session_id).session_state(session_id)
+
     async def set_title(self, session_id: str, title: str) -> Json:
-        """Name a session of this connection's owner."""
-        self.must_own(session_id)
+        self._must_own(session_id)
         return await self.agent.set_title(session_id, title)  # the session need not be open
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
@@ -203,9 +207,9 @@ class NetworkConnection:
 
     def cancel(self, session_id: str) -> None:
         """Cancel the prompts of a session, if this connection shows the session."""
-        sessions = self._registry.sessions
-        # The id may be that of a sub-agent's session.
-        session = sessions.get(session_id) or self._registry.parent_of(session_id)
+        session = self._registry.sessions.get(session_id)
+        if session is None:  # the id may be that of a sub-agent's session
+            session = self._registry.parent_of(session_id)
         if session is None or session.client is not self.client:
             logger.warning("session/cancel names a session that its connection does not show")
         else:
@@ -243,12 +247,10 @@ class NetworkConnection:
         self, session_id: str, reopen: Callable[[NetworkSession], Awaitable[Json]], *, history: bool
     ) -> Json:
         """Open a stored session, or show an open one here, perhaps taken from another connection.
-
-        Return the answer of ``reopen``, or of `_show` for a session that is busy.
-        """
-        self.must_own(session_id)
+        Return the answer of ``reopen``, or of `_show` for a session that is busy."""
+        self._must_own(session_id)
         async with self._registry.exclusive(session_id):
-            self.must_own(session_id)
+            self._must_own(session_id)  # another owner may have opened it meanwhile
             # A session that was opened while the server had one owner is not recorded yet.
             self._registry.owners.record(self._token.owner, session_id)
             session = self._registry.sessions.get(session_id)
@@ -281,8 +283,8 @@ class NetworkConnection:
             self._register(session_id, session)
             return answer
 
-    async def _show(self, session: NetworkSession, *, history: bool) -> dict[str, JsonValue]:
-        """Show a busy session, if asked with its history first; its questions come last."""
+    async def _show(self, session: NetworkSession, *, history: bool) -> Json:
+        """Show a busy session: its ``history`` first, if wanted, and its questions last."""
         session_id = session.session_id
         opened = session.agent.sessions.open_session(session_id)
         history_end: JournalPosition | None = None
@@ -297,14 +299,12 @@ class NetworkConnection:
         self._register(session_id, session)
         loop = asyncio.get_running_loop()
         loop.call_soon(session.resume_questions)  # behind the answer to this request
-        meta: dict[str, JsonValue] = {"running": True, "questions": session.open_questions}
+        meta: Json = {"running": True, "questions": session.open_questions}
         return {**session.agent.config.answer(session_id), "_meta": {META_KEY: meta}}
 
-    def must_own(self, session_id: str, *, or_sub_agent: bool = False) -> None:
+    def _must_own(self, session_id: str, *, or_sub_agent: bool = False) -> None:
         """Raise RpcError -32002 unless the session belongs to this connection's owner.
-
-        ``or_sub_agent`` allows the session of a sub-agent, too.
-        """
+        ``or_sub_agent`` allows the session of a sub-agent, too."""
         if not self._registry.owns(self._token.owner, session_id):
             raise unknown_session(session_id)
         agent = self._registry.agent_of(session_id)
@@ -320,11 +320,7 @@ class NetworkConnection:
             raise _shown_elsewhere(session_id)
         return session
 
-    def agent_of_shown(self, session_id: str) -> CodexAgent:
-        """Return the agent of a session that this connection shows. Raises RpcError for others."""
-        return self.shown_session(session_id).agent
-
-    def agent_or_own(self, session_id: str) -> CodexAgent:
+    def _agent_or_own(self, session_id: str) -> CodexAgent:
         """Return the agent on which any connection has a session open, else this connection's."""
         return self._registry.agent_of(session_id) or self.agent
 
@@ -354,28 +350,6 @@ def _shown_elsewhere(session_id: str) -> RpcError:
     shown = f"the session {session_id!r} is shown on another connection"
     message = f"{shown}; session/load or session/resume on this one takes it over"
     return RpcError(INVALID_REQUEST, message, {"sessionId": session_id})
-
-
-class OwnedArchive:
-    """Archives sessions of one connection's owner, as `SessionArchive` does for all."""
-
-    def __init__(self, connection: NetworkConnection) -> None:
-        self._connection = connection
-
-    async def archive(self, session_id: str) -> None:
-        """Move a session to the archive, unless another connection shows it."""
-        await self._connection.end_session(
-            session_id, lambda agent, canonical: agent.archive.archive(canonical)
-        )
-
-    async def unarchive(self, session_id: str) -> None:
-        self._connection.must_own(session_id)
-        await self._connection.agent_or_own(session_id).archive.unarchive(session_id)
-
-    async def status(self, session_id: str) -> StateChanged | None:
-        """Return the state of a session that any connection has open; None if it is only stored."""
-        self._connection.must_own(session_id, or_sub_agent=True)
-        return await self._connection.agent_or_own(session_id).archive.status(session_id)
 
 
 GOING_AWAY: Final = 1001
@@ -437,7 +411,8 @@ class Hub:
         )
         agent = self.agent()
         connection = NetworkConnection(self.registry, token, agent)
-        side = agent_side(json_rpc, self._versions, connection, connection.agent_of_shown)
+        agent_of = lambda session_id: connection.shown_session(session_id).agent  # noqa: E731
+        side = agent_side(json_rpc, self._versions, connection, agent_of)
 
         def disconnect(why: str) -> None:
             logger.warning("%s is disconnected: %s", name, why)
