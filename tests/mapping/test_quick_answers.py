@@ -51,17 +51,8 @@ SIMPLE = st.fixed_dictionaries(
 )
 
 
-class _Introduced(AppServer):
-    """Notes who is introduced to Codex, and starts none."""
-
-    client_info: object = None
-
-    def introduce(self, client_info: object) -> None:
-        self.client_info = client_info
-
-
-def _agent() -> tuple[CodexAgent, _Introduced]:
-    app_server = _Introduced(LaunchOptions())
+def _agent() -> tuple[CodexAgent, AppServer]:
+    app_server = AppServer(LaunchOptions())
     return CodexAgent(app_server, lambda run: run), app_server
 
 

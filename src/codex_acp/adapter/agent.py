@@ -101,9 +101,9 @@ class CodexAgent:
         login = None if app_server.defaults is None else app_server.defaults.login
         if login is not None:
             self._opener.login.log_in = lambda: self.logins.by_default(login)
-        self.sessions.on_session_made(self._add_services)
-        app_server.when_started(self.sessions.add_connection)
-        app_server.when_refused(self.sessions.on_refused)
+        self.sessions.on_session_made = self._add_services
+        app_server.on_started = self.sessions.add_connection
+        app_server.on_refused = self.sessions.on_refused
         self.quick_prompts: partial[QuickPrompts] = partial(
             QuickPrompts, ahead, self.sessions.ask_early
         )
@@ -120,7 +120,7 @@ class CodexAgent:
         else:
             name = text_at(params, "clientInfo", "title") or text_at(params, "clientInfo", "name")
             self._client_name = name or self._client_name
-        self._app_server.introduce(codex_client_info(params))
+        self._app_server.client_info = codex_client_info(params)
         if self._ahead is not None:
             self._ahead.introduced(version)
         self.spawn(self._app_server.warm_up)
@@ -176,7 +176,7 @@ class CodexAgent:
         """Load a session; send its notices and commands before the answer."""
         if self._ahead is not None:
             self._ahead.start_within(0)  # the history needs the modules, too
-        opened = await self.methods.load(request, client)
+        opened = await self.methods.reopen(request, "load", client)
         answer = self._opened(opened._replace(notices=()))
         self._send_notices(opened)
         if self._services is not None:
@@ -186,8 +186,8 @@ class CodexAgent:
     async def resume_session(
         self, request: ResumeSession, client: SessionClient | None = None
     ) -> Json:
-        """Resume a session with `SessionMethods.resume`."""
-        return self._opened(await self.methods.resume(request, client))
+        """Resume a session with `SessionMethods.reopen`."""
+        return self._opened(await self.methods.reopen(request, "resume", client))
 
     async def fork_session(self, request: ForkSession, client: SessionClient | None = None) -> Json:
         """Fork a session with `SessionMethods.fork`."""

@@ -84,7 +84,7 @@ async def serve_link(
     tap = None if transcript is None else transcript.tap("client")
     connection = acp_connection(link, name="the client", line_limit=line_limit, on_line=tap)
     if transcript is not None:
-        app_server.tap_connections(lambda: transcript.tap("codex"))
+        app_server.new_tap = lambda: transcript.tap("codex")
     tasks = SideTasks()
     try:
         agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)
@@ -164,7 +164,7 @@ def run_stdio(
     async def main() -> int:
         loop = asyncio.get_running_loop()
         loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
-        app_server.before_use(lambda: adopt_orphans(loop))
+        app_server.before_use = lambda: adopt_orphans(loop)
         loop.call_later(START_UP_SECONDS, gc.enable)
         ahead = LoadAhead(loop)
         ending = asyncio.Event()

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.adapter.session_client import Outgoing, SessionClient
-    from codex_acp.codex._generated.models import Turn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -153,7 +152,7 @@ class ShownSubAgent:
                 self._agent.title = event.title
                 self._send_to_parent(SubAgentChanged(self._agent.thread_id, title=event.title))
 
-    def turn_ended(self, turn: Turn) -> None:
+    def turn_ended(self, turn: models.Turn) -> None:
         self._activity.begins()  # the turn may have begun before the thread was followed
         error = self._thread.state.turn_errors.pop(turn.id, None)
         self._end_turn(end_of_turn(turn, error), turn.id)
@@ -175,9 +174,12 @@ class ShownSubAgent:
 
 
 class NotesOutlet:
-    """Sends the lines that sub-agents add to one tool call. ``send`` returns whether it could."""
+    """Sends the lines that sub-agents add to one tool call.
 
-    def __init__(self, notes: SubAgentNotes, send: Callable[[SubAgentNotes], bool]) -> None:
+    ``send`` leaves the lines for the next time if the tool call must not change now.
+    """
+
+    def __init__(self, notes: SubAgentNotes, send: Callable[[SubAgentNotes], None]) -> None:
         self.notes = notes
         self._send = send
         self._timer: asyncio.TimerHandle | None = None
@@ -188,11 +190,10 @@ class NotesOutlet:
             self._timer = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Send the added lines now; if that is not possible, they go with the next ones."""
-        if self._timer is None:
-            return
-        self.drop()
-        self._send(self.notes)
+        """Send the added lines now, if there are any."""
+        if self._timer is not None:
+            self.drop()
+            self._send(self.notes)
 
     def drop(self) -> None:
         """Do not send the added lines."""

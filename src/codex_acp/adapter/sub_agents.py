@@ -207,13 +207,13 @@ class SubAgents:
             self._outlets[agent.call_id] = NotesOutlet(notes, self._send_notes)
         return self._outlets[agent.call_id]
 
-    def _send_notes(self, notes: SubAgentNotes) -> bool:
+    def _send_notes(self, notes: SubAgentNotes) -> None:
+        """Send the lines, unless the tool call must not change: the person is asked about it, or
+        no prompt runs."""
         change = notes.shown()
         call = self._state.open_calls.get(change.id)
-        if not self._may_change_call() or (call is not None and call.pending):
-            return False  # a tool call must not change while the person is asked about it
-        self._outflow.send(self._session_id, change)
-        return True
+        if self._may_change_call() and (call is None or not call.pending):
+            self._outflow.send(self._session_id, change)
 
     def _detach_sinks(self) -> None:
         for sink in self._sinks.values():

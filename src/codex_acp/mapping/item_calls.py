@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from codex_acp._json import text_at
 from codex_acp._record import replace
@@ -18,22 +18,14 @@ from codex_acp.mapping import prompt as blocks
 from codex_acp.mapping.call import (
     UNFINISHED,
     Call,
-    Phase,
     ShownStatus,
     cut_off_list,
     known_fields,
     shown_status,
     title_with_names,
 )
-from codex_acp.mapping.content import CallContent, ImageBlock, Location, TerminalContent, TextBlock
-from codex_acp.mapping.events import (
-    CallKind,
-    Severity,
-    TerminalExit,
-    TerminalState,
-    ToolCallChanged,
-    tool_call_id,
-)
+from codex_acp.mapping.content import ImageBlock, Location, TerminalContent, TextBlock
+from codex_acp.mapping.events import TerminalExit, TerminalState, ToolCallChanged, tool_call_id
 from codex_acp.routing.changes import (
     CONTENT_LIMIT,
     Change,
@@ -52,6 +44,7 @@ if TYPE_CHECKING:
 
     from codex_acp.mapping.call import Phase, ToolItem
     from codex_acp.mapping.content import CallContent
+    from codex_acp.mapping.events import CallKind, Severity
     from codex_acp.mapping.state import SessionState
     from codex_acp.routing.changes import Looks
 
@@ -387,7 +380,6 @@ def _reading_title(item: models.CommandExecutionThreadItem) -> str | None:
 
 # File changes: one diff for each file.
 
-
 _NOT_DONE: Final = frozenset({"inProgress", "failed", "declined"})
 """Statuses of a change that was not made: the files should still have the old text."""
 
@@ -478,9 +470,9 @@ def _mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
 
 def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[CallContent]:
     """Show at most ``limit`` characters of the arguments of a call, if it has arguments."""
-    return (
-        [blocks.json_content(arguments, "Arguments:", limit)] if arguments not in (None, {}) else []
-    )
+    if arguments in (None, {}):
+        return []
+    return [blocks.json_content(arguments, "Arguments:", limit)]
 
 
 def _dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
@@ -518,12 +510,6 @@ def _tool_name(namespace: str | None, name: str) -> str:
 
 # Web searches and images.
 
-if TYPE_CHECKING:
-    from codex_acp.mapping.events import CallKind
-
-    _ImageGeneration: TypeAlias = (
-        models.ImageGenerationThreadItem | models.FileIdImageGenerationThreadItem
-    )
 _IMAGE_TYPES: Final = {
     "iVBOR": "image/png",
     "/9j/": "image/jpeg",
@@ -555,16 +541,14 @@ def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> Call:
             kind = "search"
         case _:
             assert_never(action)
-    results, content = item.results or [], []
-    for result in results:
+    content: list[CallContent] = []
+    for result in item.results or ():
         url = text_at(result, "url")
-        content.append(
-            blocks.json_content(result)
-            if url is None
-            else blocks.untrusted_link(
-                text_at(result, "title") or url, url, text_at(result, "snippet")
-            )
-        )
+        if url is None:
+            content.append(blocks.json_content(result))
+        else:
+            name, snippet = text_at(result, "title") or url, text_at(result, "snippet")
+            content.append(blocks.untrusted_link(name, url, snippet))
     return _call(
         item.id,
         shown,
@@ -572,11 +556,13 @@ def _web_search(item: models.WebSearchThreadItem, shown: ShownStatus) -> Call:
         content,
         {"query": item.query, "action": plain(item.action)},
         kind=kind,
-        raw_output=known_fields(results=plain(results) if results else None),
+        raw_output=known_fields(results=plain(item.results) if item.results else None),
     )
 
 
-def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
+def _image_generation(
+    item: models.ImageGenerationThreadItem | models.FileIdImageGenerationThreadItem, phase: Phase
+) -> Call:
     """Show the generation of an image: the image, its file, or why there is none."""
     # Since Codex 0.169 the result may be the id of a file.
     if isinstance(item, models.FileIdImageGenerationThreadItem):
@@ -596,11 +582,10 @@ def _image_generation(item: _ImageGeneration, phase: Phase) -> Call:
     if result:
         types = (type_ for start, type_ in _IMAGE_TYPES.items() if result.startswith(start))
         image_type = next(types, None)
-        content.append(
-            TextBlock(f"Image: {inline(result, _REFERENCE_LIMIT)}")
-            if image_type is None
-            else blocks.bounded_block(ImageBlock(result, image_type))
-        )
+        if image_type is None:
+            content.append(TextBlock(f"Image: {inline(result, _REFERENCE_LIMIT)}"))
+        else:
+            content.append(blocks.bounded_block(ImageBlock(result, image_type)))
     match item.failure:
         case models.UsageLimitExceededImageGenerationFailure(limit_id=limit_id):
             why = f"No image: the usage limit {inline(limit_id)} is exceeded."

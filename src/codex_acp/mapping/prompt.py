@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from codex_acp._json import text_at
 from codex_acp.codex._generated import models
-from codex_acp.codex._generated.models import TextUserInput
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.call import end_of_output
@@ -39,7 +38,6 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codex_acp.codex._generated.models import UserInput
     from codex_acp.mapping.content import Block, CallContent
 
 _NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
@@ -55,7 +53,7 @@ def user_input(
     blocks: Sequence[Block],
     files: Mapping[str, bytes] = _NO_FILES,
     no_audio: str | None = _NO_AUDIO,
-) -> list[UserInput]:
+) -> list[models.UserInput]:
     """Return an input for each block, in order.
 
     ``files`` has the bytes of the `wanted_images` that could be read. ``no_audio`` is the reason to
@@ -97,13 +95,15 @@ def local_path(uri: str) -> str | None:
     return path if path.startswith("/") and "\0" not in path else None
 
 
-def _input(block: Block, where: str, files: Mapping[str, bytes], no_audio: str | None) -> UserInput:
+def _input(
+    block: Block, where: str, files: Mapping[str, bytes], no_audio: str | None
+) -> models.UserInput:
     match block:
         case TextBlock():
-            return TextUserInput(text=block.text)
+            return models.TextUserInput(text=block.text)
         case LinkBlock():
             # Not Codex's `mention`: Codex 0.163 does not show it to the model.
-            return TextUserInput(text=_markdown_link(block.title or block.name, block.uri))
+            return models.TextUserInput(text=_markdown_link(block.title or block.name, block.uri))
         case ImageBlock():
             path = None if block.uri is None else local_path(block.uri)
             return image_input(block.data, block.mime_type, path, files, where)
@@ -123,24 +123,24 @@ def _input(block: Block, where: str, files: Mapping[str, bytes], no_audio: str |
             assert_never(block)
 
 
-def _resource(resource: TextResource | BlobResource, where: str) -> UserInput:
+def _resource(resource: TextResource | BlobResource, where: str) -> models.UserInput:
     """Return a link to the file with its text below, an image, or only the link for other bytes."""
     uri = resource.uri
     path = local_path(uri) or re.split("[?#]", uri)[0]
     link = _markdown_link(path.rstrip("/").rpartition("/")[2] or uri, uri)
     if isinstance(resource, TextResource):
-        return TextUserInput(text=f"{link}\n{fenced(resource.text)}")
+        return models.TextUserInput(text=f"{link}\n{fenced(resource.text)}")
     mime_type = (resource.mime_type or "").partition(";")[0].strip().lower()
     if mime_type.startswith("image/"):
         return image_input(resource.blob, mime_type, None, _NO_FILES, where)
     content = decoded(resource.blob, where)
     if mime_type.startswith("text/"):
         try:
-            return TextUserInput(text=f"{link}\n{fenced(content.decode())}")
+            return models.TextUserInput(text=f"{link}\n{fenced(content.decode())}")
         except UnicodeDecodeError:
             pass
     kind = mime_type or "of unknown type"
-    return TextUserInput(text=f"{link} ({kind}, {len(content)} bytes, not shown)")
+    return models.TextUserInput(text=f"{link} ({kind}, {len(content)} bytes, not shown)")
 
 
 def _markdown_link(name: str, uri: str) -> str:

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.codex._generated import models
-    from codex_acp.codex._generated.models import (
-        ErrorNotification,
-        Turn,
-        TurnCompletedNotification,
-        TurnError,
-    )
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.content import Block
     from codex_acp.mapping.state import SessionState
@@ -109,7 +103,7 @@ _STOPS: dict[str, events.StopReason] = {
 """``codexErrorInfo`` → stop reason of ACP; any other value is an error."""
 
 
-def end_of_turn(turn: Turn, last_error: TurnError | None) -> events.PromptEnd:
+def end_of_turn(turn: models.Turn, last_error: models.TurnError | None) -> events.PromptEnd:
     """Return how the prompt of ``turn`` ends, unless the client has cancelled it.
 
     ``last_error`` is the turn's last ``error`` notification, for a failed turn without an error.
@@ -133,7 +127,7 @@ def end_of_turn(turn: Turn, last_error: TurnError | None) -> events.PromptEnd:
             assert_never(status)
 
 
-def failure(error: TurnError | None) -> events.PromptEnd:
+def failure(error: models.TurnError | None) -> events.PromptEnd:
     """Return the end of a failed turn: a fitting stop reason, or an error with Codex's message."""
     if error is None:
         return events.PromptFailure(INTERNAL_ERROR, "Codex failed the turn and gave no reason", {})
@@ -161,7 +155,7 @@ def failure(error: TurnError | None) -> events.PromptEnd:
 # Errors and the end of a turn.
 
 
-def error(state: SessionState, params: ErrorNotification) -> events.SessionEvents:
+def error(state: SessionState, params: models.ErrorNotification) -> events.SessionEvents:
     """Map ``error``: keep a final error for the end of the turn, which may come without one.
 
     An error after which Codex retries is shown once for each cause: only the number of the attempt
@@ -176,7 +170,9 @@ def error(state: SessionState, params: ErrorNotification) -> events.SessionEvent
     return notice_once(state, f"Retrying: {turn_error.message}", "warning", details, key=key)
 
 
-def turn_completed(state: SessionState, params: TurnCompletedNotification) -> events.SessionEvents:
+def turn_completed(
+    state: SessionState, params: models.TurnCompletedNotification
+) -> events.SessionEvents:
     """Map ``turn/completed``: end the open tool calls and compactions; forget the sent texts."""
     state.sent_text.clear()
     state.thoughts.clear()

@@ -446,7 +446,7 @@ class Hub:
 
     def _new_agent(self) -> CodexAgent:
         app_server = self._new_app_server()
-        app_server.tap_connections(lambda: self._transcript.tap("codex"))
+        app_server.new_tap = lambda: self._transcript.tap("codex")
         agent = CodexAgent(app_server, self._spawn, self._transcript, self._when_loaded)
         self._app_servers[agent] = app_server
         return agent

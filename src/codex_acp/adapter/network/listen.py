@@ -177,7 +177,7 @@ def run_network(
         def new_app_server() -> AppServer:
             child = unused.pop() if unused else None
             server = AppServer(launch, child, lock=lock, defaults=options.defaults)
-            server.before_use(lambda: adopt_orphans(loop))
+            server.before_use = lambda: adopt_orphans(loop)
             return server
 
         ending = asyncio.Event()

@@ -65,44 +65,25 @@ class AppServer:
         self.defaults = defaults
         self._spawned = spawned
         self._hello = hello
-        self._client_info: dict[str, JsonValue] | None = None
         self._connection: AppServerConnection | None = None
         self._failure: CodexAcpError | None = None
         """Why `warm_up` failed, until the next `connection` call raises it."""
-        self._on_started: Callable[[AppServerConnection], None] | None = None
-        self._before_use: Callable[[], object] = lambda: None
-        self._on_refused: Callable[[RefusedRequest], None] | None = None
-        self._new_tap: Callable[[], Callable[[Direction, bytes], None] | None] = lambda: None
+        # The owner may set these attributes.
+        self.client_info: dict[str, JsonValue] | None = None
+        """Client info for later handshakes."""
+        self.on_started: Callable[[AppServerConnection], None] = lambda _: None
+        """Called with each new connection, before its first message."""
+        self.before_use: Callable[[], object] = lambda: None
+        """Called after each handshake, before the first request."""
+        self.on_refused: Callable[[RefusedRequest], None] = lambda _: None
+        """Called with each request of Codex that the connection refuses unrouted (unknown methods,
+        params that do not fit, reused ids), until `aclose`."""
+        self.new_tap: Callable[[], Callable[[Direction, bytes], None] | None] = lambda: None
+        """Called for each new connection; returns the function to call with every line."""
         self._closing = False
         self._lock = lock or asyncio.Lock()
         self._restarts = Restarts()
         self._end = _End()
-
-    def introduce(self, client_info: dict[str, JsonValue] | None) -> None:
-        """Set the client info for later handshakes."""
-        self._client_info = client_info
-
-    def when_started(self, callback: Callable[[AppServerConnection], None]) -> None:
-        """Call ``callback`` with each new connection, before its first message."""
-        self._on_started = callback
-
-    def before_use(self, callback: Callable[[], object]) -> None:
-        """Call ``callback`` after each handshake, before the first request."""
-        self._before_use = callback
-
-    def tap_connections(
-        self, new_tap: Callable[[], Callable[[Direction, bytes], None] | None]
-    ) -> None:
-        """Call ``new_tap`` for each new connection, and its result with every line."""
-        self._new_tap = new_tap
-
-    def when_refused(self, callback: Callable[[RefusedRequest], None]) -> None:
-        """Call ``callback`` with each request of Codex that the connection refuses unrouted:
-        unknown methods, params that do not fit, and reused ids.
-
-        A refusal because this adapter ends is not reported.
-        """
-        self._on_refused = callback
 
     async def connection(self) -> AppServerConnection:
         """Return a ready connection; start Codex again if it ended, but not too often. Raises
@@ -140,17 +121,16 @@ class AppServer:
         hello, self._hello = self._hello, None
         connection = AppServerConnection(
             spawned or self._spawn(),
-            client_info=self._client_info,
+            client_info=self.client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
             on_refused=self._refused,
-            on_line=self._new_tap(),
+            on_line=self.new_tap(),
             hello=hello,
             answer_times=self._answer_times,
         )
         self._restarts.add(monotonic())
         connection.subscribe_all(self._end, frozenset())
-        if self._on_started is not None:
-            self._on_started(connection)
+        self.on_started(connection)
         try:
             await connection.connect()
         except LaunchError as error:
@@ -160,7 +140,7 @@ class AppServer:
             failure = await self._why_failed(error)
             self._end.reason = str(failure)
             raise failure from error
-        self._before_use()
+        self.before_use()
         return connection
 
     async def _why_failed(self, error: CodexAcpError) -> LaunchError:
@@ -192,8 +172,8 @@ class AppServer:
         return spawn_app_server(self.options, on_stderr_line=_log_stderr)
 
     def _refused(self, refused: RefusedRequest) -> None:
-        if self._on_refused is not None and not self._closing:
-            self._on_refused(refused)
+        if not self._closing:
+            self.on_refused(refused)
 
     async def aclose(self) -> None:
         """End the process and all of its children; bounded."""

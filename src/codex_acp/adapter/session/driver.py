@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, assert_never
 from uuid import uuid4
@@ -280,7 +281,7 @@ class SessionDriver:
         self._written_before[call] = early.written
         self._stop_waiting[call] = early.abandon
         self.handle(ev.AskedEarly(pending.id, call))
-        on_reply = lambda reply: self._turn_start_replied(call, "turn/start", reply)  # noqa: E731
+        on_reply = partial(self._turn_start_replied, call, "turn/start")
         early.when_answered(self._reply_callback(call, on_reply))
 
     def lost(self, error: TransportError | None) -> None:
@@ -427,7 +428,8 @@ class SessionDriver:
                 self._spawn(lambda: self._leave_plan_mode(prompt))
             case ev.Abandon(call):
                 self._written_before.pop(call, None)
-                self._stop_waiting.pop(call, _nothing)()
+                if call in self._stop_waiting:  # the reply has not come
+                    self._stop_waiting.pop(call)()
             case _:
                 assert_never(effect)
 
@@ -474,12 +476,11 @@ class SessionDriver:
     # Calls of Codex.
 
     def _start(self, call: int, prompt: str) -> None:
-        pending = self._pending[prompt]
-        assert isinstance(pending.work, TurnWork), "only a TurnWork begins a turn"
-        work = pending.work
+        work = self._pending[prompt].work
+        assert isinstance(work, TurnWork), "only a TurnWork begins a turn"
         self._host.note_message_id(prompt)
         self._written_before[call] = self._calls.written
-        on_reply = lambda reply: self._turn_start_replied(call, work.method, reply)  # noqa: E731
+        on_reply = partial(self._turn_start_replied, call, work.method)
         self._post(call, work.method, work.params(prompt), on_reply)
 
     def _turn_start_replied(self, call: int, method: str, reply: JsonValue | CodexAcpError) -> None:
@@ -493,12 +494,12 @@ class SessionDriver:
             self.handle(ev.Started(call, turn))
 
     def _steer(self, call: int, prompt: str, turn: str) -> None:
-        pending = self._pending[prompt]
-        assert isinstance(pending.work, TurnWork), "only a TurnWork is steered"
-        assert pending.work.message is not None, "only a message is steered"
+        work = self._pending[prompt].work
+        assert isinstance(work, TurnWork), "only a TurnWork is steered"
+        assert work.message is not None, "only a message is steered"
         self._host.note_message_id(prompt)
         self._written_before[call] = self._calls.written
-        params = self._calls.steer_params(turn, pending.work.message, prompt)
+        params = self._calls.steer_params(turn, work.message, prompt)
 
         def replied(reply: JsonValue | CodexAcpError) -> None:
             self._written_before.pop(call, None)
@@ -627,8 +628,5 @@ def _no_error(reply: JsonValue | CodexAcpError) -> bool:
     """Return whether Codex accepted a call; log its refusal."""
     if isinstance(reply, CodexAcpError):
         logger.info("Codex refused a call of a turn: %s", reply)
-    return not isinstance(reply, CodexAcpError)
-
-
-def _nothing() -> None:
-    """Do nothing: the reply has come already."""
+        return False
+    return True

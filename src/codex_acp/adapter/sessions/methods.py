@@ -10,7 +10,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from codex_acp._json import list_at, text_at, value_at
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
@@ -82,38 +82,25 @@ class SessionMethods:
 
     # Opening.
 
-    async def setup(self, request: NewSession, client: SessionClient | None = None) -> Setup:
-        """Return the setup of a new session. Raises RpcError -32602."""
-        return await self._setup(request, client, stored=False)
-
-    async def load(
-        self, request: ResumeSession, client: SessionClient | None = None
+    async def reopen(
+        self, request: ResumeSession, how: Literal["load", "resume"], client: SessionClient | None
     ) -> OpeningResult:
-        """Open a stored session and send its whole history (``session/load``). Raises RpcError:
-        -32602, -32002, -32600 while a prompt runs in it, -32000, -32603."""
+        """Open a stored session; ``session/load`` sends its whole history, ``session/resume`` none.
+        Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603."""
         self._sessions.refuse_sub_agent(request.session_id)
-        setup = await self._setup(request, client, stored=True)
-        return await self._opener.resume(request.session_id, setup, "load")
+        setup = await self.setup(request, client, stored=True)
+        return await self._opener.resume(request.session_id, setup, how)
 
-    async def resume(
-        self, request: ResumeSession, client: SessionClient | None = None
-    ) -> OpeningResult:
-        """Open a stored session without its history (``session/resume``). Raises as `load` does."""
-        self._sessions.refuse_sub_agent(request.session_id)
-        setup = await self._setup(request, client, stored=True)
-        return await self._opener.resume(request.session_id, setup, "resume")
-
-    async def fork(
-        self, request: ForkSession, client: SessionClient | None = None
-    ) -> OpeningResult:
+    async def fork(self, request: ForkSession, client: SessionClient | None) -> OpeningResult:
         """Open a new session with a copy of a stored thread (``session/fork``, unstable)."""
         self._sessions.refuse_sub_agent(request.session_id)
-        setup = await self._setup(request, client, stored=True)
+        setup = await self.setup(request, client, stored=True)
         return await self._opener.fork(request.session_id, setup)
 
-    async def _setup(
-        self, request: WithServers, client: SessionClient | None, *, stored: bool
+    async def setup(
+        self, request: WithServers, client: SessionClient | None, *, stored: bool = False
     ) -> Setup:
+        """Return the setup of a session, new or ``stored``. Raises RpcError -32602."""
         cwd, directories = request.cwd, request.additional_directories
         thread_params(cwd, directories, {}, stored=stored)  # raises before any call of Codex
         system_prompt = instructions(plain(request.system_prompt))
@@ -223,7 +210,9 @@ class SessionMethods:
         async def leave() -> None:
             try:
                 if codex is not None:
-                    await self._clean_up(codex, session_id, below)
+                    threads = (session_id, *below)
+                    await asyncio.gather(*(_end_commands(codex, each) for each in threads))
+                    await asyncio.gather(*(self._opener.unload(codex, each) for each in below))
                 if then is not None:
                     await then(codex)
                 elif codex is not None:
@@ -262,12 +251,6 @@ class SessionMethods:
         self._config.closed(session_id)
         self._on_closed(session_id, why)
         return (None if codex.closed else codex), below
-
-    async def _clean_up(
-        self, codex: AppServerConnection, session_id: str, below: Sequence[str]
-    ) -> None:
-        await asyncio.gather(*(_end_commands(codex, thread) for thread in (session_id, *below)))
-        await asyncio.gather(*(self._opener.unload(codex, thread) for thread in below))
 
 
 async def _done(task: Task[None]) -> None:

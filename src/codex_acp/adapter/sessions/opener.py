@@ -134,39 +134,39 @@ class SessionOpener:
         reading, consent = configuration(codex, setup.cwd), self._sessions.git_consent
         try:  # all at once; git's programs are looked up for the first prompt
             if self.route.gateway is not None:  # a gateway needs no login of Codex
-                read, _ = await asyncio.gather(reading, consent.not_agreed(setup.cwd))
+                config, _ = await asyncio.gather(reading, consent.not_agreed(setup.cwd))
             else:
                 checking, finding = self.login.check(codex), consent.not_agreed(setup.cwd)
-                _, read, _ = await asyncio.gather(checking, reading, finding)
+                _, config, _ = await asyncio.gather(checking, reading, finding)
         except (ErrorReply, NotAnswered, TransportError) as error:
             raise opening_errors.session_error(error) from error
         if codex.believes_worktrees:
-            setup = setup._replace(params=without_false_worktree(setup.params, setup.cwd, read))
+            setup = setup._replace(params=without_false_worktree(setup.params, setup.cwd, config))
         if "developerInstructions" in setup.params:  # the configured instructions come first
             from codex_acp.mapping.session_setup import with_configured_instructions
 
-            setup = setup._replace(params=with_configured_instructions(setup.params, read))
-        return codex, setup, read
+            setup = setup._replace(params=with_configured_instructions(setup.params, config))
+        return codex, setup, config
 
     async def start(self, setup: Setup) -> OpeningResult:
         """Open a session with a new thread. Raises RpcError: -32000, -32602, -32603."""
-        codex, setup, read = await self._prepare(setup)
-        return await self._begin(codex, "new", "thread/start", setup, read)
+        codex, setup, config = await self._prepare(setup)
+        return await self._begin(codex, "new", "thread/start", setup, config)
 
     async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
         """Open a session with a copy of a thread. Raises RpcError: -32002 and as `start`."""
-        codex, setup, read = await self._prepare(setup)
+        codex, setup, config = await self._prepare(setup)
         await self._git_consent(codex, session_id, setup, opens=False)
         await self._store(codex, session_id)
         try:
-            return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
+            return await self._begin(codex, "fork", "thread/fork", setup, config, session_id)
         except RpcError as error:
             from codex_acp.adapter.sessions.stored_threads import check_usable
 
             thread = await check_usable(codex, session_id, error)
             if not self.route.retry_helps(thread):
                 raise
-            return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
+            return await self._begin(codex, "fork", "thread/fork", setup, config, session_id)
 
     async def _begin(
         self,
@@ -174,15 +174,15 @@ class SessionOpener:
         how: How,
         method: str,
         setup: Setup,
-        read: JsonValue,
+        config: JsonValue,
         source: str | None = None,
     ) -> OpeningResult:
         params, restore = self.with_defaults(setup.params), None
         if source is None:
-            params, restore = opening(params, read)
+            params, restore = opening(params, config)
         else:
             params |= {"threadId": source, "excludeTurns": True}
-        place = self._config.opening(codex, setup.cwd, how, read)
+        place = self._config.opening(codex, setup.cwd, how, config)
         with self._sessions.opening():
             try:
                 result = await self.route.open(codex, method, params, source)
@@ -242,10 +242,10 @@ class SessionOpener:
         from codex_acp.adapter.sessions.session_locks import alone
 
         async with alone(self.lock(session_id), session_id):
-            codex, setup, read = await self._prepare(setup)
+            codex, setup, config = await self._prepare(setup)
             self._check_no_prompt(session_id)
             await self._git_consent(codex, session_id, setup)
-            place = self._config.opening(codex, setup.cwd, how, read)
+            place = self._config.opening(codex, setup.cwd, how, config)
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
                 # Unload the thread, because Codex ignores new params for a loaded thread.
@@ -264,8 +264,11 @@ class SessionOpener:
                         codex, session_id, result, held, how, setup.client
                     )
                     if was_open is not None:
-                        state = await self._add_background_commands(
-                            codex, session_id, state, how, setup
+                        from codex_acp.adapter.sessions.replay import add_background_commands
+
+                        client = setup.client or self._sessions.client_of(None)
+                        state = await add_background_commands(
+                            codex, session_id, state, client, with_history=how == "load"
                         )
                         await self._check_still_open(was_open, codex, session_id)
                     if "thread/deleted" in held.methods:
@@ -417,9 +420,18 @@ class SessionOpener:
         return session is not None and session.busy
 
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
+        """Resume a thread; if another process has it open, ask that process to hand it over."""
         params = self.with_defaults(setup.params) | {"threadId": session_id, "excludeTurns": True}
+        resume = partial(self.route.open, codex, "thread/resume", params, session_id)
         try:
-            return await self._resume_or_take_over(codex, session_id, params, setup)
+            try:
+                return await resume()
+            except ErrorReply as error:
+                if self.hand_over is None or not is_open_elsewhere(error):
+                    raise
+                return await self.hand_over().take(
+                    codex, session_id, setup.cancels, setup.client, resume, error
+                )
         except asyncio.CancelledError:
             await self.unload(codex, session_id)  # Codex still loads the thread
             raise
@@ -435,24 +447,6 @@ class SessionOpener:
                 if self.route.retry_helps(thread):
                     return await self._resume(codex, session_id, setup)
             raise failure from error
-
-    async def _resume_or_take_over(
-        self,
-        codex: AppServerConnection,
-        session_id: str,
-        params: dict[str, JsonValue],
-        setup: Setup,
-    ) -> JsonValue:
-        """Resume a thread; if another process has it open, ask that process to hand it over."""
-        again = partial(self.route.open, codex, "thread/resume", params, session_id)
-        try:
-            return await again()
-        except ErrorReply as error:
-            if self.hand_over is None or not is_open_elsewhere(error):
-                raise
-            return await self.hand_over().take(
-                codex, session_id, setup.cancels, setup.client, again, error
-            )
 
     async def _learn_running_turn(
         self,
@@ -481,18 +475,6 @@ class SessionOpener:
         self._sessions.intake.items.learn_thread(known)
         held.put_first(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
         return known.turns[0].id if known.turns else None
-
-    async def _add_background_commands(
-        self, codex: AppServerConnection, session_id: str, state: SessionState | None,
-        how: How, setup: Setup,
-    ) -> SessionState | None:  # fmt: skip
-        """Return the mapping's memory with the commands that run in the background. A client
-        without terminals of the agent sees them only in a history."""
-        from codex_acp.adapter.sessions.replay import add_background_commands
-
-        client = setup.client or self._sessions.client_of(None)
-        shown = how == "load" or client.features.agent_terminals
-        return await add_background_commands(codex, session_id, state, client, shown=shown)
 
     def _titled(self, result: JsonValue, client: SessionClient | None) -> SessionState | None:
         """Return the mapping's memory of a thread that has a title; None for no title."""

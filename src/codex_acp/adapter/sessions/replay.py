@@ -104,13 +104,14 @@ async def add_background_commands(
     state: SessionState | None,
     client: SessionClient,
     *,
-    shown: bool,
+    with_history: bool,
 ) -> SessionState | None:
     """Return the mapping's state with the commands that run while the session is opened again.
 
-    The history has no commands that run, so Codex is asked for a list. ``shown``: send them to the
-    client now.
+    The history has no commands that run, so Codex is asked for a list. Sends the commands to the
+    client; to a client without terminals of the agent only ``with_history``.
     """
+    shown = with_history or client.features.agent_terminals
     try:
         terminals = await TurnCalls(codex, session_id).background_terminals()
     except CodexAcpError as error:

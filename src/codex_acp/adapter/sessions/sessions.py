@@ -152,11 +152,9 @@ class Sessions:
         """Number of the newest connection to Codex, from 1."""
         self._connection: _Connection | None = None
         self._open: dict[str, OpenSession] = {}
-        self._on_session_made: Callable[[Session, OpenSession], None] | None = None
-
-    def on_session_made(self, callback: Callable[[Session, OpenSession], None]) -> None:
-        """Call ``callback`` with each `Session` that is made, before its first notification."""
-        self._on_session_made = callback
+        self.on_session_made: Callable[[Session, OpenSession], None] = lambda *_: None
+        """Called with each `Session` that is made, before its first notification; set by
+        `CodexAgent`."""
 
     # The connections to Codex.
 
@@ -374,8 +372,7 @@ class Sessions:
             opened.codex, str(opened.params["cwd"]), session_id
         )
         session.on_unloaded = lambda: self._unloaded(opened)
-        if self._on_session_made is not None:
-            self._on_session_made(session, opened)
+        self.on_session_made(session, opened)
         if opened.early is not None:  # before the notifications of that turn
             session.begin(opened.early)
         held, opened.held, opened.state, opened.early = opened.held, None, None, None
