@@ -14,7 +14,7 @@ import pytest
 from codex_acp.adapter import ordered_steps
 from codex_acp.adapter.files import FileTexts
 from codex_acp.adapter.ordered_steps import OrderedSteps
-from codex_acp.codex.approvals.actions import PathLook
+from codex_acp.codex.approvals.running_items import PathLook
 from codex_acp.testing import (
     AskClient,
     AwaitAnswer,

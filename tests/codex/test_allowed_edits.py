@@ -10,8 +10,9 @@ import pytest
 from codex_acp.codex import Allow, ApprovalQuestion, FileChangeApproval, Once, Session, allow_edits
 from codex_acp.codex._generated.methods import MODELS
 from codex_acp.codex._generated.server_requests import ItemFileChangeRequestApproval
-from codex_acp.codex.approvals.actions import changes_of, created_paths, named_paths
+from codex_acp.codex.approvals.actions import changes_of, named_paths
 from codex_acp.codex.approvals.real_paths import look_at
+from codex_acp.codex.approvals.running_items import created_paths
 
 ADD, UPDATE, DELETE = ({"type": kind} for kind in ("add", "update", "delete"))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.codex.approvals.actions import PathLook
 from codex_acp.codex.approvals.real_paths import look_at
+from codex_acp.codex.approvals.running_items import PathLook
 
 
 @pytest.fixture

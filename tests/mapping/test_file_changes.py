@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codex_acp.codex._generated.methods import MODELS
-from codex_acp.codex.approvals.actions import PathLook
+from codex_acp.codex.approvals.running_items import PathLook
 from codex_acp.mapping.events import ToolCallAnnounced
 from codex_acp.mapping.item_calls import wanted_looks
 from codex_acp.mapping.running_calls import announce, due, flush_due

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_acp.codex.approvals.actions import PathLook, comparable_looks, named_paths, place_of
+from codex_acp.codex.approvals.actions import comparable_looks, named_paths, place_of
 from codex_acp.codex.approvals.classify import ApprovalRequest
 from codex_acp.codex.approvals.grants import (
     NotGranted,
@@ -21,6 +21,7 @@ from codex_acp.codex.approvals.grants import (
     digest_of,
 )
 from codex_acp.codex.approvals.real_paths import not_looked_at
+from codex_acp.codex.approvals.running_items import PathLook
 from codex_acp.mapping.events import PermissionQuestion, tool_call_id
 from codex_acp.mapping.v1.updates import permission_request
 from codex_acp.routing.approvals import choices, identity_of

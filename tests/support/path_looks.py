@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from codex_acp.codex.approvals.actions import PathLook
+from codex_acp.codex.approvals.running_items import PathLook
 
 
 def there(path: str, text: str | None = None, unread: str = "") -> PathLook:

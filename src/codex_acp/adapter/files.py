@@ -17,7 +17,7 @@ from codex_acp.codex.approvals.real_paths import look_at
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from codex_acp.codex.approvals.actions import PathLook
+    from codex_acp.codex.approvals.running_items import PathLook
 
 TEXT_LIMIT: Final = 1024 * 1024
 """Bytes of one text."""

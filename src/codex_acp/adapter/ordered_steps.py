@@ -21,7 +21,7 @@ from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, not_looked_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codex_acp.codex.approvals.actions import PathLook
+    from codex_acp.codex.approvals.running_items import PathLook
     from codex_acp.routing.changes import Looks
 
 logger = logging.getLogger(__name__)

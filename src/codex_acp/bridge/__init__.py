@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from codex_acp.bridge.bridge import Route as Route
     from codex_acp.bridge.bridge import RunningTurn as RunningTurn
     from codex_acp.bridge.bridge import Told as Told
-    from codex_acp.codex.approvals.actions import PathLook as PathLook
     from codex_acp.codex.approvals.real_paths import look_at as look_at
+    from codex_acp.codex.approvals.running_items import PathLook as PathLook
     from codex_acp.mapping.events import PromptFailure as PromptFailure
     from codex_acp.mapping.events import PromptStop as PromptStop
 else:
@@ -44,7 +44,7 @@ else:
         __name__,
         {
             "bridge": "Approval Bridge Decline Elicitation Reply Route RunningTurn Told",
-            "codex_acp.codex.approvals.actions": "PathLook",
+            "codex_acp.codex.approvals.running_items": "PathLook",
             "codex_acp.codex.approvals.real_paths": "look_at",
             "codex_acp.mapping.events": "PromptFailure PromptStop",
         },

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from codex_acp._json import text_at
 from codex_acp._record import replace
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals.actions import created_paths, move_target
+from codex_acp.codex.approvals.running_items import created_paths, move_target
 from codex_acp.mapping import prompt as blocks
 from codex_acp.mapping.call import (
     UNFINISHED,

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import classify as kinds
-from codex_acp.codex.approvals.actions import (
-    changes_of,
-    created_paths,
-    path_of_entry,
-    removed_paths,
-)
+from codex_acp.codex.approvals.actions import changes_of, path_of_entry
 from codex_acp.codex.approvals.grants import (
     Always,
     Grant,
@@ -30,6 +25,7 @@ from codex_acp.codex.approvals.grants import (
     allows,
     arguments_of,
 )
+from codex_acp.codex.approvals.running_items import created_paths, removed_paths
 from codex_acp.mapping.content import CallContent, Location, TextBlock
 from codex_acp.mapping.events import (
     CallKind,

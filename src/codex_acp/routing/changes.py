@@ -15,7 +15,7 @@ from codex_acp.codex._generated.models import (
     DeletePatchChangeKind,
     UpdatePatchChangeKind,
 )
-from codex_acp.codex.approvals.actions import PathLook, move_target, removed_paths
+from codex_acp.codex.approvals.running_items import PathLook, move_target, removed_paths
 from codex_acp.mapping.content import CallContent, FileDiff, Location, TextBlock
 from codex_acp.routing.display import (
     TITLE_LIMIT,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from codex_acp._json import text_at
 from codex_acp.codex.approvals import classify as kinds
-from codex_acp.codex.approvals.actions import move_target
 from codex_acp.codex.approvals.grants import RememberHost
+from codex_acp.codex.approvals.running_items import move_target
 from codex_acp.routing.elicitations import FormElicitation
 from codex_acp.routing.route import Decline, Elicitation, asking_thread
 from codex_acp.transcript import events as transcript

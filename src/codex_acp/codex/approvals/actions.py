@@ -30,7 +30,7 @@ from codex_acp.codex.approvals.classify import (
     McpToolQuestion,
     PermissionsApproval,
 )
-from codex_acp.codex.approvals.running_items import same_call
+from codex_acp.codex.approvals.running_items import PathLook, move_target, same_call
 from codex_acp.wire.codec import plain, same_json
 from codex_acp.wire.model import UnknownVariant
 
@@ -48,27 +48,6 @@ _GLOB_SIGN: Final = re.compile(r"[*?\[{]")
 
 _UNFINISHED: Final = ("failed", "declined")
 """States of a file change that may have made only some of its changes."""
-
-
-class PathLook(NamedTuple):
-    """A path as one look at the disk found it."""
-
-    place: str = ""
-    """The path with the links of its directories followed: what a removal removes."""
-    real: str = ""
-    """`place`, followed if it is a link: what is read and written."""
-    named: str = ""
-    """The path with only those links followed that lead to the session's directories."""
-    exists: bool = False
-    """Whether anything is at `real`."""
-    size: int = 0
-    """Bytes of the file at `real`."""
-    text: str | None = None
-    """Whole text of the file at `real`, if it was wanted and could be read."""
-    unread: str = ""
-    """Why the wanted text of an existing file is missing."""
-    problem: str = ""
-    """Why the other fields are unknown: a clause about the path."""
 
 
 class Place(NamedTuple):
@@ -156,26 +135,6 @@ def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
             return ()
         case _:
             assert_never(approval)
-
-
-def created_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:
-    """Return the paths at which the changes make a file, and replace one that exists."""
-    added = [each.path for each in changes if isinstance(each.kind, models.AddPatchChangeKind)]
-    return [*added, *filter(None, map(move_target, changes))]
-
-
-def removed_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:
-    """Return the paths that the changes remove. Removing a link leaves its target."""
-    return [
-        change.path
-        for change in changes
-        if isinstance(change.kind, models.DeletePatchChangeKind) or move_target(change) is not None
-    ]
-
-
-def move_target(change: models.FileUpdateChange) -> str | None:
-    """Return where an edit moves the file to."""
-    return change.kind.move_path if isinstance(change.kind, models.UpdatePatchChangeKind) else None
 
 
 def named_paths(approval: ApprovalRequest) -> list[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never
 
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals.actions import changes_of, created_paths
+from codex_acp.codex.approvals.actions import changes_of
 from codex_acp.codex.approvals.classify import (
     ApprovalRequest,
     CommandApproval,
@@ -26,13 +26,14 @@ from codex_acp.codex.approvals.classify import (
     McpToolQuestion,
     PermissionsApproval,
 )
+from codex_acp.codex.approvals.running_items import created_paths
 from codex_acp.wire.codec import digest, plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.codex.approvals.actions import PathLook
+    from codex_acp.codex.approvals.running_items import PathLook
     from codex_acp.jsonrpc.message import JsonValue
 
 

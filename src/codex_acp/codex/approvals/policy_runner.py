@@ -36,7 +36,13 @@ from codex_acp.codex.approvals.policies import (
 )
 from codex_acp.codex.approvals.real_paths import LOOK_SECONDS, look_at, not_looked_at
 from codex_acp.codex.approvals.refusals import is_negative, refusal
-from codex_acp.codex.approvals.running_items import FOLLOWED, ForeignReach, Items
+from codex_acp.codex.approvals.running_items import (
+    FOLLOWED,
+    ForeignReach,
+    Items,
+    created_paths,
+    removed_paths,
+)
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.server_requests import RefusedRequest, report_refused, sendable
 from codex_acp.errors import CodexAcpError, RpcError
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.approvals.running_items import PathLook
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
@@ -77,7 +84,7 @@ class _OpenQuestion:
     question: ApprovalQuestion
     withdrawn: asyncio.Future[Deny]
     """Done when the answer does not matter any more: the denial in place of the answer."""
-    looks: Mapping[str, actions.PathLook] = field(default_factory=dict)
+    looks: Mapping[str, PathLook] = field(default_factory=dict)
     """Where the paths of the question led when it was asked."""
 
     def withdraw(self, reason: str, *, answered: bool = True) -> None:
@@ -247,7 +254,7 @@ class PolicyRunner(NotificationSink):
             opened.looks = await _look_at(actions.named_paths(approval))
             opened.question = _with_looks(question, opened.looks)
             decision = await self._decide(opened)
-            looks_now: Mapping[str, actions.PathLook] = {}
+            looks_now: Mapping[str, PathLook] = {}
             if isinstance(decision, Allow):
                 looks_now = actions.comparable_looks(opened.looks, await _look_at(opened.looks))
             if opened.withdrawn.done():
@@ -318,7 +325,7 @@ class PolicyRunner(NotificationSink):
         key: _Key,
         question: ApprovalQuestion,
         decision: Decision,
-        looks: Mapping[str, actions.PathLook],
+        looks: Mapping[str, PathLook],
     ) -> WireModel:
         """Return the reply. Has no await, so that it checks the state that Codex reported last."""
         request = question.approval.request
@@ -453,7 +460,7 @@ class PolicyRunner(NotificationSink):
             self._resolved_early.add(key)
 
 
-async def _look_at(paths: Iterable[str]) -> Mapping[str, actions.PathLook]:
+async def _look_at(paths: Iterable[str]) -> Mapping[str, PathLook]:
     wanted = tuple(paths)
     if not wanted:
         return {}
@@ -461,11 +468,9 @@ async def _look_at(paths: Iterable[str]) -> Mapping[str, actions.PathLook]:
     return not_looked_at(wanted) if isinstance(looks, CallbackFailed) else looks
 
 
-def _with_looks(
-    question: ApprovalQuestion, looks: Mapping[str, actions.PathLook]
-) -> ApprovalQuestion:
+def _with_looks(question: ApprovalQuestion, looks: Mapping[str, PathLook]) -> ApprovalQuestion:
     changes = actions.changes_of(question.approval)
-    removed, made = actions.removed_paths(changes), actions.created_paths(changes)
+    removed, made = removed_paths(changes), created_paths(changes)
     real = {path: look.place if path in removed else look.real for path, look in looks.items()}
     return replace(
         question,

@@ -9,7 +9,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex.approvals.actions import PathLook
+from codex_acp.codex.approvals.running_items import PathLook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

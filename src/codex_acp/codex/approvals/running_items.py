@@ -1,7 +1,8 @@
 """PURE: track the running items and turns, the parents of threads, and calls into other sessions.
 
 Follows the app-server's notifications, for the adapter and for headless policies: they alone prove
-where a request comes from.
+where a request comes from. Also reads which paths the changes of an item make and remove; an item
+needs these functions before anything asks for an approval, and `actions` only then.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from codex_acp.wire.codec import same_json
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
     from codex_acp.codex._generated.notifications import ServerNotification
 
@@ -231,6 +232,47 @@ def same_call(one: models.ThreadItem, other: models.ThreadItem) -> bool:
 
 def _id_of(item: models.ThreadItem) -> str:
     return str(item.wire().get("id")) if isinstance(item, UnknownVariant) else item.id
+
+
+class PathLook(NamedTuple):
+    """A path as one look at the disk found it."""
+
+    place: str = ""
+    """The path with the links of its directories followed: what a removal removes."""
+    real: str = ""
+    """`place`, followed if it is a link: what is read and written."""
+    named: str = ""
+    """The path with only those links followed that lead to the session's directories."""
+    exists: bool = False
+    """Whether anything is at `real`."""
+    size: int = 0
+    """Bytes of the file at `real`."""
+    text: str | None = None
+    """Whole text of the file at `real`, if it was wanted and could be read."""
+    unread: str = ""
+    """Why the wanted text of an existing file is missing."""
+    problem: str = ""
+    """Why the other fields are unknown: a clause about the path."""
+
+
+def created_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:
+    """Return the paths at which the changes make a file, and replace one that exists."""
+    added = [each.path for each in changes if isinstance(each.kind, models.AddPatchChangeKind)]
+    return [*added, *filter(None, map(move_target, changes))]
+
+
+def removed_paths(changes: Sequence[models.FileUpdateChange]) -> list[str]:
+    """Return the paths that the changes remove. Removing a link leaves its target."""
+    return [
+        change.path
+        for change in changes
+        if isinstance(change.kind, models.DeletePatchChangeKind) or move_target(change) is not None
+    ]
+
+
+def move_target(change: models.FileUpdateChange) -> str | None:
+    """Return where an edit moves the file to."""
+    return change.kind.move_path if isinstance(change.kind, models.UpdatePatchChangeKind) else None
 
 
 class Reach(NamedTuple):
