@@ -83,9 +83,7 @@ def private_folder(key: str) -> Path:
     if given.is_absolute() and _is_private(given):
         above = given / "codex-acp-sdk"
     else:
-        from tempfile import gettempdir  # takes longer to load than everything else here
-
-        above = Path(gettempdir()) / f"codex-acp-sdk-{user}"
+        above = Path(_temporary_folder()) / f"codex-acp-sdk-{user}"
     folder = above / sha256(os.path.realpath(key).encode()).hexdigest()[:16]
     for each in (above, folder):
         with contextlib.suppress(FileExistsError):
@@ -93,6 +91,13 @@ def private_folder(key: str) -> Path:
         if not _is_private(each):
             raise OSError(f"{each} is not this user's alone")
     return folder
+
+
+def _temporary_folder() -> str:
+    """Return the folder of ``tempfile.gettempdir``, whose module takes long to load."""
+    named = filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
+    usable = (each for each in (*named, "/tmp", "/var/tmp") if os.access(each, os.W_OK | os.X_OK))
+    return os.path.abspath(next(usable, "/tmp"))  # noqa: PTH100
 
 
 def _is_private(folder: Path) -> bool:
