@@ -55,7 +55,7 @@ class _LineShower:
         self._show = show
 
     def put(self, line: str) -> None:
-        self._show(_encoded(line).decode())
+        self._show(line)
 
     def close(self, seconds: float) -> None:
         """Do nothing: no line waits."""
@@ -74,19 +74,13 @@ class LogHandler(logging.Handler):
         self._written: OrderedDict[int, _Written] = OrderedDict()
         self._lines: LineWriter | _LineShower
         if isinstance(to, int):
-            self._lines = LineWriter(to, _encoded, self._on_lost, gap=_gap)
+            self._lines = LineWriter(to, self._encoded, self._on_lost, gap=_gap)
         else:
-            self._lines = _LineShower(to)
+            self._lines = _LineShower(lambda line: to(self._encoded(line).decode()))
         self.setFormatter(logging.Formatter(LOG_FORMAT))
 
     def emit(self, record: LogRecord) -> None:
         """Format a record now, since its arguments may change, and queue or count its text."""
-        if not self._knows_secrets:
-            self._knows_secrets = True
-            # Imported late: most processes log nothing.
-            from codex_acp.transcript.given_values import secrets_of_environment
-
-            remember_secrets(secrets_of_environment(os.environ))
         try:
             text = self.format(record)
         except Exception as error:  # noqa: BLE001 - whatever the str() of an argument raises
@@ -95,6 +89,7 @@ class LogHandler(logging.Handler):
             record.args = record.exc_info = record.exc_text = record.stack_info = None
             text = self.format(record)
         if len(text) > MAX_RECORD:
+            self._remember_environment()  # the cut must split no secret
             text = f"{cut(text, MAX_RECORD)} [...]"
         key = hash((record.name, record.levelno, text.partition(record.name)[2]))
         known = self._written.get(key)
@@ -114,6 +109,20 @@ class LogHandler(logging.Handler):
         self._written.clear()
         self._lines.close(CLOSE_SECONDS)
         super().close()
+
+    def _encoded(self, text: str) -> bytes:
+        """Return a line without secrets; `LineWriter` calls this in its thread."""
+        self._remember_environment()
+        shown = scrub(text.removesuffix("\n"), MAX_RECORD + 1024).translate(_CONTROLS)
+        return f"{shown}\n".encode(errors="backslashreplace")
+
+    def _remember_environment(self) -> None:
+        if not self._knows_secrets:
+            # Imported late: most processes log nothing.
+            from codex_acp.transcript.given_values import secrets_of_environment
+
+            remember_secrets(secrets_of_environment(os.environ))
+            self._knows_secrets = True
 
     def _forget_older(self, now: float) -> None:
         """Forget old records, and those above the limit; log the counts of their repeats."""
@@ -138,11 +147,6 @@ class LogHandler(logging.Handler):
 
 def _gap(lost: int) -> str:
     return f"[{lost} records are missing here: they could not be written]\n"
-
-
-def _encoded(text: str) -> bytes:
-    shown = scrub(text.removesuffix("\n"), MAX_RECORD + 1024).translate(_CONTROLS)
-    return f"{shown}\n".encode(errors="backslashreplace")
 
 
 _MAX_EVENT_TEXT = 1_000
