@@ -19,7 +19,7 @@ SLASH = "docs/recipes/slash-command.md"
 OPTION = "docs/recipes/config-option.md"
 
 PLACES = {
-    f"{SLASH}-0": ("mapping/commands.py", 4, '    BuiltIn("skills", "List the skills"),\n'),
+    f"{SLASH}-0": ("mapping/commands.py", 4, '    Command("skills", "List the skills"),\n'),
     f"{SLASH}-1": ("adapter/built_in_commands.py", 12, '            "mcp": self._mcp,\n'),
     f"{SLASH}-2": ("adapter/built_in_commands.py", 4, "    # Turns.\n\n"),
     f"{OPTION}-0": ("mapping/settings.py", 4, "    instructions: str | None = None\n"),

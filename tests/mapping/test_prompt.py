@@ -18,8 +18,8 @@ from codex_acp.acp.types import (
 from codex_acp.codex.types import AudioUserInput, TextUserInput, UrlImageUserInput
 from codex_acp.errors import RpcError
 from codex_acp.mapping.agent import AGENT_CAPABILITIES
+from codex_acp.mapping.content import blocks_of
 from codex_acp.mapping.prompt import has_audio, local_path, user_input
-from codex_acp.mapping.v1.content import blocks_of
 from codex_acp.wire.codec import decode
 
 LINK = ResourceLinkContentBlock(name="notes", uri="file:///notes.md")

@@ -10,8 +10,8 @@ from codex_acp.acp.types import ImageContentBlock, TextContentBlock
 from codex_acp.codex.types import LocalImageUserInput, UrlImageUserInput
 from codex_acp.errors import RpcError
 from codex_acp.mapping import prompt
+from codex_acp.mapping.content import blocks_of
 from codex_acp.mapping.prompt import user_input, wanted_images
-from codex_acp.mapping.v1.content import blocks_of
 
 PNG = b"\x89PNG\r\n\x1a\n and the rest"
 JPEG = b"\xff\xd8\xff\xe0 and the rest"

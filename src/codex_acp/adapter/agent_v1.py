@@ -105,7 +105,8 @@ class AgentInV1(CommonMethods):
 
     async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
         """Run a prompt with `Session.prompt`; answer with its end."""
-        from codex_acp.mapping.v1.content import blocks_of, prompt_response
+        from codex_acp.mapping.content import blocks_of
+        from codex_acp.mapping.v1.content import prompt_response
 
         done = await self._agent.run_prompt(request.session_id, blocks_of(request.prompt))
         return prompt_response(*done)

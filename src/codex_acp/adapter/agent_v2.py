@@ -180,7 +180,7 @@ class AgentInV2(CommonMethods):
         Raises RpcError, until Codex has taken the message: what `Session.prompt` raises, -32800 for
         a cancelled prompt.
         """
-        from codex_acp.mapping.v2.content import blocks_of
+        from codex_acp.mapping.content import blocks_of
 
         blocks = blocks_of(request.prompt)
         answer = {"messageId": await self._message_id(request.session_id, blocks)}

@@ -17,8 +17,7 @@ from codex_acp.adapter.side_tasks import in_thread
 from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping import commands as names
-from codex_acp.mapping.commands import UserPrompt, user_prompt
-from codex_acp.mapping.content import Block, TextBlock
+from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.prompt import user_input
 
 if TYPE_CHECKING:
@@ -81,7 +80,9 @@ class SessionCommands:
 
     async def _read(self) -> CommandsChanged:
         codex = self._codex()
-        self._prompts = {p.name: p for p in await read_user_prompts(codex.server.codex_home)}
+        folder = Path(codex.server.codex_home) / "prompts"
+        prompts = await in_thread(lambda: _read_user_prompts(folder))
+        self._prompts = {prompt.name: prompt for prompt in prompts}
         try:
             entries = await self._skill_entries()
         except CodexAcpError as error:
@@ -141,12 +142,8 @@ class SessionCommands:
         )
 
 
-async def read_user_prompts(codex_home: str) -> list[UserPrompt]:
+def _read_user_prompts(folder: Path) -> list[UserPrompt]:
     """Return the prompt files that can be read, by name; others are logged and left out."""
-    return await in_thread(lambda: _read(Path(codex_home) / "prompts"))
-
-
-def _read(folder: Path) -> list[UserPrompt]:
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == ".md")
     except OSError:  # most users have none
@@ -157,7 +154,7 @@ def _read(folder: Path) -> list[UserPrompt]:
             if any(char.isspace() for char in path.stem) or not path.is_file():
                 continue
             with path.open(encoding="utf-8") as file:
-                prompts.append(user_prompt(path.stem, file.read(MAX_CHARACTERS)))
+                prompts.append(names.user_prompt(path.stem, file.read(MAX_CHARACTERS)))
         except (OSError, UnicodeDecodeError) as error:
             logger.warning("the prompt file %s could not be read: %s", path.name, error)
     return prompts

@@ -13,6 +13,7 @@ import shlex
 import unicodedata
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp._record import replace
 from codex_acp.codex._generated import models
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import Command, CommandsChanged
@@ -26,36 +27,28 @@ if TYPE_CHECKING:
     from codex_acp.mapping.options import Option
 
 
-class BuiltIn(NamedTuple):
-    """A command of this agent. ``hint`` describes its argument; None if it takes none."""
-
-    name: str
-    description: str
-    hint: str | None = None
-
-
 RECONNECT: Final = "reconnect"
 """Argument of ``/mcp``: start the servers anew that failed or whose settings have changed."""
 BUILT_IN: Final = (
-    BuiltIn("review", "Review the uncommitted changes", "what to look at (optional)"),
-    BuiltIn("review-branch", "Review the changes against another branch", "the base branch"),
-    BuiltIn("review-commit", "Review the changes of one commit", "the commit"),
-    BuiltIn("compact", "Summarise the conversation to free its context"),
-    BuiltIn("plan", "Turn plan mode on or off", "what to plan (turns it on)"),
-    BuiltIn("init", "Write an AGENTS.md for this project"),
-    BuiltIn("goal", "Work towards a goal until it is reached", "the goal; or clear, pause, resume"),
-    BuiltIn("diff", "Show the uncommitted changes, new files included"),
-    BuiltIn("status", "Show the session's settings, account and use of tokens"),
-    BuiltIn("mcp", "List the MCP servers and their tools, or start them anew", RECONNECT),
-    BuiltIn("skills", "List the skills"),
-    BuiltIn("ps", "List the commands that run in the background"),
-    BuiltIn("stop", "End what runs in the background", "a process of /ps (all without one)"),
-    BuiltIn("rename", "Give this session a name", "the name"),
-    BuiltIn("logout", "Log Codex out"),
+    Command("review", "Review the uncommitted changes", "what to look at (optional)"),
+    Command("review-branch", "Review the changes against another branch", "the base branch"),
+    Command("review-commit", "Review the changes of one commit", "the commit"),
+    Command("compact", "Summarise the conversation to free its context"),
+    Command("plan", "Turn plan mode on or off", "what to plan (turns it on)"),
+    Command("init", "Write an AGENTS.md for this project"),
+    Command("goal", "Work towards a goal until it is reached", "the goal; or clear, pause, resume"),
+    Command("diff", "Show the uncommitted changes, new files included"),
+    Command("status", "Show the session's settings, account and use of tokens"),
+    Command("mcp", "List the MCP servers and their tools, or start them anew", RECONNECT),
+    Command("skills", "List the skills"),
+    Command("ps", "List the commands that run in the background"),
+    Command("stop", "End what runs in the background", "a process of /ps (all without one)"),
+    Command("rename", "Give this session a name", "the name"),
+    Command("logout", "Log Codex out"),
 )
-"""Commands in the order in which the client shows them. No other command has one of these names."""
+"""The agent's own commands, as the client shows them. No other command has one of these names."""
 _SHARED: Final = tuple(
-    command._replace(hint=None) if command.hint == RECONNECT else command
+    replace(command, hint=None) if command.hint == RECONNECT else command
     for command in BUILT_IN
     if command.name != "logout"
 )
@@ -214,7 +207,7 @@ def available_commands(
 
     ``shared``: other clients use the same Codex.
     """
-    commands = [Command(*command) for command in (_SHARED if shared else BUILT_IN)]
+    commands = list(_SHARED if shared else BUILT_IN)
     for prompt in prompts:
         if _is_word(prompt.name):
             hint = prompt.hint and visible(prompt.hint)

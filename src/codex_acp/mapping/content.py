@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, assert_never
 
-from codex_acp._json import text_at
+from codex_acp._json import text_at, value_at
 from codex_acp._record import record
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import INVALID_PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from codex_acp.wire.model import WireModel
 
 FileOperation: TypeAlias = Literal["add", "delete", "modify", "move"]
 """Change of a file; ``move`` may change its text, too."""
@@ -131,6 +135,23 @@ def block_of_json(value: object) -> Block | None:
         case {"type": "resource", "resource": {"uri": str(uri), "blob": str(blob)} as resource}:
             return BlobResource(uri, blob, text_at(resource, "mimeType"))
     return None
+
+
+def blocks_of(prompt: Sequence[WireModel]) -> list[Block]:
+    """Read the blocks of a prompt. Raises RpcError -32602 for a block of an unknown type, which
+    only version 2 of ACP lets through."""
+    from codex_acp.wire.codec import plain  # late: a session opens without pydantic-core
+
+    blocks: list[Block] = []
+    for number, given in enumerate(prompt):
+        wire = plain(given)
+        block = block_of_json(wire)
+        if block is None:
+            kind = value_at(wire, "type")
+            message = f"prompt.{number}: this agent takes no content of the type {kind!r}"
+            raise RpcError(INVALID_PARAMS, message)
+        blocks.append(block)
+    return blocks
 
 
 def write_block(models: Any, block: Block) -> Any:

@@ -35,8 +35,6 @@ from codex_acp.routing.display import TITLE_LIMIT, shortened, still_visible
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from codex_acp.codex._generated import models
     from codex_acp.codex._generated.models import ContextCompactionThreadItem
     from codex_acp.mapping.state import SessionState
@@ -103,18 +101,10 @@ def agent_message_completed(
         return ()  # `mapping.items` showed this text when the review ended
     text = item.text
     for question in item.questions or ():
-        missing = "\n".join(_lines_not_in(text, question))
-        text = "\n\n".join(part for part in (text, missing) if part)
+        missing = [] if question.title in text else [question.title]
+        missing += [f"- {option}" for option in question.options or () if option not in text]
+        text = "\n\n".join(filter(None, (text, "\n".join(missing))))
     return text_completed(state, item.id, text)
-
-
-def _lines_not_in(text: str, question: models.AsyncUserInputQuestion) -> Iterator[str]:
-    """Yield the title and the options of a question that the message's text lacks."""
-    if question.title not in text:
-        yield question.title
-    for option in question.options or ():
-        if option not in text:
-            yield f"- {option}"
 
 
 def text_delta(state: SessionState, item_id: str, delta: str) -> SessionEvents:

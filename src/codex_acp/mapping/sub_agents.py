@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import text_at
 from codex_acp.mapping.content import TextBlock
 from codex_acp.mapping.events import (
     SessionMessage,
@@ -49,19 +50,20 @@ def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
     """Yield the sub-agents that an item of the thread names, with what it says about them."""
     if not isinstance(item, dict):
         return
-    call_id, kind = tool_call_id(_text(item.get("id")) or ""), item.get("type")
+    call_id, kind = tool_call_id(text_at(item, "id") or ""), item.get("type")
     if kind == "collabAgentToolCall":
         receivers = item.get("receiverThreadIds")
         started = item.get("tool") == "spawnAgent"
-        prompt = _text(item.get("prompt")) if started else None
-        description = prompt and shortened(visible(prompt, multiline=True), DESCRIPTION_LIMIT)
+        task, description = text_at(item, "prompt") if started else None, None
+        if task:
+            description = shortened(visible(task, multiline=True), DESCRIPTION_LIMIT)
         for receiver in receivers if isinstance(receivers, list) else ():
             if isinstance(receiver, str) and receiver:
                 yield SubAgent(
                     receiver, thread_id, call_id, description=description, started=started
                 )
     elif kind == "subAgentActivity":
-        child, path = _text(item.get("agentThreadId")), _text(item.get("agentPath")) or ""
+        child, path = text_at(item, "agentThreadId"), text_at(item, "agentPath") or ""
         names = [name for name in path.split("/") if name]
         if child and names != [_ROOT]:
             title = shortened(visible(names[-1]), TITLE_LIMIT) if names else None
@@ -76,10 +78,6 @@ def event_in_child(event: SessionEvent, agent: SubAgent) -> SessionEvent:
     if isinstance(event, ToolCallAnnounced | ToolCallChanged):
         event.stoppable = None  # in a sub-agent's session only the turn can be stopped
     return event
-
-
-def _text(value: JsonValue) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 # Show the work of a sub-agent as lines of the tool call that started it.

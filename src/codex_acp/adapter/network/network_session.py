@@ -268,7 +268,7 @@ class NetworkSession:
         if self.open_questions > 0:
             return True
         session = self._session
-        return session is not None and (session.busy or session.turn is not None)
+        return session is not None and (session.prompts.busy or session.prompts.turn is not None)
 
     def journal_position(self) -> JournalPosition:
         """Return the turn that runs now and the journal's end, for a client that will be attached.
@@ -374,7 +374,7 @@ class NetworkSession:
     @property
     def _turn(self) -> object | None:
         session = self._session
-        return None if session is None else session.turn
+        return None if session is None else session.prompts.turn
 
 
 MAX_SIZE: Final = 2 * 1024 * 1024

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from codex_acp.adapter.session.driver import NothingRuns
 from codex_acp.errors import InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED, JsonValue
+from codex_acp.mapping.content import blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,12 +96,10 @@ def _blocks(request: _Request, version: int) -> Sequence[Block]:
     try:
         if version == 1:
             from codex_acp.acp._generated.v1.methods import MODELS
-            from codex_acp.mapping.v1.content import blocks_of
 
             return blocks_of(MODELS.decode("PromptRequest", params, "the prompt").prompt)
         from codex_acp.acp._generated.v2.methods import MODELS as MODELS_V2
-        from codex_acp.mapping.v2 import content
 
-        return content.blocks_of(MODELS_V2.decode("PromptRequest", params, "the prompt").prompt)
+        return blocks_of(MODELS_V2.decode("PromptRequest", params, "the prompt").prompt)
     except InvalidPayload as error:
         raise RpcError(INVALID_PARAMS, str(error)) from error

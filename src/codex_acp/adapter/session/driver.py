@@ -46,6 +46,9 @@ logger = logging.getLogger(__name__)
 MAX_PROMPTS: Final = 32
 """Unanswered prompts that one session accepts: more than a person types while a turn runs."""
 
+NAMES_TURN: Final = frozenset({"turn/start", "review/start"})
+"""Methods whose answer names the turn that they begin."""
+
 taps: Final[list[Tap]] = []
 """Called with each event of every session of this process, before its effects are carried out."""
 
@@ -612,10 +615,6 @@ class SessionDriver:
                 return
         del self._timers[timer]
         self.handle(ev.Due(timer, self._calls.asks_person))
-
-
-NAMES_TURN: Final = frozenset({"turn/start", "review/start"})
-"""Methods whose answer names the turn that they begin."""
 
 
 def _kind(work: TurnWork | LocalReply) -> ev.Kind:

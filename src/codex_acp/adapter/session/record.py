@@ -311,19 +311,16 @@ def play(steps: list[Step]) -> Played:
         if machine is None:
             continue
         events += 1
-        today = _effects_today(machine, step.event)
+        today: list[ev.Effect] | str
+        try:
+            # Through JSON, which redacts secrets, because the recorded effects are redacted.
+            today = [from_json(to_json(effect)) for effect in machine.handle(step.event)]
+        except Exception as error:  # noqa: BLE001 - any failure is a difference to report
+            today = f"{type(error).__name__}: {error}"
         if today != step.effects:
             differences.append(Difference(step, today))
             machines[step.session] = None
     return Played(events, len(machines), len(missing), differences)
-
-
-def _effects_today(machine: SessionMachine, event: ev.Event) -> list[ev.Effect] | str:
-    try:
-        # Through JSON, which redacts secrets, because the recorded effects are redacted.
-        return [from_json(to_json(effect)) for effect in machine.handle(event)]
-    except Exception as error:  # noqa: BLE001 - any failure is a difference to report
-        return f"{type(error).__name__}: {error}"
 
 
 # Making a test.

@@ -156,7 +156,9 @@ class SessionOpener:
     async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
         """Open a session with a copy of a thread. Raises RpcError: -32002 and as `start`."""
         codex, setup, config = await self._prepare(setup)
-        await self._git_consent(codex, session_id, setup, opens=False)
+        await self._sessions.ensure_git_consent(
+            codex, setup.cwd, session_id, setup.client, opens=False
+        )
         await self._store(codex, session_id)
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, config, session_id)
@@ -244,7 +246,7 @@ class SessionOpener:
         async with alone(self.lock(session_id), session_id):
             codex, setup, config = await self._prepare(setup)
             self._check_no_prompt(session_id)
-            await self._git_consent(codex, session_id, setup)
+            await self._sessions.ensure_git_consent(codex, setup.cwd, session_id, setup.client)
             place = self._config.opening(codex, setup.cwd, how, config)
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
@@ -299,7 +301,8 @@ class SessionOpener:
             if self._sessions.is_live(session_id):
                 return
             codex = await self.codex()
-            await self._git_consent(codex, session_id, Setup(opened.params))
+            cwd = str(opened.params["cwd"])
+            await self._sessions.ensure_git_consent(codex, cwd, session_id)
             logger.info("resuming the thread of session %s", session_id)
             if opened.codex is codex:  # Codex ignores new params for a thread that is loaded
                 await self._store(codex, session_id)
@@ -388,14 +391,6 @@ class SessionOpener:
             notices = (*defaults.notices, *mode_notices, *notices)
         return OpeningResult(session_id, how, answer, notices)
 
-    async def _git_consent(
-        self, codex: AppServerConnection, session_id: str, setup: Setup, *, opens: bool = True
-    ) -> None:
-        """Ask for consent to git's programs, before Codex loads a thread. Raises RpcError."""
-        await self._sessions.ensure_git_consent(
-            codex, setup.cwd, session_id, setup.client, opens=opens
-        )
-
     def with_defaults(self, from_client: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Return the params of a thread: the client's, and the defaults of this agent."""
         params, defaults = dict(from_client), self._app_server.defaults
@@ -417,7 +412,7 @@ class SessionOpener:
 
     def _is_busy(self, session_id: str) -> bool:
         session = self._sessions.find(session_id)
-        return session is not None and session.busy
+        return session is not None and session.prompts.busy
 
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
         """Resume a thread; if another process has it open, ask that process to hand it over."""

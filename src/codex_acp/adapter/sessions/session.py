@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
-    from codex_acp.adapter.server.held_notifications import HeldNotifications
     from codex_acp.adapter.session_client import Outgoing
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.adapter.slash_commands import SessionCommands
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """An open session on one app-server; `follow` subscribes it to its thread.
+    """An open session on one app-server; ``thread.follow`` subscribes it to its notifications.
 
     ``spawn`` starts a task that may outlive a request. ``settle`` withdraws the person's questions
     of a turn; called with None, it withdraws all questions and interrupts the sub-agents. ``state``
@@ -188,16 +187,6 @@ class Session:
         return stopped
 
     @property
-    def busy(self) -> bool:
-        """Whether a prompt is not answered yet."""
-        return self.prompts.busy
-
-    @property
-    def turn(self) -> object | None:
-        """Return a value that each turn keeps from beginning to end; None: no turn runs."""
-        return self.prompts.turn
-
-    @property
     def remarks(self) -> tuple[str, ...]:
         """Return Codex's warnings about this computer, for ``/status``."""
         return tuple(self._state.remarks)
@@ -225,14 +214,10 @@ class Session:
         self.thread.stop_showing()
         self.sub_agents.detach()
 
-    def follow(self, held: HeldNotifications | None) -> None:
-        """Handle the held notifications, then subscribe to the thread."""
-        self.thread.follow(held)
-
     def move(
         self, codex: AppServerConnection, settle: Callable[[str | None], None] | None = None
     ) -> None:
-        """Move to another app-server, on which the thread was resumed; `follow` subscribes."""
+        """Move to another app-server, on which the thread was resumed, without subscribing."""
         self.thread.unsubscribe()
         self._codex = self._calls.codex = self.thread.codex = codex
         self.sub_agents.move(codex)

@@ -302,13 +302,13 @@ class Sessions:
         session_id: str,
         client: SessionClient | None = None,
         *,
-        opens: bool = False,
+        opens: bool = True,
     ) -> None:
         """Ask the person whether git may run the programs that the directory's configuration names.
 
         Called before Codex runs git there. The person is asked if the session is open, or
-        ``opens`` now for ``client``; else the client does not know the session. Raises RpcError
-        -32600 without an agreement.
+        ``opens`` now for ``client``; else (for a fork's source) the client does not know the
+        session. Raises RpcError -32600 without an agreement.
         """
         from codex_acp.adapter.sessions.activity import SessionActivity
 
@@ -348,7 +348,7 @@ class Sessions:
         assert session is not None
         self._apply_back_pressure(session_id, opened.connection.codex)
         session.move(opened.connection.codex, self._settle_function(session_id, opened.connection))
-        session.follow(held)
+        session.thread.follow(held)
 
     def _make_session(self, session_id: str, opened: OpenSession) -> Session:
         from codex_acp.adapter.sessions.session import Session
@@ -376,7 +376,7 @@ class Sessions:
         if opened.early is not None:  # before the notifications of that turn
             session.begin(opened.early)
         held, opened.held, opened.state, opened.early = opened.held, None, None, None
-        session.follow(held)
+        session.thread.follow(held)
         return session
 
     def _unloaded(self, opened: OpenSession) -> None:

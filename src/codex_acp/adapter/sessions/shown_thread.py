@@ -37,10 +37,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.state import SessionState
     from codex_acp.routing.changes import Looks
 
-
-if TYPE_CHECKING:
     _Row = Callable[[SessionState, Any], SessionEvents]
-
 
 ROWS: Final = {
     method: cast("_Row", row)
@@ -254,8 +251,6 @@ class JoinedPieces:
     Calls ``take`` with each other notification, and ``take_pieces`` with the method, turn id, item
     id and text of joined pieces, in the order of arrival.
     """
-
-    __slots__ = ("_item_id", "_method", "_take", "_take_pieces", "_texts", "_turn_id")
 
     def __init__(
         self,

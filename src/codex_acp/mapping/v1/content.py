@@ -23,30 +23,6 @@ def block_of(block: blocks.Block) -> models.ContentBlock:
     return written
 
 
-def blocks_of(prompt: Sequence[models.ContentBlock]) -> list[blocks.Block]:
-    """Read the blocks of a prompt, without annotations, icons and sizes."""
-    return [_read(block) for block in prompt]
-
-
-def _read(block: models.ContentBlock) -> blocks.Block:
-    match block:
-        case models.TextContentBlock():
-            return blocks.TextBlock(block.text)
-        case models.ImageContentBlock():
-            return blocks.ImageBlock(block.data, block.mime_type, block.uri)
-        case models.AudioContentBlock():
-            return blocks.AudioBlock(block.data, block.mime_type)
-        case models.ResourceLinkContentBlock():
-            return blocks.LinkBlock(block.name, block.uri, block.description, block.title)
-        case models.ResourceContentBlock():
-            resource = block.resource
-            if isinstance(resource, models.TextResourceContents):
-                return blocks.TextResource(resource.uri, resource.text, resource.mime_type)
-            return blocks.BlobResource(resource.uri, resource.blob, resource.mime_type)
-        case _:
-            assert_never(block)
-
-
 def content_of(content: Sequence[blocks.CallContent]) -> list[models.ToolCallContent]:
     """Write the content of a tool call."""
     written: list[models.ToolCallContent] = []

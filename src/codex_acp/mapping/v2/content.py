@@ -8,7 +8,7 @@ Sources: schema of v2, its ``DiffPatchFormat``; git's "Generating patch text wit
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+from typing import TYPE_CHECKING, Final, assert_never, cast
 
 from codex_acp.acp._generated.v2 import models
 from codex_acp.errors import RpcError
@@ -17,10 +17,8 @@ from codex_acp.mapping.content import (
     FileDiff,
     ImageBlock,
     TerminalContent,
-    block_of_json,
     write_block,
 )
-from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,20 +126,6 @@ def _span(lines: list[str]) -> str:
         return "0,0"
     count = len(lines) - (lines[-1] == _NO_NEWLINE)
     return "1" if count == 1 else f"1,{count}"
-
-
-def blocks_of(prompt: Sequence[models.ContentBlock]) -> list[Block]:
-    """Read the blocks of a prompt. Raises RpcError -32602 for a block of an unknown type."""
-    blocks: list[Block] = []
-    for number, given in enumerate(prompt):
-        wire = cast("dict[str, Any]", plain(given))
-        block = block_of_json(wire)
-        if block is None:
-            kind = wire.get("type")
-            message = f"prompt.{number}: this agent takes no content of the type {kind!r}"
-            raise RpcError(INVALID_PARAMS, message)
-        blocks.append(block)
-    return blocks
 
 
 def wants_history(request: models.ResumeSessionRequest) -> bool:

@@ -12,27 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 from codex_acp.acp._generated.v2 import models
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp._generated.v2.models import (
-    AgentMessageChunkSessionUpdate,
-    AgentMessageSessionUpdate,
-    AgentThoughtChunkSessionUpdate,
-    AgentThoughtSessionUpdate,
     CommandRequestPermissionSubject,
     PermissionOption,
     RequestPermissionRequest,
-    TerminalCancelCapabilities,
-    TerminalCapabilities,
-    TerminalExitStatus,
-    TerminalOutputChunkSessionUpdate,
-    TerminalUpdateSessionUpdate,
-    TextContentBlock,
-    ToolCallCancelCapabilities,
-    ToolCallCapabilities,
     ToolCallRequestPermissionSubject,
     ToolCallUpdate,
-    ToolCallUpdateSessionUpdate,
-    UserMessageSessionUpdate,
 )
-from codex_acp.acp._generated.v2.models import TerminalOutput as TerminalBytes
 from codex_acp.mapping import events
 from codex_acp.mapping.content import write_locations
 from codex_acp.mapping.session import shared_update, state_of
@@ -64,28 +49,29 @@ def updates_of(event: events.SessionEvent) -> Sequence[SessionUpdate]:
     """Return the updates for an event."""
     match event:
         case events.TextChunk():
-            block = TextContentBlock(text=event.text)
-            return (AgentMessageChunkSessionUpdate(message_id=event.message_id, content=block),)
+            text, message_id = models.TextContentBlock(text=event.text), event.message_id
+            return (models.AgentMessageChunkSessionUpdate(message_id=message_id, content=text),)
         case events.ThoughtChunk() | events.ThoughtLine():
-            block = TextContentBlock(text=event.text)
-            return (AgentThoughtChunkSessionUpdate(message_id=event.message_id, content=block),)
+            text, message_id = models.TextContentBlock(text=event.text), event.message_id
+            return (models.AgentThoughtChunkSessionUpdate(message_id=message_id, content=text),)
         case events.MessageRestarted():
-            kind = AgentThoughtSessionUpdate if event.thought else AgentMessageSessionUpdate
+            thought, message = models.AgentThoughtSessionUpdate, models.AgentMessageSessionUpdate
+            kind = thought if event.thought else message
             return (kind(message_id=event.message_id, content=[]),)
         case events.UserMessage() | events.PromptTaken():
             id_from_client = event.client_id if isinstance(event, events.UserMessage) else None
             message_id = id_from_client or event.message_id
             content = [block_of(block) for block in event.content]
-            return (UserMessageSessionUpdate(message_id=message_id, content=content),)
+            return (models.UserMessageSessionUpdate(message_id=message_id, content=content),)
         case events.ToolCallAnnounced() | events.ToolCallChanged():
             return _call(event)
         case events.TerminalOutput():
             terminal_id = event.terminal_id
             if event.replacement is not None:
-                output = TerminalBytes(data=_base64(event.replacement))
-                return (TerminalUpdateSessionUpdate(terminal_id=terminal_id, output=output),)
+                output = models.TerminalOutput(data=_base64(event.replacement))
+                return (models.TerminalUpdateSessionUpdate(terminal_id=terminal_id, output=output),)
             data = _base64(event.data)
-            return (TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data),)
+            return (models.TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data),)
         case events.ModeChanged():
             return ()  # in v2 a mode is only a config option
     if isinstance(event, _Rare):
@@ -104,7 +90,7 @@ def _fields_of(call: events.ToolCallAnnounced | events.ToolCallChanged) -> dict[
     if call.locations is not None:
         fields["locations"] = write_locations(models, call.locations)
     if stoppable is not None:
-        can_cancel = ToolCallCapabilities(cancel=ToolCallCancelCapabilities())
+        can_cancel = models.ToolCallCapabilities(cancel=models.ToolCallCancelCapabilities())
         fields["capabilities"] = can_cancel if stoppable else None
     return fields
 
@@ -117,7 +103,7 @@ def _call(call: events.ToolCallAnnounced | events.ToolCallChanged) -> Sequence[S
         updates += _terminal(call.terminal, call.stoppable)
     fields = _fields_of(call)
     if len(fields) > 1:
-        updates.append(ToolCallUpdateSessionUpdate(**fields))
+        updates.append(models.ToolCallUpdateSessionUpdate(**fields))
     return updates
 
 
@@ -125,22 +111,23 @@ def _terminal(terminal: events.TerminalState, stoppable: bool | None) -> Sequenc
     terminal_id = terminal.terminal_id
     updates: list[SessionUpdate] = []
     if terminal.command is not None:
-        started = TerminalUpdateSessionUpdate(
+        started = models.TerminalUpdateSessionUpdate(
             terminal_id=terminal_id, command=terminal.command, cwd=terminal.cwd
         )
         if stoppable:
-            started.capabilities = TerminalCapabilities(cancel=TerminalCancelCapabilities())
+            cancel = models.TerminalCancelCapabilities()
+            started.capabilities = models.TerminalCapabilities(cancel=cancel)
         if terminal.output is not None:  # replaces the output that the client has kept
-            started.output = TerminalBytes(data=_base64(terminal.output))
+            started.output = models.TerminalOutput(data=_base64(terminal.output))
         updates.append(started)
     elif terminal.output:
         data = _base64(terminal.output)
-        updates.append(TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data))
+        updates.append(models.TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data))
     if terminal.exit is not None:
-        status = TerminalExitStatus()
+        status = models.TerminalExitStatus()
         if terminal.exit.code is not None:
             status.exit_code = terminal.exit.code
-        ended = TerminalUpdateSessionUpdate(terminal_id=terminal_id, exit_status=status)
+        ended = models.TerminalUpdateSessionUpdate(terminal_id=terminal_id, exit_status=status)
         if stoppable is False:
             ended.capabilities = None
         updates.append(ended)
