@@ -18,6 +18,7 @@ from codex_acp.codex.connection.server_requests import (
     MAX_PARTS,
     OTHER_KINDS,
     UnknownParts,
+    count_kind,
 )
 from codex_acp.codex.types import ItemStartedEvent, ThreadListParams
 from codex_acp.errors import CodexTooOld
@@ -83,7 +84,7 @@ def test_what_is_unknown_is_kept_as_it_came() -> None:
 def test_the_kinds_that_a_peer_can_make_are_bounded() -> None:
     unknown = UnknownParts()
     for number in range(MAX_KINDS + 50):
-        unknown.add(f"field Thing.f{number}")
+        count_kind(unknown.counts, f"field Thing.f{number}")
     assert len(unknown.counts) == MAX_KINDS + 1
     assert unknown.counts[OTHER_KINDS] == 50
 

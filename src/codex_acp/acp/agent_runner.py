@@ -153,39 +153,28 @@ class TurnToolCall:
         allowing = {option.option_id for option in options if option.kind in kinds}
         match outcome:
             case types.SelectedRequestPermissionOutcome(option_id=chosen) if chosen in allowing:
-                self._send(status="in_progress")
+                self._set_status("in_progress")
                 return True
         self.end("failed")
         return False
 
     def show(self, *content: str | types.ToolCallContent) -> None:
         """Replace the content that the tool call shows: texts, diffs, terminals."""
-        self._send(
-            content=[
-                types.ContentToolCallContent(content=types.TextContentBlock(text=part))
-                if isinstance(part, str)
-                else part
-                for part in content
-            ]
-        )
+        pieces = [
+            types.ContentToolCallContent(content=types.TextContentBlock(text=part))
+            if isinstance(part, str)
+            else part
+            for part in content
+        ]
+        self._turn.update(types.ToolCallUpdateSessionUpdate(tool_call_id=self.id, content=pieces))
 
     def end(self, status: types.ToolCallStatus) -> None:
         """End the tool call with ``status``; the context manager then sends no other."""
         self._ended = True
-        self._send(status=status)
+        self._set_status(status)
 
-    def _send(
-        self,
-        *,
-        status: types.ToolCallStatus | None = None,
-        content: list[types.ToolCallContent] | None = None,
-    ) -> None:
-        update = types.ToolCallUpdateSessionUpdate(tool_call_id=self.id)
-        if status is not None:
-            update.status = status
-        if content is not None:
-            update.content = content
-        self._turn.update(update)
+    def _set_status(self, status: types.ToolCallStatus) -> None:
+        self._turn.update(types.ToolCallUpdateSessionUpdate(tool_call_id=self.id, status=status))
 
 
 _REQUESTS: Final = methods_of(AGENT_REQUESTS, unstable=False)

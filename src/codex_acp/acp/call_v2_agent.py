@@ -146,11 +146,9 @@ MAX_SESSIONS: Final = 1_000
 
 
 class V2AgentAsV1:
-    """An agent of version 2, called as an agent of version 1.
-
-    ``requests`` and ``notifications`` are the program's handlers of version 1. ``give_update`` is
-    called with the session id and each update, converted to version 1.
-    """
+    """An agent of version 2, called as an agent of version 1. ``requests`` and ``notifications``
+    are the program's handlers of version 1. ``give_update`` is called with the session id and each
+    update, converted to version 1."""
 
     def __init__(
         self,
@@ -239,8 +237,7 @@ class V2AgentAsV1:
         raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
 
     async def fork(self, session_id: str, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
-        """Send ``session/fork``, which the stable schema lacks; its result is that of
-        ``session/new``."""
+        """Send ``session/fork``, which the stable schema lacks; it answers like ``session/new``."""
         params = encode_json({**_opening_params(request), "sessionId": session_id})
         result = await self._side.connection.call("session/fork", params)
         return self._new_session(

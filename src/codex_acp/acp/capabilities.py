@@ -115,10 +115,8 @@ def client_features(capabilities: ClientCapabilities | None) -> ClientFeatures:
 
 def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> ClientFeatures:
     """Return the features that the raw ``capabilities`` advertise, without loading a model.
-
     Capabilities that are no object advertise no feature. Every client of version 2 can do notices,
-    compaction, boolean options, terminals of the agent and sub-agents.
-    """
+    compaction, boolean options, terminals of the agent and sub-agents."""
     elicitation, auth = object_at(capabilities, "elicitation"), object_at(capabilities, "auth")
     features = ClientFeatures(
         elicitation_form=_has(elicitation, "form"), elicitation_url=_has(elicitation, "url")
@@ -212,8 +210,7 @@ def negotiated_version(requested: int, supported: Collection[int] = SUPPORTED_VE
 
 
 def is_supported_version(answered: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> bool:
-    """Return whether a client can go on with the version that an agent answered; if not, the client
-    disconnects."""
+    """Return whether a client can go on with the version that an agent answered, or disconnects."""
     return answered in supported
 
 
@@ -292,8 +289,7 @@ def initialize_params(params: Params, chosen: int) -> Params:
 
 
 def client_capabilities(of_v2: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Convert a client's capabilities of version 2 to version 1, which has to advertise boolean
-    options."""
+    """Convert a client's capabilities of version 2, all with boolean options, to version 1."""
     terminal = isinstance(value_at(of_v2, "auth", "terminal"), dict)
     same = {key: of_v2[key] for key in ("elicitation", "_meta") if key in of_v2}
     return {

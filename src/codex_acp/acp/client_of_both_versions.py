@@ -70,8 +70,7 @@ class ClientOfBothVersions(ClientSide):
         return self._v2_agent.handlers()
 
     async def introduce(self, request: InitializeRequest) -> InitializeResponse:
-        """Send ``initialize``; return the agent's answer in version 1. Raises as
-        `ClientSide.negotiate`."""
+        """Send ``initialize``; return the answer in version 1. Raises as `ClientSide.negotiate`."""
         params = cast("dict[str, JsonValue]", plain(request))
         params_of_v2: dict[str, JsonValue] = {
             "info": params["clientInfo"],
@@ -85,8 +84,7 @@ class ClientOfBothVersions(ClientSide):
         return self._v2_agent.initialize_response(cast("InitializeResponseV2", response))
 
     async def fork(self, session_id: str, request: NewSessionRequest) -> NewSessionResponse:
-        """Send ``session/fork``, which the stable schema lacks; its result is that of
-        ``session/new``."""
+        """Send ``session/fork``, which the stable schema lacks; it answers like ``session/new``."""
         if self._v2_agent is not None and self.version == 2:
             return await self._v2_agent.fork(session_id, request)
         params = {**cast("dict[str, JsonValue]", plain(request)), "sessionId": session_id}

@@ -126,10 +126,8 @@ def dialects(
     complete: Callable[[Dialect], Dialect] = lambda unchanged: unchanged,
 ) -> dict[int, Callable[[], Dialect]]:
     """Map each version to a function that returns its dialect. ``complete`` changes each dialect.
-
     The dialect of given handlers is made now; a function that returns handlers is called later.
-    Raises MisuseError.
-    """
+    Raises MisuseError."""
 
     def make(version: int, get_handlers: Callable[[], V2 | Handlers]) -> Dialect:
         return complete(dialect(version, side, Handlers(*get_handlers())))

@@ -109,8 +109,7 @@ class EitherAgentSide(Side):
             logger.debug("%s was sent before initialize and ignored", notification.method)
 
     async def close_behind(self, method: str, seconds: float) -> None:
-        """Close the connection once the open requests of ``method`` are answered, after ``seconds``
-        at most."""
+        """Close once the open requests of ``method`` are answered, after ``seconds`` at most."""
         entries = [entry for entry in self._open.values() if entry.responder.method == method]
         tasks = {entry.task for entry in entries if entry.task is not None}
         if tasks:
@@ -122,8 +121,7 @@ class EitherAgentSide(Side):
         self.connection.notify("session/update", params)
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Have ``write`` send its updates with the next `Outbox.flush`; until then they may still
-        get more text."""
+        """Let ``write`` send its updates at the next `Outbox.flush`; they may grow until then."""
         self.connection.outbox.hold(write)
 
     def _resetting(self, initialize: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:

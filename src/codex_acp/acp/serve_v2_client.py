@@ -56,10 +56,8 @@ Json = dict[str, Any]
 
 
 class V1AgentAsV2:
-    """An agent of version 1, served as an agent of version 2.
-
-    ``requests`` and ``notifications`` are the agent's handlers of version 1.
-    """
+    """An agent of version 1, served as an agent of version 2. ``requests`` and ``notifications``
+    are the agent's handlers of version 1."""
 
     def __init__(
         self,
@@ -180,10 +178,8 @@ class V1AgentAsV2:
         return v2.ListSessionsResponse.model_validate(result)
 
     async def _resume(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
-        """Load or resume the session, whichever the agent offers and fits ``replayFrom`` better.
-
-        An agent that offers neither can resume an open session alone.
-        """
+        """Load or resume the session, whichever the agent offers and fits ``replayFrom`` better. An
+        agent that offers neither can resume an open session alone."""
         wants_history = request.replay_from is not None
         if wants_history and not isinstance(request.replay_from, v2.StartReplayFrom):
             raise RpcError(INVALID_PARAMS, "replayFrom: history is told from the start only")

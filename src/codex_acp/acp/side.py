@@ -258,8 +258,7 @@ class Side:
         return dialect.result(method, await self.connection.call(method, _encoded(params)))
 
     def notify_as(self, version: int, method: str, params: WireModel | Any | None) -> None:
-        """Send a notification; drop it if the connection is closed. Raises MisuseError as
-        `call_as`."""
+        """Send a notification, unless the connection is closed. Raises MisuseError as `call_as`."""
         dialect = self._dialect_for(version)
         dialect.check_sent(method, dialect.own_methods[method], params)
         self.connection.notify(method, _encoded(params))
@@ -305,8 +304,7 @@ class Side:
     def _typed_call(
         self, handler: RequestHandler, model: str | None, request: Request
     ) -> Callable[[], Awaitable[object]]:
-        """Return ``handler`` bound to the request's params as ``model``. Raises RpcError if the
-        params do not fit."""
+        """Bind ``handler`` to the params as ``model``. Raises RpcError if they do not fit."""
         if model is None:
             return partial(handler, None)
         params = {} if request.params is None else request.params
@@ -350,8 +348,7 @@ class Side:
                 del self._open[key]
 
     def _leave(self) -> None:
-        """Answer all open requests, while answers can still be sent: this side closes the
-        connection."""
+        """Answer all open requests while answers can still be sent: this side is closing."""
         self._leaving = True
         why = "was cancelled: the connection is being closed"
         for entry in self._open.values():
@@ -482,14 +479,12 @@ _SERVED: ContextVar[Responder] = ContextVar("_SERVED")
 
 
 def served_request_id() -> RequestId:
-    """Return the id of the request that this handler serves. Raises MisuseError outside of a
-    handler."""
+    """Return the id of the request that is served. Raises MisuseError outside of a handler."""
     return _served_responder().id
 
 
 def served_answer() -> Callable[[EncodedJson], None]:
-    """Return a function that answers the request at once, in place of the handler. Raises
-    MisuseError."""
+    """Return a function that answers the served request at once. Raises MisuseError."""
     responder = _served_responder()
 
     def answer(result: EncodedJson) -> None:

@@ -15,8 +15,7 @@ Json = dict[str, Any]
 
 
 def agent_capabilities(capabilities: Json) -> Json:
-    """Convert an agent's capabilities; every agent of version 2 can list, resume and close
-    sessions."""
+    """Convert capabilities; every agent of version 2 can list, resume and close sessions."""
     sessions = capabilities.get("sessionCapabilities") or {}
     prompt = capabilities.get("promptCapabilities") or {}
     mcp = capabilities.get("mcpCapabilities") or {}
@@ -58,8 +57,7 @@ def config_option(option: Json) -> Json:
 
 
 def mcp_server(server: Json) -> Json:
-    """Convert an MCP server from version 2 to version 1, which requires ``headers``, ``args`` and
-    ``env``."""
+    """Convert an MCP server to version 1, which requires ``headers``, or ``args`` and ``env``."""
     if server.get("type") == "http":
         return {"headers": [], **server}
     rest = {key: value for key, value in server.items() if key != "type"}

@@ -278,8 +278,7 @@ class ToolCalls:
         return converted
 
     def append(self, chunk: Json) -> list[Json]:
-        """Convert a ``tool_call_content_chunk``: return an update with the whole content, or none
-        until enough pieces are new."""
+        """Convert a ``tool_call_content_chunk``: return all content once enough of it is new."""
         call = self._touch(chunk["toolCallId"])
         call.add(chunk["content"])
         is_due = call.size <= RESEND_LIMIT or call.unsent_size >= call.size // 4
@@ -315,8 +314,7 @@ class ToolCalls:
         return call
 
     def convert_terminal(self, update: Json) -> list[Json]:
-        """Convert a ``terminal_update`` or ``terminal_output_chunk`` to updates of the tool calls
-        that show the terminal."""
+        """Convert an update of a terminal to updates of the tool calls that show the terminal."""
         terminal_id = update["terminalId"]
         terminal = self._terminal(terminal_id)
         if terminal.has_ended:
@@ -463,10 +461,8 @@ def permission_request(
     request: v2.RequestPermissionRequest, calls: ToolCalls
 ) -> RequestPermissionRequest:
     """Convert a permission request to one about a tool call, whose content ends with the
-    ``description``.
-
-    ``title``, ``description`` and ``subject`` are kept as unknown fields of the model.
-    """
+    ``description``. ``title``, ``description`` and ``subject`` are kept as unknown fields of the
+    model."""
     question = as_json(request)
     options = [option for option in question["options"] if option.get("kind") in _OPTION_KINDS]
     return RequestPermissionRequest.model_validate(
@@ -497,8 +493,7 @@ def _call_in_question(question: Json, calls: ToolCalls) -> Json:
 
 
 def _content_with_description(question: Json, calls: ToolCalls, call_id: str) -> Json:
-    """Return ``content`` of a known tool call, ending with the request's description; nothing
-    without a description."""
+    """Return ``content`` of a known tool call, ending with the request's description, if any."""
     if not question.get("description"):
         return {}
     return {"content": [*calls.send_content(call_id), _text_content(question["description"])]}

@@ -12,7 +12,7 @@ import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals import classify as kinds
+from codex_acp.codex.approvals import classify as classes
 from codex_acp.codex.approvals.actions import changes_of, path_of_entry
 from codex_acp.codex.approvals.grants import (
     Always,
@@ -93,7 +93,7 @@ class PermissionChoice(NamedTuple):
 
 
 def choices(
-    offered: OfferedGrants, approval: kinds.ApprovalRequest, token: str
+    offered: OfferedGrants, approval: classes.ApprovalRequest, token: str
 ) -> tuple[PermissionChoice, ...]:
     """Return the options of one ledger entry: grants, the plain rejection, lasting rejections.
 
@@ -102,7 +102,7 @@ def choices(
     kind rejects. An action that is not shown in full cannot be allowed.
     """
     parts = [part.text for part in _action(approval)]
-    if isinstance(approval, kinds.FileChangeApproval):
+    if isinstance(approval, classes.FileChangeApproval):
         parts = [change.diff for change in approval.item.changes]
     is_complete = all(len(visible(part, multiline=True)) <= CONTENT_LIMIT for part in parts)
     allowing: list[PermissionChoice] = []
@@ -120,7 +120,7 @@ def choices(
     return (*allowing, *rejecting)
 
 
-def _label(grant: Grant, approval: kinds.ApprovalRequest) -> str:
+def _label(grant: Grant, approval: classes.ApprovalRequest) -> str:
     """Return the label of an option: how far Codex takes the grant (`docs/contract.md`, 2.6)."""
     match grant:
         case Once():
@@ -142,45 +142,43 @@ def _label(grant: Grant, approval: kinds.ApprovalRequest) -> str:
             assert_never(grant)
 
 
-def _reach(approval: kinds.ApprovalRequest) -> str:
+def _reach(approval: classes.ApprovalRequest) -> str:
     match approval:
-        case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
+        case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
             return f"every call of {inline(f'{call.server}/{call.tool}', None)}, any arguments"
-        case kinds.CommandApproval(request=request) if request.params.network_approval_context:
+        case classes.CommandApproval(request=request) if request.params.network_approval_context:
             return f"connections to {inline(request.params.network_approval_context.host, None)}"
-        case kinds.CommandApproval() | kinds.LegacyCommandApproval():
+        case classes.CommandApproval() | classes.LegacyCommandApproval():
             return "this same command in this directory"
-        case kinds.FileChangeApproval() | kinds.LegacyPatchApproval():
+        case classes.FileChangeApproval() | classes.LegacyPatchApproval():
             return "any change to these files, their deletion too"
-        case kinds.PermissionsApproval():
+        case classes.PermissionsApproval():
             return "these permissions, for every command and edit until the session ends"
         case _:
             assert_never(approval)
 
 
-def identity_of(approval: kinds.ApprovalRequest) -> ToolIdentity:
+def identity_of(approval: classes.ApprovalRequest) -> ToolIdentity:
     """Return the tool that the approval is about, for the ledger and the transcript."""
     match approval:
-        case kinds.CommandApproval() | kinds.LegacyCommandApproval():
+        case classes.CommandApproval() | classes.LegacyCommandApproval():
             return ToolIdentity(kind="shell", name="shell")
-        case kinds.FileChangeApproval() | kinds.LegacyPatchApproval():
+        case classes.FileChangeApproval() | classes.LegacyPatchApproval():
             return ToolIdentity(kind="file_change", name="file change")
-        case kinds.PermissionsApproval():
+        case classes.PermissionsApproval():
             return ToolIdentity(kind="permissions", name="permissions")
-        case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
+        case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
             return ToolIdentity(kind="mcp_tool", name=f"{call.server}/{call.tool}")
         case _:
             assert_never(approval)
 
 
 def permission_call(
-    approval: kinds.ApprovalRequest, tool_call_id: str, sub_agent: str | None, looks: Looks
+    approval: classes.ApprovalRequest, tool_call_id: str, sub_agent: str | None, looks: Looks
 ) -> ToolCallChanged:
-    """Return the permission request's tool call.
-
-    ``sub_agent`` is the thread id of the sub-agent that asks, if one does. The content of a file
-    change is left out: the client keeps the diffs that were announced with the item.
-    """
+    """Return the permission request's tool call. ``sub_agent`` is the thread id of the sub-agent
+    that asks, if one does. The content of a file change is left out: the client keeps the diffs
+    that were announced with the item."""
     title, kind = _title(approval, looks)
     if sub_agent is not None:
         title = f"{title} (asked by sub-agent {inline(sub_agent)})"
@@ -201,22 +199,22 @@ def permission_call(
 
 
 def announced_content(
-    approval: kinds.ApprovalRequest, shown: ToolCallChanged, looks: Looks
+    approval: classes.ApprovalRequest, shown: ToolCallChanged, looks: Looks
 ) -> Sequence[CallContent]:
     """Return the content to announce: the diffs of a file change, else the question's content."""
-    if not isinstance(approval, kinds.FileChangeApproval):
+    if not isinstance(approval, classes.FileChangeApproval):
         return shown.content or ()
     return [part for change in _changes(approval, looks) for part in change.content()]
 
 
-def _changes(approval: kinds.ApprovalRequest, looks: Looks) -> list[Change]:
+def _changes(approval: classes.ApprovalRequest, looks: Looks) -> list[Change]:
     """Return the file changes in question; none is done yet, because Codex waits."""
     return [Change(change, looks, not_done=True, waiting=True) for change in changes_of(approval)]
 
 
-def _title(approval: kinds.ApprovalRequest, looks: Looks) -> tuple[str, CallKind]:
+def _title(approval: classes.ApprovalRequest, looks: Looks) -> tuple[str, CallKind]:
     match approval:
-        case kinds.CommandApproval(request=request):
+        case classes.CommandApproval(request=request):
             params = request.params
             if params.network_approval_context is not None:
                 context = params.network_approval_context
@@ -225,29 +223,29 @@ def _title(approval: kinds.ApprovalRequest, looks: Looks) -> tuple[str, CallKind
             verb = _VERBS.get(params.kind, "Run")
             command = _command(approval, params.command or _NO_COMMAND, looks)
             return f"{verb}: {command}", "execute"
-        case kinds.LegacyCommandApproval(request=legacy):
+        case classes.LegacyCommandApproval(request=legacy):
             command = _command(approval, shlex.join(legacy.params.command) or _NO_COMMAND, looks)
             return f"Run: {command}", "execute"
-        case kinds.FileChangeApproval(request=asked):
+        case classes.FileChangeApproval(request=asked):
             return _files_title(approval, looks, asked.params.grant_root), "edit"
-        case kinds.LegacyPatchApproval(request=patch):
+        case classes.LegacyPatchApproval(request=patch):
             return _files_title(approval, looks, patch.params.grant_root), "edit"
-        case kinds.PermissionsApproval():
+        case classes.PermissionsApproval():
             return f"Give the turn permissions: {_permissions(approval, looks)}", "other"
-        case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
+        case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
             return f"{inline(call.server)}: call {inline(call.tool)}", "other"
         case _:
             assert_never(approval)
 
 
-def _files_title(approval: kinds.ApprovalRequest, looks: Looks, root: str | None) -> str:
+def _files_title(approval: classes.ApprovalRequest, looks: Looks, root: str | None) -> str:
     title = changes_title(_changes(approval, looks), shown_path, listed)
     if root is None:
         return title
     return f"{title}, and from now on write below {shown_path(root)}{place_notes(looks, root)}"
 
 
-def _command(approval: kinds.ApprovalRequest, command: str, looks: Looks) -> str:
+def _command(approval: classes.ApprovalRequest, command: str, looks: Looks) -> str:
     """Return the command; if links lead elsewhere, as code and with the paths of these links."""
     noted = {path: f"{shown_path(path)}{place_notes(looks, path)}" for path in real_paths(looks)}
     if not noted:
@@ -259,12 +257,11 @@ def _command(approval: kinds.ApprovalRequest, command: str, looks: Looks) -> str
     return f"{shown}{directory}{permissions}"
 
 
-def _permissions(approval: kinds.PermissionsApproval, looks: Looks) -> str:
+def _permissions(approval: classes.PermissionsApproval, looks: Looks) -> str:
     params = approval.request.params
-    asked, parts = params.permissions, []
-    if asked.network is not None:
-        parts.append(_NETWORK.get(asked.network.enabled, "network as listed below"))
-    files = asked.file_system
+    network, files, parts = params.permissions.network, params.permissions.file_system, []
+    if network is not None:
+        parts.append(_NETWORK.get(network.enabled, "network as listed below"))
     if files is not None:
         parts += [f"read {shown_path(path)}{place_notes(looks, path)}" for path in files.read or ()]
         parts += [
@@ -289,7 +286,7 @@ def _place(path: models.FileSystemPath) -> str:
             assert_never(path)
 
 
-def _raw_input(approval: kinds.ApprovalRequest, looks: Looks) -> dict[str, object]:
+def _raw_input(approval: classes.ApprovalRequest, looks: Looks) -> dict[str, object]:
     """Return the action, where its paths lead, and the reason, complete without the content."""
     raw: dict[str, object] = {
         k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING
@@ -304,20 +301,22 @@ def _raw_input(approval: kinds.ApprovalRequest, looks: Looks) -> dict[str, objec
     if reason is None:
         return raw
     name = "reason"
-    if isinstance(approval, kinds.McpToolApproval | kinds.McpToolQuestion):
+    if isinstance(approval, classes.McpToolApproval | classes.McpToolQuestion):
         name = f"{server_name(approval.item.server)} says"  # nothing proves that Codex wrote it
     return {**raw, name: reason}
 
 
-def _reason(approval: kinds.ApprovalRequest) -> str | None:
+def _reason(approval: classes.ApprovalRequest) -> str | None:
     match approval:
-        case kinds.CommandApproval() | kinds.FileChangeApproval() | kinds.PermissionsApproval():
+        case (
+            classes.CommandApproval() | classes.FileChangeApproval() | classes.PermissionsApproval()
+        ):
             return approval.request.params.reason
-        case kinds.LegacyCommandApproval() | kinds.LegacyPatchApproval():
+        case classes.LegacyCommandApproval() | classes.LegacyPatchApproval():
             return approval.request.params.reason
-        case kinds.McpToolApproval(params=params):
+        case classes.McpToolApproval(params=params):
             return params.message
-        case kinds.McpToolQuestion(request=question):
+        case classes.McpToolQuestion(request=question):
             return question.params.questions[0].question
         case _:
             assert_never(approval)
@@ -331,10 +330,9 @@ class _Part(NamedTuple):
     language: str = "json"
 
 
-def _content(approval: kinds.ApprovalRequest, looks: Looks) -> list[CallContent]:
-    """Return the action and the reason; nothing for a file change, whose announced diffs it would
-    replace."""
-    if isinstance(approval, kinds.FileChangeApproval):
+def _content(approval: classes.ApprovalRequest, looks: Looks) -> list[CallContent]:
+    """Return the action and the reason; nothing for a file change: its announced diffs stay."""
+    if isinstance(approval, classes.FileChangeApproval):
         return []
     content: list[CallContent] = [
         code_content(text, name, heading) for heading, text, name in _action(approval)
@@ -347,60 +345,58 @@ def _content(approval: kinds.ApprovalRequest, looks: Looks) -> list[CallContent]
     return [*content, *([TextBlock(reason)] if reason else [])]
 
 
-def _cwd(approval: kinds.ApprovalRequest) -> str | None:
-    if isinstance(approval, kinds.CommandApproval | kinds.LegacyCommandApproval):
+def _cwd(approval: classes.ApprovalRequest) -> str | None:
+    if isinstance(approval, classes.CommandApproval | classes.LegacyCommandApproval):
         return approval.request.params.cwd
     return None
 
 
-def reason_shown(approval: kinds.ApprovalRequest) -> str | None:
+def reason_shown(approval: classes.ApprovalRequest) -> str | None:
     """Return the reason, quoted from whoever asks; None if the request gives none."""
     reason = shortened(_reason(approval) or "", CONTENT_LIMIT)
     if not reason:
         return None
-    if isinstance(approval, kinds.McpToolApproval | kinds.McpToolQuestion):
+    if isinstance(approval, classes.McpToolApproval | classes.McpToolQuestion):
         return quoted_words(approval.item.server, reason)
     return f"Reason given:\n{quotation(reason)}"
 
 
-def command_of(approval: kinds.ApprovalRequest, looks: Looks) -> CommandSubject | None:
+def command_of(approval: classes.ApprovalRequest, looks: Looks) -> CommandSubject | None:
     """Return the command in question, if the command and its directory describe the whole action.
-
     Returns None for a connection, an input, more permissions, a path behind a link, or a character
-    without a glyph: then only the tool call shows the action.
-    """
+    without a glyph: then only the tool call shows the action."""
     if real_paths(looks):
         return None
-    found: CommandSubject | None = None
+    subject: CommandSubject | None = None
     match approval:
-        case kinds.CommandApproval(request=request):
+        case classes.CommandApproval(request=request):
             params = request.params
             more = params.network_approval_context or params.additional_permissions
             if more is None and params.kind != "writeStdin" and params.command and params.cwd:
-                found = CommandSubject(params.command, params.cwd)
-        case kinds.LegacyCommandApproval(request=legacy):
-            found = CommandSubject(shlex.join(legacy.params.command), legacy.params.cwd)
-    if found is None or not (is_plain(found.command, multiline=True) and is_plain(found.cwd)):
+                subject = CommandSubject(params.command, params.cwd)
+        case classes.LegacyCommandApproval(request=legacy):
+            subject = CommandSubject(shlex.join(legacy.params.command), legacy.params.cwd)
+    if subject is None or not is_plain(subject.command, multiline=True):
         return None
-    return found
+    return subject if is_plain(subject.cwd) else None
 
 
-def _action(approval: kinds.ApprovalRequest) -> list[_Part]:
+def _action(approval: classes.ApprovalRequest) -> list[_Part]:
     """Return the parts that the title and the announced diff do not show in full."""
     match approval:
-        case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
+        case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
             return [_Part("Arguments:", _json(call.arguments))]
-        case kinds.CommandApproval(request=request):
+        case classes.CommandApproval(request=request):
             params, more = request.params, request.params.additional_permissions
             parts = [_Part("", params.command, "sh")] if params.command else []
             if more is not None:
                 parts.append(_Part("With more permissions:", _json(plain(more))))
             return parts
-        case kinds.LegacyCommandApproval(request=legacy):
+        case classes.LegacyCommandApproval(request=legacy):
             return [_Part("", shlex.join(legacy.params.command), "sh")]
-        case kinds.FileChangeApproval():
+        case classes.FileChangeApproval():
             return []
-        case kinds.LegacyPatchApproval() | kinds.PermissionsApproval():
+        case classes.LegacyPatchApproval() | classes.PermissionsApproval():
             return [_Part("", _json(arguments_of(approval)))]
         case _:
             assert_never(approval)

@@ -45,11 +45,9 @@ _TOO_LARGE: Final = "it is too large"
 
 
 class Change:
-    """One file's change, with the looks at its paths.
-
-    ``not_done``: Codex has not reported the change as done, so the file is probably as before.
-    ``waiting``: Codex waits for an answer, so the file is certainly as before.
-    """
+    """One file's change, with the looks at its paths. ``not_done``: Codex has not reported the
+    change as done, so the file is probably as before. ``waiting``: Codex waits for an answer, so
+    the file is certainly as before."""
 
     def __init__(
         self, change: FileUpdateChange, looks: Looks, *, not_done: bool, waiting: bool
@@ -145,7 +143,7 @@ class Change:
             case DeletePatchChangeKind():
                 diffs = [FileDiff(change.path, "delete", before=change.diff)]
             case UpdatePatchChangeKind():
-                diffs = self._edited()
+                diffs = self._edit_diffs()
             case UnknownVariant():
                 return [_written_out(change, change.diff, "diff"), *self._notes_as_text()]
             case _:
@@ -178,17 +176,17 @@ class Change:
     def summary(self) -> dict[str, object]:
         """Return the change without its text, as JSON for the raw input of a tool call."""
         kind = self._change.kind
-        found: dict[str, object] = {
+        summary: dict[str, object] = {
             "path": self._change.path,
             "kind": kind.wire().get("type") if isinstance(kind, UnknownVariant) else kind.type,
         }
         if self.target is not None:
-            found["movePath"] = self.target
+            summary["movePath"] = self.target
         if self.replaced is not None:
-            found["replaces"] = self.target or self._change.path
-        return found
+            summary["replaces"] = self.target or self._change.path
+        return summary
 
-    def _edited(self) -> list[CallContent]:
+    def _edit_diffs(self) -> list[CallContent]:
         change, replaced, patch = self._change, self.replaced, patch_of(self._change)
         texts = self._texts()
         if replaced is not None and texts is not None and self.target is not None:
@@ -262,17 +260,17 @@ def changes_title(
 ) -> str:
     """Return a title with the verb and the files, counted if there are several. ``write`` writes a
     path. ``listed`` joins the files and may cut the list: files that surprise come first."""
-    verbs = {change.verb for change in changes}
-    verb = verbs.pop() if len(verbs) == 1 else "Change"
     if not changes:
         return "Edit files"
+    verbs = {change.verb for change in changes}
+    verb = verbs.pop() if len(verbs) == 1 else "Change"
     parts = [
         change.title_part(write, mixed=verb != change.verb)
         for change in sorted(changes, key=lambda change: not change.surprises)
     ]
-    return (
-        f"{verb} {parts[0]}" if len(parts) == 1 else f"{verb} {len(parts):,} files: {listed(parts)}"
-    )
+    if len(parts) == 1:
+        return f"{verb} {parts[0]}"
+    return f"{verb} {len(parts):,} files: {listed(parts)}"
 
 
 def shown_path(path: str, limit: int | None = TITLE_LIMIT) -> str:
@@ -306,12 +304,12 @@ def place_lines(looks: Looks, paths: Iterable[str], removed: Sequence[str] = ())
 
 def real_paths(looks: Looks, removed: Sequence[str] = ()) -> dict[str, str]:
     """Map each path that links lead elsewhere to its real path, or to why that is unknown."""
-    found = {}
+    places = {}
     for path, look in looks.items():
         real = leads_to(looks, path, removed=path in removed)
         if look.problem or real is not None:
-            found[path] = real or look.problem
-    return found
+            places[path] = real or look.problem
+    return places
 
 
 def patch_of(change: FileUpdateChange) -> str:
@@ -386,10 +384,10 @@ def parse_hunks(diff: str) -> list[Hunk] | None:
         header = _HEADER.match(lines[at])
         if header is None:
             return None
-        found = _hunk(header, lines, at + 1)
-        if found is None:
+        hunk_and_end = _read_hunk(header, lines, at + 1)
+        if hunk_and_end is None:
             return None
-        hunk, at = found
+        hunk, at = hunk_and_end
         hunks.append(hunk)
     return hunks or None
 
@@ -438,8 +436,8 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
-def _hunk(header: re.Match[str], lines: list[str], at: int) -> tuple[Hunk, int] | None:
-    """Read the hunk whose lines begin at ``at``; return it, and where the next one begins."""
+def _read_hunk(header: re.Match[str], lines: list[str], at: int) -> tuple[Hunk, int] | None:
+    """Return the hunk whose lines begin at ``at``, and where it ends; None if lines are wrong."""
     old_start, old_count, new_start, new_count = (
         1 if part is None else int(part) for part in header.groups()
     )

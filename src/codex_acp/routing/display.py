@@ -45,11 +45,9 @@ _CONTROLS_BUT_LINES: Final = tuple(c for c in _CONTROLS if c not in _LAYOUT)
 
 
 def visible(text: str, *, multiline: bool = False) -> str:
-    """Return ``text`` with every character that has no glyph written as ⟦U+XXXX⟧.
-
-    Newlines and tabs stay if ``multiline``; otherwise they are shown as ⏎ and ⇥, on one line.
-    A carriage return is always written out.
-    """
+    """Return ``text`` with every character that has no glyph written as ⟦U+XXXX⟧. Newlines and tabs
+    stay if ``multiline``; otherwise they are shown as ⏎ and ⇥, on one line. A carriage return is
+    always written out."""
     return text.translate(_LINES if multiline else _ONE_LINE)
 
 
@@ -89,10 +87,8 @@ def shortened(text: str, limit: int) -> str:
 
 
 def inline(text: str, limit: int | None = TITLE_LIMIT) -> str:
-    """Make a foreign text visible for a line of Markdown, as code if Markdown could change it.
-    ``limit`` None cuts nothing."""
-    shown = visible(text) if limit is None else shortened(visible(text), limit)
-    return as_code(shown)
+    """Make a foreign text visible for a line of Markdown, as code if Markdown could change it."""
+    return as_code(visible(text) if limit is None else shortened(visible(text), limit))
 
 
 def as_code(shown: str) -> str:
@@ -135,8 +131,7 @@ def block(text: str, language: str = "") -> str:
 
 
 def quoted_words(server: str, text: str) -> str:
-    """Quote the whole text of an MCP server, each line marked so that none can pass as ours.
-    ``server`` is the server's name in Codex."""
+    """Quote the whole text of an MCP server, each line marked so that none can pass as ours."""
     return f"{server_name(server)} says:\n{quotation(text)}"
 
 

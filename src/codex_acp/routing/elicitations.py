@@ -37,7 +37,7 @@ from typing import (
 from codex_acp._urls import AllowedUrl, RefusedUrl, allowed_url
 from codex_acp.acp.form_answers import InvalidContent, too_large, validate
 from codex_acp.codex._generated import models
-from codex_acp.codex.approvals import classify as kinds
+from codex_acp.codex.approvals import classify as classes
 from codex_acp.errors import MisuseError
 from codex_acp.routing import forms
 from codex_acp.routing.display import (
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.acp.form_answers import Field, Form, ValidContent
+    from codex_acp.acp.form_answers import Field, Form
 
 
 _OTHER: Final = "_other"
@@ -122,11 +122,9 @@ def user_input_form(
 def user_input_answers(
     form: UserInputForm, content: Mapping[str, object] | None
 ) -> models.ToolRequestUserInputResponse | InvalidContent:
-    """Convert the content of an accepting answer to Codex's response.
-
-    Every question has an entry, which lists the chosen label and the text as typed, as far as the
-    person gave them. An empty text counts as not given.
-    """
+    """Convert the content of an accepting answer to Codex's response. Every question has an entry,
+    which lists the chosen label and the text as typed, as far as the person gave them. An empty
+    text counts as not given."""
     checked = validate(form.schema, content)
     if isinstance(checked, InvalidContent):
         return checked
@@ -134,8 +132,8 @@ def user_input_answers(
     for names in form.questions:
         label = checked.value.get(names.choice) if names.choice is not None else None
         text = checked.value.get(names.text) if names.text is not None else None
-        given = [part for part in (label, text or None) if isinstance(part, str)]
-        answers[names.id] = models.ToolRequestUserInputAnswer(answers=given)
+        texts = [part for part in (label, text or None) if isinstance(part, str)]
+        answers[names.id] = models.ToolRequestUserInputAnswer(answers=texts)
     return models.ToolRequestUserInputResponse(answers=answers)
 
 
@@ -255,7 +253,7 @@ def user_input_elicitation(
     params: models.ToolRequestUserInputParams, *, waits: bool = True
 ) -> FormElicitation | forms.Unrepresentable:
     """Return the model's questions as a form, or why ACP cannot carry them."""
-    if any(question.id.startswith(kinds.APPROVAL_QUESTION) for question in params.questions):
+    if any(question.id.startswith(classes.APPROVAL_QUESTION) for question in params.questions):
         return forms.Unrepresentable("it claims to be an approval, which is never asked as a form")
     form = user_input_form(params)
     if isinstance(form, forms.Unrepresentable):
@@ -264,7 +262,7 @@ def user_input_elicitation(
 
 
 def _claims_approval(meta: object) -> bool:
-    return isinstance(meta, dict) and kinds.APPROVAL_KIND in meta
+    return isinstance(meta, dict) and classes.APPROVAL_KIND in meta
 
 
 # --- to the client -----------------------------------------------------------------------------
@@ -282,21 +280,21 @@ def create_request(
     own; only the mode ``url`` sends it. ``sub_agent`` is the thread id of the sub-agent that asks,
     if one does (contract 3.9).
     """
-    made: dict[str, Any] = {"sessionId": session_id}
+    params: dict[str, Any] = {"sessionId": session_id}
     match elicitation:
         case FormElicitation():
-            made |= {"mode": "form", "requestedSchema": elicitation.form.schema}
+            params |= {"mode": "form", "requestedSchema": elicitation.form.schema}
             if not elicitation.waits:
-                made["_meta"] = {"codex": {"delivery": "async"}}
+                params["_meta"] = {"codex": {"delivery": "async"}}
             message = _form_message(elicitation)
         case UrlElicitation():
-            made |= {"mode": "url", "elicitationId": elicitation_id, "url": elicitation.url.url}
+            params |= {"mode": "url", "elicitationId": elicitation_id, "url": elicitation.url.url}
             message = _url_message(elicitation)
         case _:
             assert_never(elicitation)
     if sub_agent is not None:
         message = f"Asked by the sub-agent {inline(sub_agent)}.\n{message}"
-    return {**made, "message": message}
+    return {**params, "message": message}
 
 
 def _form_message(elicitation: FormElicitation) -> str:
@@ -355,17 +353,19 @@ def _accepted(
         # A page asks for no content: what a client adds is dropped.
         return ElicitationReply(_mcp_response("accept", None), "accepted", None, _SEAL)
     form = elicitation.form
-    checked: models.ToolRequestUserInputResponse | InvalidContent | ValidContent
     if isinstance(form, UserInputForm):
-        checked = user_input_answers(form, content)
+        answers = user_input_answers(form, content)
+        if not isinstance(answers, InvalidContent):
+            return ElicitationReply(answers, "accepted", None, _SEAL)
+        invalid = answers
     else:
         checked = validate(form.schema, content)
-    if isinstance(checked, InvalidContent):
-        why = "; ".join(checked.sentences(forms.field_label))
-        return declined(elicitation, f"the answer does not fit the form: {why}")
-    if isinstance(checked, models.ToolRequestUserInputResponse):
-        return ElicitationReply(checked, "accepted", None, _SEAL)
-    return ElicitationReply(_mcp_response("accept", checked.value), "accepted", None, _SEAL)
+        if not isinstance(checked, InvalidContent):
+            response = _mcp_response("accept", checked.value)
+            return ElicitationReply(response, "accepted", None, _SEAL)
+        invalid = checked
+    problems = "; ".join(invalid.sentences(forms.field_label))
+    return declined(elicitation, f"the answer does not fit the form: {problems}")
 
 
 def _negative(
@@ -396,20 +396,20 @@ class Unaskable(NamedTuple):
 
 
 def elicitation_for(
-    wanted: kinds.ElicitationRequest, client: ClientFeatures
+    wanted: classes.ElicitationRequest, client: ClientFeatures
 ) -> AskedElicitation | Unaskable:
     """Return the elicitation in the mode that was wanted, or why ``client`` cannot be asked."""
     can_ask, ability = client.elicitation_form, "show forms"
     make: Callable[[], AskedElicitation | forms.Unrepresentable | RefusedUrl]
     match wanted:
-        case kinds.McpForm(params=form):
+        case classes.McpForm(params=form):
             question = f"{server_name(form.server_name)} asks: {_cut(form.message)}"
             make = partial(form_elicitation, form)
-        case kinds.McpUrl(params=page):
+        case classes.McpUrl(params=page):
             question = f"{server_name(page.server_name)} wants a page opened: {_cut(page.url)}"
             can_ask, ability = client.elicitation_url, "open pages for an agent"
             make = partial(url_elicitation, page)
-        case kinds.UserInput(request=request):
+        case classes.UserInput(request=request):
             questions = request.params.questions
             question = f"Codex asks: {'; '.join(_cut(each.question) for each in questions)}"
             make = partial(user_input_elicitation, request.params)

@@ -122,10 +122,7 @@ def field_label(name: str) -> str:
 
 
 class LossError(Exception):
-    """The end of a conversion that would lose something; caught in this module."""
-
-    def __init__(self, where: str, what: str) -> None:
-        super().__init__(f"{where} {what}")
+    """The reason why a conversion would lose something; caught in this module."""
 
 
 def _require_lossless(where: str, source: models.McpElicitationPrimitiveSchema) -> None:
@@ -150,25 +147,23 @@ def _require_lossless(where: str, source: models.McpElicitationPrimitiveSchema) 
             _require_known_keywords(where, source, uniqueItems=bool)
             _require_known_keywords(where, source.items, type=str)
             if (source.items.model_extra or {}).get("type") not in (None, "string"):
-                raise LossError(where, 'has items of another "type" than string')
+                raise LossError(f'{where} has items of another "type" than string')
             for option in source.items.any_of:
                 _require_known_keywords(where, option, description=str)
         case _:
             assert_never(source)
     if "type" not in source.model_fields_set:
-        raise LossError(where, "does not say its type")
+        raise LossError(f"{where} does not say its type")
 
 
 def _require_known_keywords(where: str, model: WireModel, **harmless: type) -> None:
     """Raise LossError for a keyword that ``model`` does not define, unless it is ``harmless``.
-
     ``harmless`` maps a keyword to its type. The form keeps it, or every answer obeys it (no choice
-    twice, choices are strings, no other fields). A keyword with null is ignored.
-    """
+    twice, choices are strings, no other fields). A keyword with null is ignored."""
     for keyword, value in (model.model_extra or {}).items():
         if value is None or isinstance(value, harmless.get(keyword, ())):
             continue
-        raise LossError(where, f"uses {field_label(keyword)}, which an ACP form cannot say")
+        raise LossError(f"{where} uses {field_label(keyword)}, which an ACP form cannot say")
 
 
 def _why_unreadable(schema: object) -> str:
@@ -243,10 +238,10 @@ def _form(schema: models.McpElicitationSchema) -> Form:
         "its schema", schema, title=str, description=str, additionalProperties=bool
     )
     if "type" not in schema.model_fields_set:
-        raise LossError("its schema", "does not say that it is an object")
+        raise LossError("its schema does not say that it is an object")
     if len(schema.properties) > MAX_FIELDS:  # checked before the fields are converted
         fields = len(schema.properties)
-        raise LossError("it", f"has {fields} fields, above the limit of {MAX_FIELDS}")
+        raise LossError(f"it has {fields} fields, above the limit of {MAX_FIELDS}")
     form: Form = {
         "type": "object",
         "properties": {name: _property(name, p) for name, p in schema.properties.items()},
@@ -254,7 +249,7 @@ def _form(schema: models.McpElicitationSchema) -> Form:
     required = list(dict.fromkeys(schema.required or ()))
     for name in required:
         if name not in schema.properties:
-            raise LossError("it", f"requires {field_label(name)}, which is not one of its fields")
+            raise LossError(f"it requires {field_label(name)}, which is not one of its fields")
     if required:
         form["required"] = required
     extra = schema.model_extra or {}
@@ -314,9 +309,8 @@ def _string(where: str, source: models.McpElicitationStringSchema) -> Field:
         case None:
             pass
         case UnknownValue():
-            raise LossError(
-                where, f"has the format {field_label(source.format)}, which is not known"
-            )
+            label = field_label(source.format)
+            raise LossError(f"{where} has the format {label}, which is not known")
         case "email" | "uri" | "date" | "date-time":
             field["format"] = source.format
         case _:
@@ -361,14 +355,14 @@ def _integer(where: str, source: models.McpElicitationNumberSchema) -> Field:
 def _require_finite(where: str, source: models.McpElicitationNumberSchema) -> None:
     for keyword, bound in (("minimum", source.minimum), ("maximum", source.maximum)):
         if bound is not None and not math.isfinite(bound):
-            raise LossError(where, f"has a {keyword} that is no finite number")
+            raise LossError(f"{where} has a {keyword} that is no finite number")
 
 
 def _require_order(
     where: str, low_name: str, low: float | None, high_name: str, high: float | None
 ) -> None:
     if low is not None and high is not None and low > high:
-        raise LossError(where, f"can have no value: its {low_name} is above its {high_name}")
+        raise LossError(f"{where} can have no value: its {low_name} is above its {high_name}")
 
 
 # --- choices -----------------------------------------------------------------------------------
@@ -406,12 +400,12 @@ def _several_choices(where: str, source: MultiSelect) -> Field:
 
 def _choices(where: str, source: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
     choices = distinct(mcp_choices(source))
-    if choices is not None and len(choices) > MAX_CHOICES:
-        raise LossError(where, f"offers {len(choices)} choices, above the limit of {MAX_CHOICES}")
     if choices is None:
-        raise LossError(where, "offers one value under two names")
+        raise LossError(f"{where} offers one value under two names")
+    if len(choices) > MAX_CHOICES:
+        raise LossError(f"{where} offers {len(choices)} choices, above the limit of {MAX_CHOICES}")
     if not choices:
-        raise LossError(where, "offers nothing to choose from")
+        raise LossError(f"{where} offers nothing to choose from")
     return choices
 
 

@@ -130,11 +130,9 @@ class Ledger:
     def open(
         self, key: Key, route: Approval, acp_request_id: RequestId | None = None
     ) -> LedgerEntry | FailedClosed | None:
-        """Enter a new approval; return None if its key is pending already.
-
-        ``acp_request_id`` is the permission request that asks for the approval. If Codex could take
-        the approval for other entries, it is not entered, and the other entries fail closed.
-        """
+        """Enter a new approval; return None if its key is pending already. ``acp_request_id`` is
+        the permission request that asks for the approval. If Codex could take the approval for
+        other entries, it is not entered, and the other entries fail closed."""
         if key in self._pending:
             return None
         collision = self._ids.enter(key, route.approval, route.turn_id)
@@ -142,8 +140,8 @@ class Ledger:
             return self._fail_closed(collision)
         self._opened += 1
         token = f"p{self._opened}"
-        listed = choices(route.offered, route.approval, token)
-        entry = self._pending[key] = LedgerEntry(key, token, route, listed, acp_request_id)
+        options = choices(route.offered, route.approval, token)
+        entry = self._pending[key] = LedgerEntry(key, token, route, options, acp_request_id)
         return entry
 
     def set_request_id(self, key: Key, acp_request_id: RequestId | None) -> None:
@@ -176,22 +174,23 @@ class Ledger:
         if entry is None or entry.token != token:
             return None
         if isinstance(answer, Failed):
-            return self._refuse(entry, "no_outcome", answer.reason)
+            return self._decline_invalid(entry, "no_outcome", answer.reason)
         if isinstance(answer, OutcomeCancelled):
             return self._decline(entry, "rejected", "client", "the client dismissed the question")
         choice = next((c for c in entry.choices if c.option.option_id == answer.option_id), None)
         if choice is None:
-            return self._refuse(entry, "unknown_option", "the client chose what was not offered")
+            reason = "the client chose what was not offered"
+            return self._decline_invalid(entry, "unknown_option", reason)
         if choice.grant is None:
             return self._decline(entry, "rejected", "client", "the client rejected it", choice)
         offered, digest = entry.route.offered.grants, entry.route.digest
         looks_now = comparable_looks(entry.route.looks, looks or {})
-        made = accepting_reply(choice.grant, offered, digest, now, looks_now, running=running)
-        if isinstance(made, NotGranted):
-            return self._refuse(entry, made.check, made.reason)
+        result = accepting_reply(choice.grant, offered, digest, now, looks_now, running=running)
+        if isinstance(result, NotGranted):
+            return self._decline_invalid(entry, result.check, result.reason)
         outcome: ApprovalOutcome = "accepted" if allows(choice.grant) else "rejected"
         why = f"the client {'allowed it' if outcome == 'accepted' else 'rejected it for good'}"
-        reply = ApprovalReply(made)
+        reply = ApprovalReply(result)
         return self._settle(Settlement(entry, outcome, "client", why, reply, choice=choice))
 
     def reported(self, event: ServerNotification) -> FailedClosed | None:
@@ -234,11 +233,10 @@ class Ledger:
 
     def codex_lost(self, generation: int) -> list[Settlement]:
         """Settle all approvals of a lost connection to Codex, without replies."""
+        reason = "Codex is gone"
         return [
             self._settle(
-                Settlement(
-                    entry, "cancelled", "disconnected", "Codex is gone", reply=None, withdraw=True
-                )
+                Settlement(entry, "cancelled", "disconnected", reason, None, withdraw=True)
             )
             for entry in self.pending
             if entry.key.generation == generation
@@ -272,7 +270,7 @@ class Ledger:
             Settlement(entry, outcome, by, reason, reply, withdraw, choice, failed_check)
         )
 
-    def _refuse(self, entry: LedgerEntry, check: str, reason: str) -> Settlement:
+    def _decline_invalid(self, entry: LedgerEntry, check: str, reason: str) -> Settlement:
         """Decline an entry because an answer to it failed a check."""
         return self._decline(entry, "rejected", "invalid_answer", reason, failed_check=check)
 
@@ -287,9 +285,8 @@ class Ledger:
         return FailedClosed(settled, [self._accepted.pop(key) for key in collision.allowed])
 
     def _forget_ended(self) -> None:
-        ended = [key for key in self._accepted if not self._ids.has(key)]
-        for key in ended:
-            del self._accepted[key]
+        accepted = self._accepted.items()
+        self._accepted = {key: entry for key, entry in accepted if self._ids.has(key)}
 
     def _settle(self, settlement: Settlement) -> Settlement:
         entry = settlement.entry

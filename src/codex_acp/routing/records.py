@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from codex_acp._json import text_at
-from codex_acp.codex.approvals import classify as kinds
+from codex_acp.codex.approvals import classify as classes
 from codex_acp.codex.approvals.grants import RememberHost
 from codex_acp.codex.approvals.running_items import move_target
 from codex_acp.routing.elicitations import FormElicitation
@@ -85,26 +85,26 @@ def _action(entry: LedgerEntry) -> dict[str, Any]:
     }
 
 
-def _subject(approval: kinds.ApprovalRequest) -> tuple[str, ...]:
+def _subject(approval: classes.ApprovalRequest) -> tuple[str, ...]:
     """Return the command, paths or tool in question; the transcript cuts and redacts them."""
     match approval:
-        case kinds.CommandApproval(request=request):
+        case classes.CommandApproval(request=request):
             params, context = request.params, request.params.network_approval_context
             if context is not None:
                 return (f"{context.protocol}://{context.host}",)
             return (params.command or "",)
-        case kinds.LegacyCommandApproval(request=legacy):
+        case classes.LegacyCommandApproval(request=legacy):
             return (shlex.join(legacy.params.command),)
-        case kinds.FileChangeApproval(item=item):
+        case classes.FileChangeApproval(item=item):
             paths = [(f"{c.kind.type} {c.path}", move_target(c)) for c in item.changes[:_MAX_FILES]]
             named = [path if target is None else f"{path} -> {target}" for path, target in paths]
             return _bounded(named, len(item.changes))
-        case kinds.LegacyPatchApproval(request=patch):
+        case classes.LegacyPatchApproval(request=patch):
             changes = patch.params.file_changes
             return _bounded((f"{c.type} {path}" for path, c in changes.items()), len(changes))
-        case kinds.PermissionsApproval(request=asked):
+        case classes.PermissionsApproval(request=asked):
             return (json.dumps(plain(asked.params.permissions), ensure_ascii=False),)
-        case kinds.McpToolApproval(item=call) | kinds.McpToolQuestion(item=call):
+        case classes.McpToolApproval(item=call) | classes.McpToolQuestion(item=call):
             return (f"{call.server}/{call.tool}",)
         case _:
             assert_never(approval)
@@ -229,8 +229,8 @@ def _discriminator(request: ServerRequest) -> str | None:
         mode = params.wire().get("mode")
         return mode if isinstance(mode, str) else None
     meta = getattr(params, "meta", None)
-    if isinstance(meta, dict) and kinds.APPROVAL_KIND in meta:
-        return f"{kinds.APPROVAL_KIND} {meta[kinds.APPROVAL_KIND]!r:.{_MAX_KIND}}"
+    if isinstance(meta, dict) and classes.APPROVAL_KIND in meta:
+        return f"{classes.APPROVAL_KIND} {meta[classes.APPROVAL_KIND]!r:.{_MAX_KIND}}"
     mode = getattr(params, "mode", None)
     kind = getattr(params, "kind", None)
     return str(mode or kind) if mode or kind else None

@@ -59,10 +59,8 @@ def require_possible(
     takes: Mapping[str, Mapping[str, tuple[str, ...]]],
 ) -> None:
     """Compare the tables of ``file`` with the schema, at import: their keys and their rows.
-
     ``takes`` has, for each row, the types of the first fields of each class that the row may name.
-    Raises IncompleteTable, which names each row to add, to remove or to mend.
-    """
+    Raises IncompleteTable, which names each row to add, to remove or to mend."""
     require_rows(f"the tables of {file}", tables, takes)
     for name, rows in tables.items():
         require_rows(f"{name} in {file}", rows, takes[name])

@@ -258,16 +258,10 @@ def form_of_questions(questions: AsyncQuestions, context: RoutingContext) -> Eli
     session_id = context.items.root_of(thread_id)  # a message of a sub-agent, too: its root's
     if session_id not in context.sessions or not context.client.elicitation_form:
         return None
-    asked = user_input_elicitation(questions.params, waits=False)
-    if isinstance(asked, Unrepresentable):
+    form = user_input_elicitation(questions.params, waits=False)
+    if isinstance(form, Unrepresentable):
         return None
-    return Elicitation(
-        request=questions,
-        session_id=session_id,
-        thread_id=thread_id,
-        turn_id=questions.params.turn_id,
-        form_or_url=asked,
-    )
+    return Elicitation(questions, session_id, thread_id, questions.params.turn_id, form)
 
 
 def _session_of(thread_id: str | None, context: RoutingContext) -> str | None:
@@ -313,19 +307,14 @@ def _approval(approval: classes.ApprovalRequest, context: RoutingContext) -> Rou
     )
 
 
-def _elicitation(wanted: classes.ElicitationRequest, context: RoutingContext) -> Route:
-    request = wanted.request
+def _elicitation(classified: classes.ElicitationRequest, context: RoutingContext) -> Route:
+    request = classified.request
     thread_id = asking_thread(request)
     session_id = _session_of(thread_id, context)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
-    asked = elicitation_for(wanted, context.client)
-    if isinstance(asked, Unaskable):
-        return _decline(request, asked.reason, context)
-    return Elicitation(
-        request=request,
-        session_id=session_id,
-        thread_id=thread_id,
-        turn_id=getattr(request.params, "turn_id", None),
-        form_or_url=asked,
-    )
+    form_or_url = elicitation_for(classified, context.client)
+    if isinstance(form_or_url, Unaskable):
+        return _decline(request, form_or_url.reason, context)
+    turn_id = getattr(request.params, "turn_id", None)
+    return Elicitation(request, session_id, thread_id, turn_id, form_or_url)

@@ -90,15 +90,12 @@ def plain(value: object) -> JsonValue:
 
 def problems_of(error: ValidationError, value: object) -> tuple[str, ...]:
     """Return ``field.path: problem`` for each error, without pydantic's links or the field's value.
-
-    ``value`` is the decoded value: the fields of a path exist in it, unlike names of union members.
-    """
+    ``value`` is the decoded value: the fields of a path exist in it, unlike names of union
+    members."""
     details = error.errors(include_url=False, include_input=False, include_context=False)
-    found = list(dict.fromkeys(_problem(detail, value) for detail in details))
-    shown = found[:MAX_PROBLEMS]
-    if len(found) > MAX_PROBLEMS:
-        shown.append(f"and {len(found) - MAX_PROBLEMS} more")
-    return tuple(shown)
+    problems = list(dict.fromkeys(_problem(detail, value) for detail in details))
+    more = len(problems) - MAX_PROBLEMS
+    return (*problems[:MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else ()))
 
 
 def _problem(detail: ErrorDetails, value: object) -> str:
@@ -115,9 +112,7 @@ def _problem(detail: ErrorDetails, value: object) -> str:
 
 def digest(value: object) -> str:
     """Return the SHA-256, in hex, of canonical JSON: sorted keys, no spaces, no needless escapes.
-
-    Raises TypeError or ValueError if ``value`` is not JSON; NaN is not.
-    """
+    Raises TypeError or ValueError if ``value`` is not JSON; NaN is not."""
     import hashlib  # loads OpenSSL, which many processes do not need
 
     text = json.dumps(

@@ -174,11 +174,9 @@ class Definitions:
 
 
 class StableDefinitions(Definitions):
-    """The definitions of a tree's stable schema, for the same classes.
-
-    Unstable parts read like parts that no schema knows: a field is kept as an extra one, a member
-    of a union as an unknown one. For reading only: a class still makes and writes unstable fields.
-    """
+    """The definitions of a tree's stable schema, for the same classes. Unstable parts read like
+    parts that no schema knows: a field is kept as an extra one, a member of a union as an unknown
+    one. For reading only: a class still makes and writes unstable fields."""
 
     unstable = False
 
@@ -253,10 +251,8 @@ def model_schema(cls: type, fields: Fields) -> Schema:
 
 
 def completed(cls: type[BaseModel], fields: Fields) -> Schema:
-    """Give a class its validator and serializer, and return its schema.
-
-    A class gets them before the classes that contain it, so that pydantic-core shares them.
-    """
+    """Give a class its validator and serializer, and return its schema. A class gets them before
+    the classes that contain it, so that pydantic-core shares them."""
     schema: Any = model_schema(cls, fields)
     if "__pydantic_complete__" not in cls.__dict__:
         cls.__pydantic_validator__ = SchemaValidator(schema, schema["config"])
@@ -338,10 +334,8 @@ def defaults_of(cls: type[BaseModel]) -> dict[str, Any] | None:
 
 
 def make_lazy(base: type[BaseModel], first: type[BaseModel]) -> None:
-    """Give the classes below ``base`` attributes that are made when they are first read.
-
-    ``first`` is the one class right below ``base``, from which all others derive.
-    """
+    """Give the classes below ``base`` attributes that are made when they are first read. ``first``
+    is the one class right below ``base``, from which all others derive."""
     config = base.model_config
     adapter = cache(lambda: _adapter(first))
     for late in (
@@ -367,10 +361,8 @@ def make_lazy(base: type[BaseModel], first: type[BaseModel]) -> None:
 
 class _Late:
     """A class attribute that is made when it is first read, and then replaces this descriptor.
-
     ``make`` returns the attribute of a generated class; None: `schema_of` sets it. ``of_base``
-    returns the attribute of the base classes, on which this descriptor must stay.
-    """
+    returns the attribute of the base classes, on which this descriptor must stay."""
 
     def __init__(
         self, name: str, make: Callable[[type[BaseModel]], Any] | None, of_base: Callable[[], Any]
@@ -392,10 +384,10 @@ class _Late:
         # attribute may import modules, and another thread's import may wait for the lock.
         if self._make is None:
             schema_of(cls)
-        made = cls.__dict__[self.name] if self._make is None else self._make(cls)
-        made = self._first.setdefault(cls, made)
-        setattr(cls, self.name, made)
-        return made
+        value = cls.__dict__[self.name] if self._make is None else self._make(cls)
+        value = self._first.setdefault(cls, value)
+        setattr(cls, self.name, value)
+        return value
 
 
 def _ordinary(cls: type[BaseModel]) -> type[BaseModel]:

@@ -121,13 +121,13 @@ class TaggedUnion:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        made = handler(schema)
-        for part in (made, *made.get("anyOf", ())):
+        json_schema = handler(schema)
+        for part in (json_schema, *json_schema.get("anyOf", ())):
             mapping = part.get("discriminator", {}).get("mapping", {})
             if not all(isinstance(name, str) for name in mapping.values()):
                 # OpenAPI has no form for two classes with one tag, and refuses pydantic's.
                 del part["discriminator"]
-        return made
+        return json_schema
 
 
 class KeyedUnion:

@@ -40,11 +40,9 @@ class MethodInfo(NamedTuple):
 
 
 class ModelRegistry:
-    """Models of one protocol by name; importing a registry imports no model.
-
-    With ``unstable`` False, parts that only the unstable schema has are read like unknown parts,
-    except with an untested version of pydantic.
-    """
+    """Models of one protocol by name; importing a registry imports no model. With ``unstable``
+    False, parts that only the unstable schema has are read like unknown parts, except with an
+    untested version of pydantic."""
 
     def __init__(self, module: str, *, unstable: bool = True) -> None:
         self._module = module
@@ -62,8 +60,8 @@ class ModelRegistry:
         except KeyError:
             from codex_acp.wire.codec import decoder
 
-            made = self._decoders[name] = decoder(self._validator(name))
-            return made
+            function = self._decoders[name] = decoder(self._validator(name))
+            return function
 
     def _validator(self, name: str) -> SchemaValidator:
         from codex_acp.wire.codec import validator_of

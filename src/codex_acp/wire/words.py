@@ -133,11 +133,9 @@ def tagged(
     without: Schema | None = None,
     unknown: Schema | None = None,
 ) -> Schema:
-    """Choose a member by the literal in the field ``name`` (in Python ``attribute``).
-
-    ``without`` is the member that has no such field. In an open union, an object with an unknown
-    literal is read as ``unknown``; malformed data with a known literal stays an error.
-    """
+    """Choose a member by the literal in the field ``name`` (in Python ``attribute``). ``without``
+    is the member that has no such field. In an open union, an object with an unknown literal is
+    read as ``unknown``; malformed data with a known literal stays an error."""
     discriminator = name if attribute in ("", name) else [[name], [attribute]]
     options: list[Schema] = [
         {"type": "tagged-union", "choices": members, "discriminator": discriminator}
@@ -150,10 +148,8 @@ def tagged(
 
 
 def keyed(*literals: str, members: dict[str, Schema], unknown: Schema | None = None) -> Schema:
-    """Accept string literals, and choose a member for an object by its one key.
-
-    In an open union, other strings and objects are read as unknown.
-    """
+    """Accept string literals, and choose a member for an object by its one key. In an open union,
+    other strings and objects are read as unknown."""
     options = [literal(*literals)] if literals else []
     options += members.values()
     if unknown is not None:

@@ -37,7 +37,6 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.codex.approvals.running_items import Items
 
 
@@ -108,7 +107,7 @@ def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
         case FileChangeApproval(item=item):
             return item.changes
         case LegacyPatchApproval(request=patch):
-            found = []
+            changes = []
             for path, change in patch.params.file_changes.items():
                 kind: models.PatchChangeKind
                 match change:
@@ -123,8 +122,8 @@ def changes_of(approval: ApprovalRequest) -> Sequence[models.FileUpdateChange]:
                         kind, diff = change, ""
                     case _:
                         assert_never(change)
-                found.append(models.FileUpdateChange(path=path, kind=kind, diff=diff))
-            return found
+                changes.append(models.FileUpdateChange(path=path, kind=kind, diff=diff))
+            return changes
         case (
             CommandApproval()
             | LegacyCommandApproval()
@@ -142,10 +141,10 @@ def named_paths(approval: ApprovalRequest) -> list[str]:
     paths: list[str] = []
     match approval:
         case CommandApproval(request=command):
-            more = command.params.additional_permissions
+            permissions = command.params.additional_permissions
             paths += filter(None, [command.params.cwd])
-            if more is not None:
-                paths += permission_paths(more.file_system, command.params.cwd)
+            if permissions is not None:
+                paths += permission_paths(permissions.file_system, command.params.cwd)
         case LegacyCommandApproval(request=legacy):
             paths.append(legacy.params.cwd)
         case FileChangeApproval(request=edit) | LegacyPatchApproval(request=edit):
@@ -255,12 +254,12 @@ def _is_command(reported: str, shown: str | None) -> bool:
     at = len(first)
     for number, piece in enumerate(pieces, start=1):
         is_last = number == len(pieces)
-        found = len(shown) - len(piece) if is_last else shown.find(piece, at + 1)
-        secret = shown[at : max(at, found)]
+        end = len(shown) - len(piece) if is_last else shown.find(piece, at + 1)
+        secret = shown[at : max(at, end)]
         is_secret = bool(secret) and not any(map(str.isspace, secret))
-        if not is_secret or not shown.startswith(piece, found):
+        if not is_secret or not shown.startswith(piece, end):
             return False
-        at = found + len(piece)
+        at = end + len(piece)
     return True
 
 
@@ -312,6 +311,8 @@ class Collision(NamedTuple, Generic[K]):
 
 @dataclass(slots=True)
 class _Entry(Generic[K]):
+    """An approval that is pending, or allowed and not yet seen to end."""
+
     key: K
     approval: ApprovalRequest
     place: Place
@@ -323,7 +324,7 @@ class _Entry(Generic[K]):
 
 @dataclass(slots=True)
 class ActionIds(Generic[K]):
-    """The approvals of one connection that are pending, or allowed and not yet seen to end."""
+    """The entries of one connection, by keys that the owner chooses."""
 
     _entries: list[_Entry[K]] = field(default_factory=list)
     _barred: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -335,8 +336,8 @@ class ActionIds(Generic[K]):
         others = [entry for entry in self._entries if _collide(entry, new)]
         shared = (new.place.thread_id, new.place.answer_id)
         item = getattr(approval, "item", None)
-        is_another = item is not None and has_item(approval) and not same_action(approval, item)
-        if not others and shared not in self._barred and not is_another:
+        item_differs = item is not None and has_item(approval) and not same_action(approval, item)
+        if not others and shared not in self._barred and not item_differs:
             self._entries.append(new)
             return None
         return self._fail_closed(others, shared, turn_id)
@@ -349,7 +350,7 @@ class ActionIds(Generic[K]):
 
     def note_allowed(self, key: K) -> None:
         """Note that the accepting reply was made."""
-        for entry in self._of(key):
+        for entry in self._entries_of(key):
             entry.allowed = True
 
     def forget(self, key: K) -> None:
@@ -359,7 +360,7 @@ class ActionIds(Generic[K]):
     def note_resolved(self, key: K) -> None:
         """Note that Codex has taken the answer (``serverRequest/resolved``). This ends an allowed
         action without an item: no later notification shows what ran."""
-        for entry in self._of(key):
+        for entry in self._entries_of(key):
             entry.resolved = True
         self._entries = [
             entry
@@ -369,7 +370,7 @@ class ActionIds(Generic[K]):
 
     def has(self, key: K) -> bool:
         """Return whether an action is pending, or allowed and not yet seen to end."""
-        return bool(self._of(key))
+        return bool(self._entries_of(key))
 
     def apply(self, event: notifications.ServerNotification) -> Collision[K] | None:
         """Apply one notification; return a collision if it reports another action than shown."""
@@ -381,7 +382,7 @@ class ActionIds(Generic[K]):
                 self._entries = [
                     entry
                     for entry in self._entries
-                    if not (entry.allowed and _has_item(entry, done.thread_id, done.item))
+                    if not (entry.allowed and _is_about(entry, done.thread_id, done.item))
                 ]
                 return collision
             case notifications.TurnCompletedEvent(params=over):
@@ -400,7 +401,7 @@ class ActionIds(Generic[K]):
         others = [
             entry
             for entry in self._entries
-            if _has_item(entry, thread_id, item)
+            if _is_about(entry, thread_id, item)
             and (entry.allowed or not ended)
             and not same_action(entry.approval, item)
         ]
@@ -435,20 +436,22 @@ class ActionIds(Generic[K]):
             shared: turn for shared, turn in self._barred.items() if not is_over(shared[0], turn)
         }
 
-    def _of(self, key: K) -> list[_Entry[K]]:
+    def _entries_of(self, key: K) -> list[_Entry[K]]:
         return [entry for entry in self._entries if entry.key == key]
 
 
 def _collide(entry: _Entry[K], new: _Entry[K]) -> bool:
-    one, other = entry.place, new.place
-    if (one.thread_id, one.answer_id) != (other.thread_id, other.answer_id):
+    """Return whether Codex could take the answer to one of the actions for the other."""
+    place, new_place = entry.place, new.place
+    if (place.thread_id, place.answer_id) != (new_place.thread_id, new_place.answer_id):
         return False
     # A command that was allowed, and runs in a sandbox, may ask for a connection by its own id.
     is_its_connection = entry.allowed and entry.resolved and is_network(new.approval)
     return not (is_its_connection and has_item(entry.approval))
 
 
-def _has_item(entry: _Entry[K], thread_id: str, item: models.ThreadItem) -> bool:
+def _is_about(entry: _Entry[K], thread_id: str, item: models.ThreadItem) -> bool:
+    """Return whether ``item`` is the entry's action, by its id."""
     item_id = str(item.wire().get("id")) if isinstance(item, UnknownVariant) else item.id
     same_id = (entry.place.thread_id, entry.place.item_id) == (thread_id, item_id)
     return same_id and has_item(entry.approval)

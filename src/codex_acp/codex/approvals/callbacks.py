@@ -42,8 +42,8 @@ async def answer_of(
     A coroutine function runs on this loop, any other function in a thread of its own. Cancelling
     `answer_of` cancels the callback, and takes `END_OF_CALLBACK_SECONDS` at most.
     """
-    calling: Coroutine[Any, Any, _Value] = call(callback, argument)
-    task = asyncio.get_running_loop().create_task(calling, name="a callback")
+    coroutine: Coroutine[Any, Any, _Value] = call(callback, argument)
+    task = asyncio.get_running_loop().create_task(coroutine, name="a callback")
     try:
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():

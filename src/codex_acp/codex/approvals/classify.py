@@ -46,7 +46,7 @@ APPROVAL_QUESTION: Final = "mcp_tool_call_approval"
 
 
 class CommandApproval(NamedTuple):
-    """May a command run, may a text be written to a running command, may a host be reached.
+    """Asks whether a command may run, text be written to a running command, or a host be reached.
 
     ``item`` is the item in progress with the request's item id, of any type.
     """
@@ -56,20 +56,20 @@ class CommandApproval(NamedTuple):
 
 
 class FileChangeApproval(NamedTuple):
-    """May these files change; ``item`` has the changes as Codex last reported them."""
+    """Asks whether files may change; ``item`` has the changes as Codex last reported them."""
 
     request: ItemFileChangeRequestApproval
     item: models.FileChangeThreadItem
 
 
 class PermissionsApproval(NamedTuple):
-    """May the turn, or the session, have these permissions."""
+    """Asks whether the turn, or the session, may have more permissions."""
 
     request: ItemPermissionsRequestApproval
 
 
 class McpToolApproval(NamedTuple):
-    """May this call of an MCP tool run; ``item`` is the call as Codex reported it."""
+    """Asks whether a call of an MCP tool may run; ``item`` is the call as Codex reported it."""
 
     request: McpServerElicitationRequest
     params: models.McpFormElicitationParams
@@ -77,20 +77,20 @@ class McpToolApproval(NamedTuple):
 
 
 class McpToolQuestion(NamedTuple):
-    """The approval of an MCP tool call in Codex's older way: one question with fixed labels."""
+    """Asks for a call of an MCP tool in Codex's older way: one question with fixed labels."""
 
     request: ItemToolRequestUserInput
     item: models.McpToolCallThreadItem
 
 
 class LegacyCommandApproval(NamedTuple):
-    """May this command run, in the protocol's first version."""
+    """Asks whether a command may run, in the protocol's first version."""
 
     request: ExecCommandApproval
 
 
 class LegacyPatchApproval(NamedTuple):
-    """May these files change, in the protocol's first version."""
+    """Asks whether files may change, in the protocol's first version."""
 
     request: ApplyPatchApproval
 
@@ -265,8 +265,9 @@ def _claimed_approval(
     ]
     # Calls that differ only in their id are one to the person.
     if not calls or not all(same_call(call, calls[0]) for call in calls):
-        found = "several different calls" if calls else "no call"
-        return Refused(request, f"{server}: claims to be a tool approval, but {found} would fit it")
+        fitting = "several different calls" if calls else "no call"
+        reason = f"claims to be a tool approval, but {fitting} would fit it"
+        return Refused(request, f"{server}: {reason}")
     return McpToolApproval(request, params, calls[0])
 
 

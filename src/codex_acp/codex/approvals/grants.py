@@ -104,23 +104,23 @@ def offered_grants(approval: ApprovalRequest) -> OfferedGrants:
     """Return the grants that this request offers, each once, in Codex's order."""
     match approval:
         case CommandApproval(request=request):
-            listed = _command_grants(request.params)
+            offered = _command_grants(request.params)
         case (
             FileChangeApproval()
             | PermissionsApproval()
             | LegacyCommandApproval()
             | LegacyPatchApproval()
         ):
-            listed = OfferedGrants((Once(), Session()))
+            offered = OfferedGrants((Once(), Session()))
         case McpToolApproval(params=params, item=call):
-            listed = _tool_grants(params.meta, call)
+            offered = _tool_grants(params.meta, call)
         case McpToolQuestion(request=question, item=call):
             labels = [o.label for o in question.params.questions[0].options or ()]
-            known = [_QUESTION_LABELS[label] for label in labels if label in _QUESTION_LABELS]
-            listed = OfferedGrants(tuple(g for g in known if g == Once() or _may_persist(call)))
+            grants = [_QUESTION_LABELS[label] for label in labels if label in _QUESTION_LABELS]
+            offered = OfferedGrants(tuple(g for g in grants if g == Once() or _may_persist(call)))
         case _:
             assert_never(approval)
-    return OfferedGrants(tuple(dict.fromkeys(listed.grants)), listed.unknown)
+    return OfferedGrants(tuple(dict.fromkeys(offered.grants)), offered.unknown)
 
 
 def _command_grants(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
@@ -189,10 +189,8 @@ def _hosts(params: models.CommandExecutionRequestApprovalParams) -> list[Remembe
 
 def _may_persist(call: models.McpToolCallThreadItem) -> bool:
     """Return whether a lasting grant may be offered for a call: not for a tool that only reads.
-
     Codex by default does not ask about a call that only reads. The question may then come from the
-    MCP server itself, whose elicitations look the same.
-    """
+    MCP server itself, whose elicitations look the same."""
     return call.read_only_hint is not True
 
 
@@ -217,9 +215,9 @@ def arguments_of(approval: ApprovalRequest) -> dict[str, JsonValue]:
         case CommandApproval(request=command):
             return _members(command.params)
         case FileChangeApproval(request=asked, item=change):
+            arguments: dict[str, JsonValue] = {"changes": plain(change.changes), "id": change.id}
             root = asked.params.grant_root  # an accepting reply allows writing below it, too
-            more: dict[str, JsonValue] = {} if root is None else {"grantRoot": root}
-            return {"changes": plain(change.changes), "id": change.id, **more}
+            return arguments if root is None else {**arguments, "grantRoot": root}
         case PermissionsApproval(request=permissions):
             return {"permissions": plain(permissions.params.permissions)}
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
@@ -238,9 +236,9 @@ def _members(model: WireModel) -> dict[str, JsonValue]:
 
 def digest_of(approval: ApprovalRequest, looks: Mapping[str, PathLook] | None = None) -> str:
     """Return the SHA-256 of the canonical JSON of `arguments_of`, and of where its paths lead."""
-    made = created_paths(changes_of(approval))
+    created = created_paths(changes_of(approval))
     places = {
-        path: [look.place, look.real, *([look.exists] if path in made else []), look.problem]
+        path: [look.place, look.real, *([look.exists] if path in created else []), look.problem]
         for path, look in (looks or {}).items()
     }
     return digest({**arguments_of(approval), **({"places": places} if places else {})})
@@ -293,11 +291,11 @@ def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
                 decision="accept" if isinstance(grant, Once) else "acceptForSession"
             )
         case PermissionsApproval(request=request):
-            asked, profile = request.params.permissions, models.GrantedPermissionProfile()
-            if asked.file_system is not None:
-                profile.file_system = asked.file_system
-            if asked.network is not None:
-                profile.network = asked.network
+            wanted, profile = request.params.permissions, models.GrantedPermissionProfile()
+            if wanted.file_system is not None:
+                profile.file_system = wanted.file_system
+            if wanted.network is not None:
+                profile.network = wanted.network
             return models.PermissionsRequestApprovalResponse(
                 permissions=profile, scope="turn" if isinstance(grant, Once) else "session"
             )

@@ -213,8 +213,8 @@ class _TrustMcpServers(Policy):
             return None
         if approval.item.server not in self.names:
             return None
-        wanted: tuple[Grant, ...] = (Session(), Once()) if self.persist else (Once(),)
-        grant = next((g for g in wanted if g in question.offered), None)
+        preferred: tuple[Grant, ...] = (Session(), Once()) if self.persist else (Once(),)
+        grant = next((g for g in preferred if g in question.offered), None)
         return None if grant is None else Allow(grant)
 
     @property
@@ -427,7 +427,7 @@ def allow_commands(
     """
     if isinstance(commands, str):
         raise MisuseError(f"allow_commands wants a collection of commands: [{commands!r}]")
-    named = frozenset(_named(command) for command in commands)
+    named = frozenset(_words_of(command) for command in commands)
     return _AllowCommands(named, None if within is None else os.path.realpath(within))
 
 
@@ -440,20 +440,21 @@ class _AllowCommands(Policy):
         if not isinstance(question.approval, CommandApproval) or Once() not in question.offered:
             return None
         params = question.approval.request.params
-        real_cwd = question.real_paths.get(params.cwd or "")
-        more = (params.network_approval_context, params.additional_permissions)
-        if params.kind != "command" or any(part is not None for part in more):
+        if params.kind != "command" or params.network_approval_context is not None:
             return None
+        if params.additional_permissions is not None:
+            return None
+        real_cwd = question.real_paths.get(params.cwd or "")
         if self.within is not None and not _is_below(real_cwd, self.within):
             return None
         command = params.command or ""
         actions = (a for a in params.command_actions or () if not isinstance(a, UnknownVariant))
         if max(len(command), sum(len(action.command) for action in actions)) > _MAX_COMMAND:
             return None
-        found = _simple_commands(command)
-        if not found or not all(map(self._is_named, found)):
+        simple = _simple_commands(command)
+        if not simple or not all(map(self._is_named, simple)):
             return None
-        return Allow(Once()) if _has_all_actions(params, found) else None
+        return Allow(Once()) if _include_all_actions(simple, params) else None
 
     def __repr__(self) -> str:
         commands = [shlex.join(words) for words in sorted(self.named)]
@@ -465,10 +466,11 @@ class _AllowCommands(Policy):
         return any(n[-1] == _ANY_MORE and words[: len(n) - 1] == n[:-1] for n in self.named)
 
 
-def _named(command: str | Sequence[str]) -> Words:
+def _words_of(command: str | Sequence[str]) -> Words:
+    """Return the words of one simple command that a program names. Raises MisuseError."""
     if isinstance(command, str):
-        found = _split(command)
-        words = found[0] if found is not None and len(found) == 1 else ()
+        commands = _split(command)
+        words = commands[0] if commands is not None and len(commands) == 1 else ()
     else:
         words = tuple(command)
     if not words or words[0] in ("", _ANY_MORE):
@@ -493,7 +495,7 @@ def _split(script: str) -> list[Words] | None:
     """Return the words of each simple command in a script; None for any other shell syntax."""
     if not script.isprintable() or _EXPANSIONS.intersection(script):
         return None
-    found: list[list[str]] = [[]]
+    commands: list[list[str]] = [[]]
     position = 0
     while position < len(script):
         token = _TOKEN.match(script, position)
@@ -502,23 +504,23 @@ def _split(script: str) -> list[Words] | None:
         position = token.end()
         if token["word"]:
             pieces = _PIECE.findall(token["word"])
-            found[-1].append("".join(p[1:-1] if p[0] in "'\"" else p for p in pieces))
+            commands[-1].append("".join(p[1:-1] if p[0] in "'\"" else p for p in pieces))
         elif token["operator"]:
             if token["operator"] not in _SEPARATORS:
                 return None
-            found.append([])
-    return [tuple(words) for words in found] if all(found) else None
+            commands.append([])
+    return [tuple(words) for words in commands] if all(commands) else None
 
 
-def _has_all_actions(
-    params: models.CommandExecutionRequestApprovalParams, found: list[Words]
+def _include_all_actions(
+    commands: list[Words], params: models.CommandExecutionRequestApprovalParams
 ) -> bool:
-    """Return whether ``found`` has every command that Codex's own parser lists."""
+    """Return whether ``commands`` have every command that Codex's own parser lists."""
     for action in params.command_actions or ():
         if isinstance(action, UnknownVariant):
             return False
         parsed = _split(action.command)
-        if parsed is None or not set(parsed) <= set(found):
+        if parsed is None or not set(parsed) <= set(commands):
             return False
     return True
 
@@ -534,7 +536,7 @@ class ParkedApproval:
     ended, or Codex has settled the request itself.
     """
 
-    __slots__ = ("_answer", "_loop", "_taken", "id", "question")
+    __slots__ = ("_answer", "_loop", "_unanswered", "id", "question")
 
     def __init__(self, question: ApprovalQuestion) -> None:
         import secrets  # not for a program that parks nothing
@@ -544,7 +546,7 @@ class ParkedApproval:
         self.question: ApprovalQuestion = question
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Decision] = self._loop.create_future()
-        self._taken = [None]  # the first answer pops it: atomic across threads
+        self._unanswered = [None]  # the first answer pops the item: atomic across threads
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else "over"
@@ -553,7 +555,7 @@ class ParkedApproval:
     @property
     def is_open(self) -> bool:
         """Return whether an answer still counts."""
-        return bool(self._taken)
+        return bool(self._unanswered)
 
     def allow(self, grant: Grant | None = None) -> bool:
         """Let the action run, by default once. Raises MisuseError for a grant not offered."""
@@ -572,10 +574,10 @@ class ParkedApproval:
         try:
             return await self._answer
         finally:
-            self._take()
+            self._is_first_answer()
 
     def _settle(self, decision: Decision) -> bool:
-        if not self._take():
+        if not self._is_first_answer():
             return False
         with suppress(RuntimeError):  # the loop is closed because the program ends
             self._loop.call_soon_threadsafe(self._set, decision)
@@ -585,9 +587,10 @@ class ParkedApproval:
         if not self._answer.done():
             self._answer.set_result(decision)
 
-    def _take(self) -> bool:
+    def _is_first_answer(self) -> bool:
+        """Return True once; then the approval is answered."""
         try:
-            self._taken.pop()
+            self._unanswered.pop()
         except IndexError:
             return False
         return True

@@ -93,11 +93,9 @@ class _OpenQuestion:
 
 
 class PolicyRunner(NotificationSink):
-    """Answers the requests of one client by its policy, and guards the program's own handlers.
-
-    Gets all notifications of the client. ``policy`` may be replaced; open questions stay with the
-    old one. ``on_refused`` gets each request that was declined although nobody said no.
-    """
+    """Answers the requests of one client by its policy, and guards the program's own handlers. Gets
+    all notifications of the client. ``policy`` may be replaced; open questions stay with the old
+    one. ``on_refused`` gets each request that was declined although nobody said no."""
 
     def __init__(
         self,
@@ -219,11 +217,11 @@ class PolicyRunner(NotificationSink):
         """Return the handler's reply, or the refusal if another request shares its id."""
         task, is_waiting = asyncio.current_task(), True
 
-        def withdraw(done: asyncio.Future[Deny]) -> None:
-            if is_waiting and task is not None and _is_shared(done):
+        def cancel_handler(_: object) -> None:
+            if is_waiting and task is not None and _is_shared(withdrawn):
                 task.cancel()
 
-        withdrawn.add_done_callback(withdraw)
+        withdrawn.add_done_callback(cancel_handler)
         try:
             # No new task: by its task the client recognizes a handler that closes the client.
             reply = await handler(request)
@@ -408,13 +406,13 @@ class PolicyRunner(NotificationSink):
             self._resolved_early.clear()
             self._batch_over = False
         if method == RESOLVED:
-            self._resolved(params)
+            self._on_resolved(params)
         elif method in FOLLOWED:
             event = self._client.decode_notification(method, params)
             if not isinstance(event, notifications.UnknownNotification):
-                self._learn(event)
+                self._apply(event)
 
-    def _learn(self, event: notifications.ServerNotification) -> None:
+    def _apply(self, event: notifications.ServerNotification) -> None:
         self._items.apply(event)
         reach = self.reach.apply(event)
         if reach is not None:  # a Codex without hooks did not refuse the call (contract 3.9c)
@@ -448,7 +446,7 @@ class PolicyRunner(NotificationSink):
     def on_batch_end(self) -> None:
         self._batch_over = True
 
-    def _resolved(self, params: JsonValue) -> None:
+    def _on_resolved(self, params: JsonValue) -> None:
         request_id = params.get("requestId") if isinstance(params, dict) else None
         if not isinstance(request_id, str | int):
             return
@@ -470,13 +468,13 @@ async def _look_at(paths: Iterable[str]) -> Mapping[str, PathLook]:
 
 def _with_looks(question: ApprovalQuestion, looks: Mapping[str, PathLook]) -> ApprovalQuestion:
     changes = actions.changes_of(question.approval)
-    removed, made = removed_paths(changes), created_paths(changes)
+    removed, created = removed_paths(changes), created_paths(changes)
     real = {path: look.place if path in removed else look.real for path, look in looks.items()}
     return replace(
         question,
         digest=grants.digest_of(question.approval, looks),
         real_paths={path: place or None for path, place in real.items()},
-        replaced=tuple(path for path in dict.fromkeys(made) if looks[path].exists),
+        replaced=tuple(path for path in dict.fromkeys(created) if looks[path].exists),
     )
 
 

@@ -19,11 +19,9 @@ LOOK_SECONDS: Final = 2.0
 
 
 def look_at(paths: Iterable[str], roots: Mapping[str, str] | None = None) -> dict[str, PathLook]:
-    """Return where each path leads, without the text of the file.
-
-    ``roots`` has the directories that a person has opened → where each led then. A link to such a
-    directory counts as named, as long as it leads there.
-    """
+    """Return where each path leads, without the text of the file. ``roots`` has the directories
+    that a person has opened → where each led then. A link to such a directory counts as named, as
+    long as it leads there."""
     real_roots = sorted((roots or {}).items(), reverse=True)  # the longer before its beginning
     return {path: _look(path, real_roots) for path in paths}
 
@@ -53,6 +51,7 @@ def _look(path: str, real_roots: Sequence[tuple[str, str]]) -> PathLook:
 
 
 def _named(path: str, real_roots: Sequence[tuple[str, str]]) -> str:
+    """Return `PathLook.named`."""
     for root, real_root in real_roots:
         below = path.removeprefix(root.rstrip("/"))
         if below != path and below[:1] in ("", "/"):

@@ -86,11 +86,11 @@ def _targets(arguments: object) -> Iterator[str]:
     """Yield every target that a call names, even if Codex uses only one of them."""
     assert isinstance(arguments, dict)
     for name in ("id", "target", "ids", "targets"):
-        given = arguments.get(name)
-        if isinstance(given, list):
-            yield from map(str, given)
-        elif given is not None:
-            yield str(given)
+        target = arguments.get(name)
+        if isinstance(target, list):
+            yield from map(str, target)
+        elif target is not None:
+            yield str(target)
 
 
 def _lineage(thread: str, home: str) -> Iterator[str]:

@@ -29,10 +29,8 @@ def post(
     on_reply: Callable[[JsonValue | CodexAcpError], None],
 ) -> Callable[[], None]:
     """Send a call, and return a function that gives the call up (`AppServerConnection.post`).
-
     Unlike ``on_reply``, an awaited call continues one step of the event loop after its reply, and
-    so after all notifications of the same read.
-    """
+    so after all notifications of the same read."""
     is_waiting = False
     repetition: asyncio.Task[None] | None = None
 

@@ -73,10 +73,8 @@ def initialize_params(
 
 def note_version(user_agent: str) -> None:
     """Log that the server is newer than the schema. Raises CodexTooOld as `check_version` does.
-
     ``user_agent`` is such as ``codex_acp_sdk/0.169.0 (Debian 12; x86_64) …``. Builds without a
-    version of their own (0.0.0) are ignored.
-    """
+    version of their own (0.0.0) are ignored."""
     version = _version_in(user_agent)
     if version is None:
         return
@@ -97,8 +95,7 @@ def believes_worktrees(user_agent: str) -> bool:
 
 
 def unloads_at_once(user_agent: str) -> bool:
-    """Return whether this Codex unloads a thread at once when nobody is subscribed to it. Measured:
-    0.163 does, 0.147 not."""
+    """Return whether Codex unloads an unused thread at once. Measured: 0.163 does, 0.147 not."""
     version = _version_in(user_agent)
     return version is not None and not _is_older(version, (0, 163, 0))
 
@@ -115,8 +112,8 @@ def _is_older(version: str, other: tuple[int, ...]) -> bool:
 
 
 def _version_in(user_agent: str) -> str | None:
-    found: list[str] = _VERSION.findall(user_agent.partition("(")[0])
-    return found[-1] if found else None
+    versions: list[str] = _VERSION.findall(user_agent.partition("(")[0])
+    return versions[-1] if versions else None
 
 
 def _parts(version: str) -> tuple[int, ...]:

@@ -139,7 +139,7 @@ def codex_version(path: str) -> str:
     import subprocess
 
     try:
-        done = subprocess.run(
+        ended = subprocess.run(
             [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -151,14 +151,14 @@ def codex_version(path: str) -> str:
     except subprocess.TimeoutExpired as error:
         message = f"{path!r} printed no version within {VERSION_TIMEOUT_SECONDS:g} seconds"
         raise LaunchError(message) from error
-    words = done.stdout.decode(errors="replace").split()
-    if done.returncode != 0 or not words or not words[-1][:1].isdigit():
+    words = ended.stdout.decode(errors="replace").split()
+    if ended.returncode != 0 or not words or not words[-1][:1].isdigit():
         from codex_acp._glyphs import plain_text
 
-        output = plain_text((done.stderr or done.stdout).decode(errors="replace"))
+        output = plain_text((ended.stderr or ended.stdout).decode(errors="replace"))
         first_line = output.strip().partition("\n")[0]
         raise LaunchError(
-            f"{path!r} is not a Codex: --version {how_ended(done.returncode)}, "
+            f"{path!r} is not a Codex: --version {how_ended(ended.returncode)}, "
             f"{first_line[:200]!r}; "
             "name another one with --codex PATH or the environment variable CODEX_PATH"
         )
@@ -218,13 +218,13 @@ def find_codex(
     """
     env = os.environ if environ is None else environ
     if explicit:
-        return _named(explicit, "argument", "--codex", env)
+        return _named_binary(explicit, "argument", "--codex", env)
     from_env = env.get(CODEX_PATH_VARIABLE)
     if from_env:
-        return _named(from_env, "CODEX_PATH", CODEX_PATH_VARIABLE, env)
-    found, no_wheel = _from_wheel()
-    if found is not None:
-        return found
+        return _named_binary(from_env, "CODEX_PATH", CODEX_PATH_VARIABLE, env)
+    binary, no_wheel = _from_wheel()
+    if binary is not None:
+        return binary
     path, not_on_path = _on_path("codex", env)
     if path is not None:
         return CodexBinary(path, "PATH")
@@ -232,18 +232,19 @@ def find_codex(
     raise _not_found(["no path was given", not_named, no_wheel, not_on_path])
 
 
-def _named(given: str, source: Source, label: str, env: Mapping[str, str]) -> CodexBinary:
-    if os.path.dirname(given) == "" and not given.startswith("~"):
-        path, problem = _on_path(given, env)
-        if path is None and not os.path.exists(given):
-            raise _not_found([f"{label} names {given!r}: {problem}"])
+def _named_binary(name: str, source: Source, label: str, env: Mapping[str, str]) -> CodexBinary:
+    """Return the binary of a path, or of a bare name on PATH; ``label`` names its source."""
+    if os.path.dirname(name) == "" and not name.startswith("~"):
+        path, problem = _on_path(name, env)
+        if path is None and not os.path.exists(name):
+            raise _not_found([f"{label} names {name!r}: {problem}"])
         if path is not None:
             return CodexBinary(path, source)
     # Absolute, because the child may start in another directory.
     try:
-        path = os.path.abspath(os.path.expanduser(given))
+        path = os.path.abspath(os.path.expanduser(name))
     except FileNotFoundError:
-        raise _not_found([f"{label} names {given!r}, and the current directory is gone"]) from None
+        raise _not_found([f"{label} names {name!r}, and the current directory is gone"]) from None
     if not os.path.exists(path):
         raise _not_found([f"{label} names {path!r}, which does not exist"])
     _must_be_executable(path)

@@ -42,17 +42,8 @@ def is_unloaded(method: str, params: JsonValue) -> bool:
 
 def thread_of(params: JsonValue) -> str | None:
     """Return the thread id of params: ``threadId``, else ``thread.id``, else None."""
-    if type(params) is not dict:
-        return None
-    thread_id = params.get("threadId")
-    if type(thread_id) is str:
-        return thread_id
-    thread = params.get("thread")
-    if type(thread) is dict:
-        thread_id = thread.get("id")
-        if type(thread_id) is str:
-            return thread_id
-    return None
+    thread_id = text_at(params, "threadId")
+    return text_at(params, "thread", "id") if thread_id is None else thread_id
 
 
 class _Subscription(NamedTuple):
@@ -73,17 +64,17 @@ class _Sinks:
     __slots__ = ("by_method", "of_other_methods")
 
     def __init__(self, subscriptions: tuple[_Subscription, ...]) -> None:
-        named = frozenset[str]().union(*(s.methods for s in subscriptions if s.methods is not None))
         self.of_other_methods = tuple(
             (s.sink, s.has_batch_end) for s in subscriptions if s.methods is None
         )
+        methods = {method for s in subscriptions for method in s.methods or ()}
         self.by_method = {
             method: tuple(
                 (s.sink, s.has_batch_end)
                 for s in subscriptions
                 if s.methods is None or method in s.methods
             )
-            for method in named
+            for method in methods
         }
 
 
@@ -106,11 +97,9 @@ class NotificationRouter:
         sink: NotificationSink,
         methods: frozenset[str] | None = None,
     ) -> None:
-        """Add a sink, as `AppServerConnection.subscribe` does.
-
-        Notifications of a thread with a sink never go to the sinks of thread None, even if the
-        thread's sink does not get the method.
-        """
+        """Add a sink, as `AppServerConnection.subscribe` does. Notifications of a thread with a
+        sink never go to the sinks of thread None, even if the thread's sink does not get the
+        method."""
         if self._closed is not None:
             self._close_sink(sink, self._closed[0])
             return
@@ -120,9 +109,9 @@ class NotificationRouter:
 
     def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
         """Remove a sink, if it is there; none of its methods is called any more."""
-        left = tuple(s for s in self._by_thread.get(thread_id, ()) if s.sink is not sink)
-        if left:
-            self._by_thread[thread_id] = left
+        others = tuple(s for s in self._by_thread.get(thread_id, ()) if s.sink is not sink)
+        if others:
+            self._by_thread[thread_id] = others
         else:
             self._by_thread.pop(thread_id, None)
         self._sinks.pop(thread_id, None)

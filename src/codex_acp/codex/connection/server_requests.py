@@ -113,7 +113,7 @@ class ServerRequests:
         """Start the handler of a request, or refuse it at once."""
         info = SERVER_REQUESTS.get(request.method)
         if info is None or info.params is None:  # no method of the schema is without params
-            self._unknown.add(f"request {request.method[:MAX_NAME]}")
+            count_kind(self._unknown.counts, f"request {request.method[:MAX_NAME]}")
             reason = (
                 f"{request.method} is not known to codex-acp-sdk: it knows the schema of Codex "
                 f"{SCHEMA_VERSION}, and the app-server is {self.peer_version}"
@@ -135,12 +135,12 @@ class ServerRequests:
         typed = REQUEST_CLASSES[request.method](request.id, params)
         handler = self._handlers.get(request.method, self._fallback)
         if self._closing or handler is None:
-            why = "no handler is registered for it"
+            reason = "no handler is registered for it"
             if self._closing:
-                why = "the client is closing"
+                reason = "the client is closing"
             elif request.method.endswith("Approval"):
-                why = "no policy and no handler was given, so all is denied; `policy=` allows"
-            self._refuse(request, responder, f"{request.method} was declined: {why}")
+                reason = "no policy and no handler was given, so all is denied; `policy=` allows"
+            self._refuse(request, responder, f"{request.method} was declined: {reason}")
             return
         task = asyncio.get_running_loop().create_task(
             self._run(handler, typed, request, responder), name=f"codex {request.method}"
@@ -150,10 +150,8 @@ class ServerRequests:
 
     def on_request_again(self, request: Request) -> None:
         """Handle a request with the id of a request whose handler runs (docs/contract.md, 3.7).
-
         Codex sends an equal request again after ``thread/resume``: it is ignored. If the requests
-        differ, Codex could apply an answer to either: the id gets one reply, a refusal.
-        """
+        differ, Codex could apply an answer to either: the id gets one reply, a refusal."""
         from codex_acp.wire.codec import same_json
 
         for task, (pending, responder) in list(self._pending.items()):
@@ -213,10 +211,10 @@ class ServerRequests:
         try:
             result = await handler(typed)
             name = SERVER_REQUESTS[request.method].result
-            wanted = None if name is None else MODELS.resolve(name)
-            if wanted is None or not isinstance(result, wanted):
-                given = type(result).__name__
-                raise TypeError(f"a handler of {request.method} must return {name}, not {given}")
+            model = None if name is None else MODELS.resolve(name)
+            if model is None or not isinstance(result, model):
+                got = type(result).__name__
+                raise TypeError(f"a handler of {request.method} must return {name}, not {got}")
             encoded = encode(result)
         except RpcError as error:
             if not responder.settled:
@@ -309,12 +307,8 @@ class UnknownParts:
     """
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-
-    @property
-    def counts(self) -> Mapping[str, int]:
+        self.counts: Counter[str] = Counter()
         """Kind → count."""
-        return dict(self._counts)
 
     def examine(self, model: Any) -> None:
         """Count the unknown parts of a decoded message; cheap for a flat model."""
@@ -330,10 +324,6 @@ class UnknownParts:
                 self._count_extra_fields(model)
             return
         self._walk(model)
-
-    def add(self, kind: str) -> bool:
-        """Count one more of ``kind``; return whether the count was 0."""
-        return count_kind(self._counts, kind)
 
     def _count_extra_fields(self, model: Any) -> None:
         for name in model.__pydantic_extra__:
@@ -366,7 +356,7 @@ class UnknownParts:
                 todo += [(inner, where) for inner in value.values() if type(inner) not in _PLAIN]
 
     def _note(self, kind: str, level: int = logging.INFO) -> None:
-        if self.add(kind):
+        if count_kind(self.counts, kind):
             logger.log(
                 level,
                 "the app-server sent what schema %s does not know: %s; it is kept as it came",

@@ -117,17 +117,15 @@ class ThreadPeers:
         self,
         codex: AppServerConnection,
         thread_id: str,
-        again: Callable[[], Awaitable[JsonValue]],
+        open_thread: Callable[[], Awaitable[JsonValue]],
         refused: ErrorReply,
         *,
         owner: str | None = None,
         cancels: bool = False,
     ) -> JsonValue:
-        """Ask other processes to let a thread go; return the result of ``again``, which opens it.
-
-        ``owner`` and ``cancels`` are those of `Asker`. Raises ThreadOpenElsewhere if a turn runs in
-        the thread, ``refused`` if no process lets it go. Takes less than three seconds.
-        """
+        """Ask other processes to let a thread go; return the result of ``open_thread``. ``owner``
+        and ``cancels`` are those of `Asker`. Raises ThreadOpenElsewhere if a turn runs in the
+        thread, ``refused`` if no process lets it go. Takes less than three seconds."""
         deadline, may_be_freed, attempts = monotonic() + TAKE_SECONDS, True, 0
         failure = refused
         question: dict[str, JsonValue] = {
@@ -138,10 +136,10 @@ class ThreadPeers:
         }
         while True:
             if may_be_freed:
-                left = deadline - monotonic()
-                may_be_freed, failure = await self._ask(codex, question, refused, left)
+                seconds_left = deadline - monotonic()
+                may_be_freed, failure = await self._ask(codex, question, refused, seconds_left)
             try:
-                return await again()
+                return await open_thread()
             except ErrorReply as error:
                 if not is_open_elsewhere(error):
                     raise
@@ -167,7 +165,7 @@ class ThreadPeers:
         except OSError as error:
             logger.info("no other process can be asked for a thread: %s", error)
             return False, refused
-        may_be_freed, failure = replies.incomplete, refused
+        may_be_freed, failure = replies.incomplete, refused  # a silent process may let it go late
         for answer in replies.answers:
             match answer.get("state"):
                 case "busy":
@@ -227,8 +225,8 @@ def writer_of(codex_home: str, thread_id: str) -> Writer | None:
 def writers(codex_home: Path) -> list[Writer]:
     """Return the processes that have threads of a Codex home open, by thread. Raises OSError."""
     names = sorted(os.listdir(codex_home / LOCKS))  # noqa: PTH208 - names, not paths
-    found = [name for name in names if name.endswith(_SUFFIX) and not name.startswith(".")]
-    return [*_writers(codex_home, found[:MAX_LOCKS])]
+    locks = [name for name in names if name.endswith(_SUFFIX) and not name.startswith(".")]
+    return [*_writers(codex_home, locks[:MAX_LOCKS])]
 
 
 def _writers(codex_home: Path, names: list[str]) -> Iterator[Writer]:
@@ -257,12 +255,11 @@ def _locks() -> dict[int, list[tuple[int, int]]]:
     return locks
 
 
-def _has_open(pid: int, wanted: os.stat_result) -> bool:
+def _has_open(pid: int, file: os.stat_result) -> bool:
     """Return whether a process has a file open: some file systems' locks name another device."""
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
-            found = entry.stat()
-            if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
+            if os.path.samestat(entry.stat(), file):
                 return True
     return False
 

@@ -16,6 +16,9 @@ Source: git-config(1), gitattributes(5), gitremote-helpers(7), gitformat-index(5
 gitrepository-layout(5), setup.c of git.
 """
 
+# No pathlib here: it is not loaded before a session is open.
+# ruff: noqa: PTH111, PTH112, PTH114, PTH115, PTH116, PTH118, PTH120
+
 from __future__ import annotations
 
 import errno
@@ -96,18 +99,18 @@ async def look_within(
             return await in_thread(lambda: look(directory))
     except Exception as error:  # noqa: BLE001 - an unreadable directory could name any program
         why = "it cannot be read in time" if isinstance(error, TimeoutError) else repr(error)
-        git = os.path.join(directory, ".git")  # noqa: PTH118
+        git = os.path.join(directory, ".git")
         return Look(directory, "", (GitProgram(git, "", why),), ())
 
 
 def _stamp(path: str, *, follow: bool = True) -> Stamp:
     try:
-        s = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 - no pathlib before a session is open, as all below
+        state = os.stat(path, follow_symlinks=follow)
     except (OSError, ValueError):
         return _stamp(path, follow=False) if follow else None  # a link that leads nowhere
-    if stat.S_ISDIR(s.st_mode):  # its files have stamps of their own
-        return (s.st_ino, s.st_dev, s.st_mode)
-    return (s.st_ino, s.st_dev, s.st_mtime_ns, s.st_ctime_ns, s.st_size)
+    if stat.S_ISDIR(state.st_mode):  # its files have stamps of their own
+        return (state.st_ino, state.st_dev, state.st_mode)
+    return (state.st_ino, state.st_dev, state.st_mtime_ns, state.st_ctime_ns, state.st_size)
 
 
 class _UnreadableError(Exception):
@@ -147,62 +150,62 @@ class _Reader:
     def _discover(self, path: str) -> None:
         """Note each repository that git may find around the directory, the nearest first."""
         while True:
-            found = [self._git_dir_of(path)]
-            if self._place(os.path.join(path, "HEAD")):  # noqa: PTH118
-                found.append(path)  # perhaps bare, which git tries where ``.git`` is no repository
-            for git_dir in filter(None, found):
+            git_dirs = [self._git_dir_of(path)]
+            if self._place(os.path.join(path, "HEAD")):  # perhaps a bare repository: git tries it
+                git_dirs.append(path)  # where ``.git`` is no repository
+            for git_dir in filter(None, git_dirs):
                 self._todo.append((git_dir, path))
                 if self._is_repository(git_dir):
                     return
-            parent = os.path.dirname(path)  # noqa: PTH120
+            parent = os.path.dirname(path)
             if parent == path:
                 return
             path = parent
 
     def _git_dir_of(self, tree: str) -> str | None:
         """Return the git directory of a work tree; None if it has none."""
-        git = os.path.join(tree, ".git")  # noqa: PTH118
+        git = os.path.join(tree, ".git")
         place = self._place(git)
         if place is None:
             return None
-        if os.path.isdir(place):  # noqa: PTH112
+        if os.path.isdir(place):
             return git
         line = self._line(git)
         if line is None or not line.startswith("gitdir: "):
             return None
-        return os.path.join(tree, line.removeprefix("gitdir: "))  # noqa: PTH118
+        return os.path.join(tree, line.removeprefix("gitdir: "))
 
     def _is_repository(self, git_dir: str) -> bool:
         """Return whether git certainly takes this directory, and looks at none above it."""
-        path = os.path.join(git_dir, "HEAD")  # noqa: PTH118
+        path = os.path.join(git_dir, "HEAD")
         head = self._read(path, 256, cut=True)
-        if head is None or not _HEAD.match(head) or os.path.islink(path):  # noqa: PTH114
+        if head is None or not _HEAD.match(head) or os.path.islink(path):
             return False  # of a link, git reads only where it leads
         common = self._common_dir(git_dir)
-        inside = (os.path.join(common, name) for name in ("objects", "refs"))  # noqa: PTH118
+        inside = (os.path.join(common, name) for name in ("objects", "refs"))
         return all(self._place(each) and os.access(each, os.X_OK) for each in inside)
 
     def _common_dir(self, git_dir: str) -> str:
         """Return the git directory with the configuration; for a linked work tree, the main one."""
-        line = self._line(os.path.join(git_dir, "commondir"))  # noqa: PTH118
-        return git_dir if line is None else os.path.join(git_dir, line)  # noqa: PTH118
+        line = self._line(os.path.join(git_dir, "commondir"))
+        return git_dir if line is None else os.path.join(git_dir, line)
 
     def _read_repository(self, git_dir: str, tree: str) -> None:
         """Find the programs of a repository, and note its sub-modules."""
         files: list[tuple[str, Entries]] = []
-        main = os.path.join(self._common_dir(git_dir), "config")  # noqa: PTH118
-        for path in (main, os.path.join(git_dir, "config.worktree")):  # noqa: PTH118
+        main = os.path.join(self._common_dir(git_dir), "config")
+        for path in (main, os.path.join(git_dir, "config.worktree")):
             self._read_config(path, files)
         self._found += programs(files)
-        entries = [entry for _, found in files for entry in found]
-        of_main = [entry for path, found in files[:1] if path == main for entry in found]
+        entries = [entry for _, of_file in files for entry in of_file]
+        of_main = files[0][1] if files and files[0][0] == main else []
         formats = [*_values_of(of_main, "extensions.objectformat")]  # git uses the last value
         hash_bytes = 32 if formats[-1:] == ["sha256"] else 20
         worktrees = _values_of(entries, "core.worktree")
-        trees = [tree, *(os.path.join(git_dir, each) for each in worktrees)]  # noqa: PTH118
+        trees = [tree, *(os.path.join(git_dir, each) for each in worktrees)]
         for path, is_left_out in self._submodules(git_dir, hash_bytes):
             for root in trees:
-                below = os.path.join(root, path)  # noqa: PTH118
+                below = os.path.join(root, path)
                 if is_left_out:
                     if self._place(below) is not None:
                         self._note_unreadable(below, "the index leaves it out, yet it is there")
@@ -232,20 +235,20 @@ class _Reader:
             elif included.startswith(("%(", ":(")):
                 self._note_unreadable(path, f"what it includes depends on git: {included}")
             else:
-                target = os.path.join(os.path.dirname(path), os.path.expanduser(included))  # noqa: PTH111, PTH118, PTH120
+                target = os.path.join(os.path.dirname(path), os.path.expanduser(included))
                 self._read_config(target, files, depth + 1)
 
     def _submodules(self, git_dir: str, hash_bytes: int) -> list[tuple[str, bool]]:
         """Return the result of `submodules` for all index files of a git directory."""
-        index = os.path.join(git_dir, "index")  # noqa: PTH118
-        found: list[tuple[str, bool]] = []
+        index = os.path.join(git_dir, "index")
         data = self._read(index, MAX_INDEX_BYTES)
         if data is None:
-            return found
-        names = [index]
+            return []
+        paths = [index]
         if b"link" in data:  # a split index: most entries may be in another file
-            names += self._shared_indexes(git_dir)
-        for path in names:
+            paths += self._shared_indexes(git_dir)
+        found: list[tuple[str, bool]] = []
+        for path in paths:
             content = data if path is index else self._read(path, MAX_INDEX_BYTES)
             if content is not None:
                 try:
@@ -255,15 +258,15 @@ class _Reader:
         return found
 
     def _shared_indexes(self, git_dir: str) -> list[str]:
-        found: list[str] = []
-        with os.scandir(git_dir) as listed:
-            for count, entry in enumerate(listed):
+        paths: list[str] = []
+        with os.scandir(git_dir) as entries:
+            for count, entry in enumerate(entries):
                 if count == MAX_FILES:
                     self._note_unreadable(git_dir, "it has too many files")
                     break
                 if entry.name.startswith("sharedindex."):
-                    found.append(entry.path)
-        return found
+                    paths.append(entry.path)
+        return paths
 
     # Files.
 
@@ -326,13 +329,13 @@ def _resolved(path: str) -> str:
         if name in ("", "."):
             continue
         if name == "..":
-            done = os.path.dirname(done)  # noqa: PTH120
+            done = os.path.dirname(done)
             continue
-        step = os.path.join(done, name)  # noqa: PTH118
+        step = os.path.join(done, name)
         if step in _PER_PROCESS:
             raise _UnreadableError(f"its path leads through {step}")
         try:
-            target = os.readlink(step)  # noqa: PTH115
+            target = os.readlink(step)
         except OSError:  # no link, or missing
             done = step
             continue
@@ -406,12 +409,12 @@ def parse(data: bytes, limit: int = MAX_ENTRIES) -> Entries:
             continue
         key = _KEY.match(text, at)
         if key is None:
-            raise ValueError(_where(text, at))
+            raise _invalid_line(text, at)
         at, value = key.end(), None
         if text[at : at + 1] == "=":
             value, at = _value(text, at + 1)
         elif at < len(text) and text[at] != "\n":
-            raise ValueError(_where(text, at))
+            raise _invalid_line(text, at)
         name = f"{section}{key[1].lower()}".partition("\0")[0]  # git reads both up to a NUL
         entries.append((name, value and value.partition("\0")[0]))
         if len(entries) > limit:
@@ -423,28 +426,29 @@ def _value(text: str, at: int) -> tuple[str, int]:
     pieces: list[str] = []
     begin, quoted = at, False
     while at < len(text):
-        piece = _PIECE.match(text, at)
-        if piece is None:
-            raise ValueError(_where(text, at))
-        piece_text = piece[0]
-        if piece_text == "\n" or (piece_text in ";#" and not quoted):
+        match = _PIECE.match(text, at)
+        if match is None:
+            raise _invalid_line(text, at)
+        piece = match[0]
+        if piece == "\n" or (piece in ";#" and not quoted):
             if quoted:
-                raise ValueError(_where(text, at))
+                raise _invalid_line(text, at)
             break
-        at = piece.end()
-        if piece_text == '"':
+        at = match.end()
+        if piece == '"':
             quoted = not quoted
-        elif piece_text[0] == "\\":
-            pieces.append(_ESCAPES.get(piece_text, piece_text[1:]))
+        elif piece[0] == "\\":
+            pieces.append(_ESCAPES.get(piece, piece[1:]))
         else:
-            pieces.append(piece_text)
+            pieces.append(piece)
     if quoted:
-        raise ValueError(_where(text, begin))
+        raise _invalid_line(text, begin)
     return "".join(pieces).strip(" \t\r"), at
 
 
-def _where(text: str, at: int) -> str:
-    return f"its line {text.count(chr(10), 0, at) + 1} is none of a git configuration"
+def _invalid_line(text: str, at: int) -> ValueError:
+    line = text.count("\n", 0, at) + 1
+    return ValueError(f"its line {line} is none of a git configuration")
 
 
 def _name_parts(name: str) -> tuple[str, str, str]:
@@ -454,15 +458,15 @@ def _name_parts(name: str) -> tuple[str, str, str]:
     return section, sub, key
 
 
-def _values_of(entries: Entries, wanted: str) -> Iterator[str]:
+def _values_of(entries: Entries, key: str) -> Iterator[str]:
     """Yield the values of one key."""
-    return (value for name, value in entries if name == wanted and value)
+    return (value for name, value in entries if name == key and value)
 
 
 def programs(files: Iterable[tuple[str, Entries]]) -> list[GitProgram]:
     """Return the programs named in the files of one repository, except those known to be safe."""
     entries = [
-        (file, name, *_name_parts(name), value) for file, known in files for name, value in known
+        (file, name, *_name_parts(name), value) for file, each in files for name, value in each
     ]
     named = [
         GitProgram(file, name, value)

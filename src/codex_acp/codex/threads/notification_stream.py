@@ -14,7 +14,7 @@ import anyio
 from codex_acp._json import text_at
 from codex_acp.codex._generated import models
 from codex_acp.codex.connection.notification_router import NotificationSink, is_unloaded
-from codex_acp.errors import ErrorReply, MisuseError, TransportError
+from codex_acp.errors import ErrorReply, MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

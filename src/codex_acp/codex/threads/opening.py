@@ -31,6 +31,7 @@ FULL_ACCESS: Final[JsonObject] = {"type": "dangerFullAccess"}
 PROFILE: Final = "default_permissions"
 MODE: Final = "sandbox_mode"
 TABLE: Final = "sandbox_workspace_write"
+"""Keys of Codex's configuration: permission profile, sandbox mode, and the mode's settings."""
 
 
 class Opening(NamedTuple):
@@ -52,18 +53,16 @@ def needs_no_configuration(params: Mapping[str, JsonValue]) -> bool:
     return not params.get("cwd") or params.get("sandbox") == READ_ONLY
 
 
-def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
+def opening(params: Mapping[str, JsonValue], config_read: JsonValue) -> Opening:
     """Return the calls that start the thread of ``params`` (``thread/start``) without trust.
-
-    ``read`` is the answer to ``config/read``. If it is None, as long as the configuration is
-    unknown, a thread without a sandbox of its own is read-only.
-    """
+    ``config_read`` is the answer to ``config/read``. If it is None, as long as the configuration is
+    unknown, a thread without a sandbox of its own is read-only."""
     params = dict(params)
-    given = object_at(params, "config")
+    own_config = object_at(params, "config")
     mode, profile = _text(params, "sandbox"), _text(params, "permissions")
     if mode is None and profile is None:
-        mode, profile = _choice(given) or configured_choice(read)
-    if read is None and mode is None and profile is None:
+        mode, profile = _choice(own_config) or configured_choice(config_read)
+    if config_read is None and mode is None and profile is None:
         return Opening(params | {"sandbox": READ_ONLY}, None)
     is_read_only = mode in (None, READ_ONLY) if profile is None else profile == f":{READ_ONLY}"
     if is_read_only:
@@ -73,18 +72,18 @@ def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
     if profile is not None:
         return Opening(params, {"permissions": profile})
     assert mode is not None
-    table = object_at(read, "config", TABLE) | _table(given)
-    more = list_at(params, "runtimeWorkspaceRoots")
-    policy = sandbox_policy(mode, table, [root for root in more if root != params.get("cwd")])
+    table = object_at(config_read, "config", TABLE) | _table(own_config)
+    roots = list_at(params, "runtimeWorkspaceRoots")
+    policy = sandbox_policy(mode, table, [root for root in roots if root != params.get("cwd")])
     return Opening(params, {"sandboxPolicy": policy})
 
 
-def configured_choice(read: JsonValue) -> tuple[str | None, str | None]:
+def configured_choice(config_read: JsonValue) -> tuple[str | None, str | None]:
     """Return sandbox mode and permission profile of the highest layer with either; one is None."""
-    for layer in map(object_at, list_at(read, "layers")):
+    for layer in map(object_at, list_at(config_read, "layers")):
         if not layer.get("disabledReason") and (choice := _choice(object_at(layer, "config"))):
             return choice
-    return _choice(object_at(read, "config")) or (None, None)
+    return _choice(object_at(config_read, "config")) or (None, None)
 
 
 def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> JsonObject:
@@ -119,12 +118,14 @@ def _config_with(
     return {**config, "projects": object_at(config, "projects") | levels}
 
 
-def distrusting(params: Mapping[str, JsonValue], read: JsonValue, *directories: str) -> JsonObject:
+def distrusting(
+    params: Mapping[str, JsonValue], config_read: JsonValue, *directories: str
+) -> JsonObject:
     """Return params for a thread that does not trust these directories. They set read-only if no
     sandbox is configured, because Codex would let the thread write there."""
     config = _config_with(params, "untrusted", directories)
-    given = _choice(config) or _text(params, "sandbox") or _text(params, "permissions")
-    if not given and configured_choice(read) == (None, None):
+    own_choice = _choice(config) or _text(params, "sandbox") or _text(params, "permissions")
+    if not own_choice and configured_choice(config_read) == (None, None):
         return {**params, "config": config, "sandbox": READ_ONLY}
     return {**params, "config": config}
 
@@ -139,9 +140,9 @@ def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
     return {**answer, **changed, "sandbox": new.get("sandboxPolicy", answer.get("sandbox"))}
 
 
-def left_out(read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
+def left_out(config_read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
     """Yield the ``.codex`` folders that Codex leaves out as untrusted, and their configuration."""
-    for layer in list_at(read, "layers"):
+    for layer in list_at(config_read, "layers"):
         entry = object_at(layer)
         folder = _text(object_at(entry, "name"), "dotCodexFolder")
         if folder is not None and entry.get("disabledReason"):
@@ -151,28 +152,30 @@ def left_out(read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
 def contents_of(config: JsonObject, files: Collection[str]) -> list[str]:
     """List the contents of a ``.codex`` folder for the person; ``files`` are its file names."""
     servers = len(object_at(config, "mcp_servers"))
-    found = [f"{servers} MCP server{'s' * (servers > 1)}"] if servers else []
+    contents = [f"{servers} MCP server{'s' * (servers > 1)}"] if servers else []
     if "hooks" in config or "hooks.json" in files:
-        found.append("hooks")
+        contents.append("hooks")
     if "rules" in files:
-        found.append("rules for commands")
+        contents.append("rules for commands")
     if config.keys() - {"mcp_servers", "hooks"}:
-        found.append("settings")
-    return found
+        contents.append("settings")
+    return contents
 
 
 def _choice(config: JsonObject) -> tuple[str | None, str | None] | None:
+    """Return sandbox mode and permission profile of a configuration, one of them None; None if it
+    has neither. A profile counts before a mode."""
     profile, mode = _text(config, PROFILE), _text(config, MODE)
     if profile is not None:
         return None, profile
     return None if mode is None else (mode, None)
 
 
-def _table(given: JsonObject) -> JsonObject:
+def _table(config: JsonObject) -> JsonObject:
     """Return the sandbox table of the thread's own settings, which may have dotted names."""
     dotted = f"{TABLE}."
-    flat = {key.removeprefix(dotted): v for key, v in given.items() if key.startswith(dotted)}
-    return object_at(given, TABLE) | flat
+    flat = {key.removeprefix(dotted): v for key, v in config.items() if key.startswith(dotted)}
+    return object_at(config, TABLE) | flat
 
 
 def _text(source: Mapping[str, JsonValue], name: str) -> str | None:
@@ -203,11 +206,11 @@ MAX_DESCRIPTION: Final = 2000
 
 def git_programs_refusal(directory: str, programs: Sequence[GitProgram], how: str) -> str:
     """Return the message why Codex is not used in a directory, and ``how`` the user trusts it."""
-    listed = "; ".join(each.description for each in programs)
-    if len(listed) > MAX_DESCRIPTION:
-        listed = f"{listed[:MAX_DESCRIPTION]}... (cut; there are {len(programs)})"
+    descriptions = "; ".join(each.description for each in programs)
+    if len(descriptions) > MAX_DESCRIPTION:
+        descriptions = f"{descriptions[:MAX_DESCRIPTION]}... (cut; there are {len(programs)})"
     return (
         f"Codex would have git run programs of {directory!r} outside of any sandbox, and nobody "
-        f"has agreed to them: {listed}. So Codex was not asked. If you know what they do, trust "
-        f"the directory: {how}; else take them out of that configuration"
+        f"has agreed to them: {descriptions}. So Codex was not asked. If you know what they do, "
+        f"trust the directory: {how}; else take them out of that configuration"
     )

@@ -119,10 +119,8 @@ class TurnOptions(TypedDict, total=False):
 
 
 def params_of(options: Mapping[str, Any], options_class: type) -> dict[str, JsonValue]:
-    """Return the options as JSON, under their names on the wire.
-
-    Raises UnknownOption for a name that ``options_class`` does not have: Codex would ignore it.
-    """
+    """Return the options as JSON, under their names on the wire. Raises UnknownOption for a name
+    that ``options_class`` does not have: Codex would ignore it."""
     refuse_unknown(options, options_class.__annotations__)
     if options.get("sandbox") not in (None, *SANDBOXES):
         message = f"sandbox={options['sandbox']!r} is no sandbox; use one of {', '.join(SANDBOXES)}"
@@ -177,9 +175,9 @@ _SIGNATURES: Final = (
 """First bytes of image files → media type; WebP is recognized in `data_url`."""
 
 
-def user_input(given: Input) -> list[UserInput]:
+def user_input(prompt: Input) -> list[UserInput]:
     """Return the parts for Codex. Raises MisuseError for an invalid part, or without any part."""
-    parts = list(given) if isinstance(given, list | tuple) else [given]
+    parts = list(prompt) if isinstance(prompt, list | tuple) else [prompt]
     if not parts:
         raise MisuseError("a turn needs something to begin with: a text or an image")
     return [_part(part) for part in parts]
@@ -195,19 +193,19 @@ def image(
 
     Raises MisuseError if the file does not exist, or the bytes are no PNG, JPEG, GIF or WebP.
     """
-    made: models.UrlImageUserInput | models.LocalImageUserInput
+    part: models.UrlImageUserInput | models.LocalImageUserInput
     if isinstance(source, bytes | bytearray | memoryview):
-        made = models.UrlImageUserInput(url=data_url(bytes(source)))
+        part = models.UrlImageUserInput(url=data_url(bytes(source)))
     elif isinstance(source, str) and source.lower().startswith(_URL_SCHEMES):
-        made = models.UrlImageUserInput(url=source)
+        part = models.UrlImageUserInput(url=source)
     else:
         path = os.path.abspath(os.fspath(source))  # noqa: PTH100 - a plain string is wanted
         if not os.path.isfile(path):  # noqa: PTH113
             raise MisuseError(f"there is no image file {path!r}")
-        made = models.LocalImageUserInput(path=path)
+        part = models.LocalImageUserInput(path=path)
     if detail is not None:
-        made.detail = detail
-    return made
+        part.detail = detail
+    return part
 
 
 def skill(path: str | os.PathLike[str], *, name: str | None = None) -> UserInput:
@@ -232,10 +230,8 @@ def mention(path: str, *, name: str) -> UserInput:
     without a scheme.
     """
     if "://" not in path:
-        message = (
-            f"a mention is an app or a plugin ('app://...'), not {path!r}; write paths as text"
-        )
-        raise MisuseError(message)
+        wanted = "an app or a plugin ('app://...')"
+        raise MisuseError(f"a mention is {wanted}, not {path!r}; write paths as text")
     return models.MentionUserInput(name=name, path=path)
 
 

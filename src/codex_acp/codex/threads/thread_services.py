@@ -85,7 +85,7 @@ class _Place(NamedTuple):
     """The directory of a thread, and the settings that it was opened with."""
 
     cwd: str
-    given: JsonValue
+    own_config: JsonValue
     """Settings of the thread alone, in the form of an answer to ``config/read``."""
 
 
@@ -159,8 +159,8 @@ class ThreadServices(NotificationSink):
         tools = tuple(tools)
         if self.client.believes_worktrees:
             cwd = await self._cwd(params)
-            read = await self.client.call_raw("config/read", read_params(cwd))
-            params = without_false_worktree(dict(params), cwd, read)
+            config_read = await self.client.call_raw("config/read", read_params(cwd))
+            params = without_false_worktree(dict(params), cwd, config_read)
         if "threadId" in params:  # Codex runs git when it resumes or forks a thread
             await self._check_git_programs(await self._cwd(params), dict(params))
         answer = await self._call_with_hand_over(method, dict(params))
@@ -173,8 +173,8 @@ class ThreadServices(NotificationSink):
             logger.warning("Codex gives the model %r as instructions: %r is a link", target, path)
         if restore is not None:
             answer = await self._restore(thread_id, answer, restore)
-        given: JsonValue = {"config": {"projects": object_at(params, "config", "projects")}}
-        self._places[thread_id] = _Place(text_at(answer, "cwd") or "", given)
+        own_config: JsonValue = {"config": {"projects": object_at(params, "config", "projects")}}
+        self._places[thread_id] = _Place(text_at(answer, "cwd") or "", own_config)
         if policy is not None:
             self.client.use_policy(policy, thread_id)
         self.client.thread_settled(method, answer)
@@ -185,13 +185,13 @@ class ThreadServices(NotificationSink):
 
     async def _call_with_hand_over(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
         """Call ``method``; if another process has the thread, take the thread over first."""
-        again = partial(self.client.call_raw, method, params, settled=False)
+        open_thread = partial(self.client.call_raw, method, params, settled=False)
         try:
-            return await again()
+            return await open_thread()
         except ErrorReply as error:
             if method != "thread/resume" or not is_open_elsewhere(error):
                 raise
-            return await self.hand_over.take_over(str(params["threadId"]), again, error)
+            return await self.hand_over.take_over(str(params["threadId"]), open_thread, error)
 
     async def before_turn(self, thread_id: str, cwd: str | None = None) -> None:
         """Make a thread ready for a turn in ``cwd``, or in the thread's own directory.
@@ -202,9 +202,9 @@ class ThreadServices(NotificationSink):
         ThreadClosed if Codex has closed the thread.
         """
         async with self.hand_over.lock(thread_id):
-            handed_over = self.hand_over.params_to_reopen(thread_id)
-            if handed_over is not None:
-                params, settings = handed_over
+            to_reopen = self.hand_over.params_to_reopen(thread_id)
+            if to_reopen is not None:
+                params, settings = to_reopen
                 await self.open("thread/resume", params, (), None, settings or None)
         if thread_id in self._closed:
             from codex_acp.codex.threads.results import TurnRecord
@@ -220,19 +220,19 @@ class ThreadServices(NotificationSink):
         place = self._places.get(thread_id)
         if place is None or cwd is not None:
             directory = cwd or await self._cwd({"threadId": thread_id})
-            given = None if place is None else place.given
-            place = self._places[thread_id] = _Place(directory, given)
-        await self._check_git_programs(place.cwd, place.given)
+            own_config = None if place is None else place.own_config
+            place = self._places[thread_id] = _Place(directory, own_config)
+        await self._check_git_programs(place.cwd, place.own_config)
 
-    async def _check_git_programs(self, cwd: str, given: JsonValue) -> None:
+    async def _check_git_programs(self, cwd: str, own_config: JsonValue) -> None:
         """Raise UntrustedGitPrograms for programs that git would run in an untrusted directory.
-        ``given`` are the settings of the thread alone, which may trust the directory."""
+        ``own_config`` has the settings of the thread alone, which may trust the directory."""
         from codex_acp.codex.threads.git_programs import look_within
 
         look = self._looks.get(cwd)
         if look is None or not look.is_current:
             look = self._looks[cwd] = await look_within(cwd, asyncio.to_thread)
-        if not look.programs or is_trusted(cwd, given):
+        if not look.programs or is_trusted(cwd, own_config):
             return
         if not is_trusted(cwd, await self.client.call_raw("config/read", read_params(cwd))):
             message = git_programs_refusal(
@@ -244,8 +244,8 @@ class ThreadServices(NotificationSink):
         """Return the directory of a thread to open: that of ``params``, else the stored one."""
         cwd = text_at(params, "cwd")
         if cwd is None and "threadId" in params:
-            read: JsonValue = {"threadId": params["threadId"]}
-            cwd = text_at(await self.client.call_raw("thread/read", read), "thread", "cwd")
+            answer = await self.client.call_raw("thread/read", {"threadId": params["threadId"]})
+            cwd = text_at(answer, "thread", "cwd")
         return cwd or os.getcwd()  # noqa: PTH109 - a string of the wire
 
     async def _restore(
@@ -272,8 +272,7 @@ class ThreadServices(NotificationSink):
 
 
 def trusted(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue]:
-    """Return ``params``, with ``trust`` in the directory of ``cwd`` if it is True. Raises
-    MisuseError if ``cwd`` is missing."""
+    """Return ``params``; if ``trust``, they trust ``cwd``. Raises MisuseError without ``cwd``."""
     if not trust:
         return params
     cwd = params.get("cwd")
@@ -340,11 +339,10 @@ class HandOver:
             if turn.thread_id == thread_id and turn.turn_id is None:
                 turn.closed = False
         if self._listening is None:
+            self._listening = asyncio.ensure_future(self._listen())
 
-            async def listen() -> None:
-                await self._thread_peers().listen(self._client)  # imported once the thread is open
-
-            self._listening = asyncio.ensure_future(listen())
+    async def _listen(self) -> None:
+        await self._thread_peers().listen(self._client)  # imported once the thread is open
 
     def note_settings(self, thread_id: str, reported: JsonValue) -> None:
         """Remember the settings that Codex reports, with the sandbox in force."""
@@ -385,11 +383,11 @@ class HandOver:
     # Take a thread from another process.
 
     async def take_over(
-        self, thread_id: str, again: Callable[[], Awaitable[JsonValue]], refused: ErrorReply
+        self, thread_id: str, open_thread: Callable[[], Awaitable[JsonValue]], refused: ErrorReply
     ) -> JsonValue:
         """Take a thread over (`ThreadPeers.take`). Raises ThreadOpenElsewhere with its process."""
         try:
-            return await self._thread_peers().take(self._client, thread_id, again, refused)
+            return await self._thread_peers().take(self._client, thread_id, open_thread, refused)
         except ErrorReply as error:
             if error is not refused:
                 raise
@@ -409,6 +407,7 @@ class HandOver:
     # Let a thread go to another process.
 
     async def _let_go(self, thread_id: str, asker: Asker) -> State:
+        """Let another process have a thread if no turn runs in it; return the thread's state."""
         known = self._known.get(thread_id)
         if known is None or known.handed_over or not known.stored or self._client.closed:
             return "unknown"
@@ -419,20 +418,18 @@ class HandOver:
             if self._running(thread_id):
                 return "busy"
             async with known.lock:
-                return await self._let_go_idle(thread_id, known, asker)
+                sub_agents = await self._idle_sub_agents(thread_id)
+                if sub_agents is None or self._running(thread_id):
+                    return "busy"
+                known.handed_over = True
+                client = asker.client
+                logger.info("thread %s goes on in %r until its next turn here", thread_id, client)
+                for each in (*sub_agents, thread_id):
+                    await let_go(self._client, each)
+                return "free"
         except CodexAcpError as error:
             logger.info("thread %s is not let go: %s", thread_id, error)
             return "unknown"
-
-    async def _let_go_idle(self, thread_id: str, known: _KnownThread, asker: Asker) -> State:
-        sub_agents = await self._idle_sub_agents(thread_id)
-        if sub_agents is None or self._running(thread_id):
-            return "busy"
-        known.handed_over = True
-        logger.info("thread %s goes on in %r until its next turn here", thread_id, asker.client)
-        for each in (*sub_agents, thread_id):
-            await let_go(self._client, each)
-        return "free"
 
     def _running(self, thread_id: str) -> list[TurnMarks]:
         return [turn for turn in self.turns if turn.thread_id == thread_id and turn.runs]
@@ -442,15 +439,15 @@ class HandOver:
         the thread. Asks Codex, because a turn may have been detached here."""
         loaded = list_at(await self._client.call_raw("thread/loaded/list", {}), "data")
         others = [str(each) for each in loaded if each not in self._known]
-        found: dict[str, JsonObject] = {}
+        infos: dict[str, JsonObject] = {}
         for each in (thread_id, *others):
             with suppress(ErrorReply):  # it has just been unloaded
-                read = await self._client.call_raw("thread/read", {"threadId": each})
-                found[each] = object_at(read, "thread")
+                answer = await self._client.call_raw("thread/read", {"threadId": each})
+                infos[each] = object_at(answer, "thread")
         family = [thread_id]
         for each in family:  # the loop also visits the threads that it adds
-            family += [child for child in found if text_at(found[child], "parentThreadId") == each]
-        if any(text_at(found.get(each), "status", "type") == "active" for each in family):
+            family += [child for child in infos if text_at(infos[child], "parentThreadId") == each]
+        if any(text_at(infos.get(each), "status", "type") == "active" for each in family):
             return None
         terminals: JsonValue = None
         with suppress(ErrorReply):

@@ -79,11 +79,11 @@ class Threads:
                 self._services, *await self._services.open("thread/start", params, tools, policy)
             )
         cwd = str(params["cwd"])
-        read = await self._client.call_raw("config/read", read_params(cwd))
-        params, restore = opening(params, read)
+        config_read = await self._client.call_raw("config/read", read_params(cwd))
+        params, restore = opening(params, config_read)
         opened = await self._services.open("thread/start", params, tools, policy, restore)
-        if undecided_root(cwd, read) is not None:
-            for folder, contents in left_out_here(read):
+        if undecided_root(cwd, config_read) is not None:
+            for folder, contents in left_out_here(config_read):
                 listed = ", ".join(contents)
                 logger.warning(
                     "%r is not used (%s): nobody trusts it; see trust=True", folder, listed

@@ -102,9 +102,9 @@ class Tool:
 
         An async function runs on this loop, any other function in a thread of its own.
         """
-        given = arguments if isinstance(arguments, dict) else {}
+        named = arguments if isinstance(arguments, dict) else {}
         try:
-            bound: dict[str, Any] = self._arguments.validate_python(ArgsKwargs((), given))
+            bound: dict[str, Any] = self._arguments.validate_python(ArgsKwargs((), named))
         except ValidationError as error:
             details = error.errors(include_url=False, include_input=False, include_context=False)
             problems = [
@@ -153,20 +153,21 @@ def tool(
 
 def _arguments_of(function: Callable[..., object], name: str) -> TypeAdapter[Any]:
     """Return an adapter that reads the arguments into a dict; it does not call the function."""
-    named = function if inspect.isroutine(function) else type(function).__call__.__get__(function)
-    for parameter in inspect.signature(named).parameters.values():
+    # An object with ``__call__``: pydantic reads the annotations of that method.
+    method = function if inspect.isroutine(function) else type(function).__call__.__get__(function)
+    for parameter in inspect.signature(method).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             message = f"the parameter {parameter} of the tool {name} cannot be given by its name"
             raise MisuseError(message)
         if parameter.annotation is parameter.empty:
             raise MisuseError(f"the parameter {parameter} of the tool {name} has no annotation")
 
-    @functools.wraps(named)
-    def bound(**arguments: Any) -> dict[str, Any]:
+    @functools.wraps(method)
+    def collect(**arguments: Any) -> dict[str, Any]:
         return arguments
 
     try:
-        return TypeAdapter(cast("Any", bound))
+        return TypeAdapter(cast("Any", collect))
     except NameError as error:
         message = f"an annotation of the tool {name} cannot be resolved: {error}"
         raise MisuseError(message) from error
@@ -283,14 +284,14 @@ class ToolCalls(NotificationSink):
 def _by_name(
     tools: Iterable[Tool | Callable[..., object]], known: dict[str, Tool]
 ) -> dict[str, Tool]:
+    """Return tools by name. Raises MisuseError if another tool, also of ``known``, has the name."""
     new: dict[str, Tool] = {}
-    for given in tools:
-        made = tool(given)
-        same_name = new.get(made.name) or known.get(made.name)
-        if same_name is not None and same_name.function is not made.function:
-            message = f"two tools have the name {made.name!r}; give one of them another name"
+    for each in map(tool, tools):
+        same_name = new.get(each.name) or known.get(each.name)
+        if same_name is not None and same_name.function is not each.function:
+            message = f"two tools have the name {each.name!r}; give one of them another name"
             raise MisuseError(message)
-        new[made.name] = made
+        new[each.name] = each
     return new
 
 
@@ -327,10 +328,8 @@ class OutputType(Generic[T]):
 
 def strict_schema(schema: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a JSON Schema as strict as the Responses API wants it; leaves ``schema`` unchanged.
-
-    Raises MisuseError if its root is no object, or a part can have any property: a ``dict``, or
-    a model that allows extra fields.
-    """
+    Raises MisuseError if its root is no object, or a part can have any property: a ``dict``, or a
+    model that allows extra fields."""
     definitions = schema.get("$defs", {})
     converter = _StrictConverter(name, definitions)
     root = dict(schema)
@@ -347,6 +346,8 @@ def strict_schema(schema: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 class _StrictConverter:
+    """Makes the parts of one schema strict."""
+
     def __init__(self, name: str, definitions: dict[str, Any]) -> None:
         self._name = name
         self._definitions = definitions

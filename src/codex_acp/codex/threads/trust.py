@@ -5,6 +5,9 @@ repository; makes no call itself. Source: ``ConfigBatchWriteParams`` of
 ``schema/codex/experimental.json``.
 """
 
+# No pathlib here: paths are strings of the wire.
+# ruff: noqa: PTH113, PTH114, PTH118, PTH120, PTH123, PTH208
+
 from __future__ import annotations
 
 import os
@@ -24,58 +27,54 @@ MAX_LINE: Final = 8192
 
 def trust_root(directory: str) -> str:
     """Return the directory to trust so that ``directory`` is trusted: its repository, else itself.
-
     The repository is the nearest directory with a ``.git`` that Codex accepts; a ``.git`` file is
-    not followed.
-    """
+    not followed."""
     start = path = os.path.realpath(directory)
     while True:
-        git = os.path.join(path, ".git")  # noqa: PTH118 - a string of the wire
-        if os.path.isfile(git) or os.path.lexists(os.path.join(git, "HEAD")):  # noqa: PTH113, PTH118
+        git = os.path.join(path, ".git")
+        if os.path.isfile(git) or os.path.lexists(os.path.join(git, "HEAD")):
             return path
-        parent = os.path.dirname(path)  # noqa: PTH120
+        parent = os.path.dirname(path)
         if parent == path:
             return start
         path = parent
 
 
-def undecided_root(directory: str, read: JsonValue) -> str | None:
+def undecided_root(directory: str, config_read: JsonValue) -> str | None:
     """Return the `trust_root` if the user, by the answer to ``config/read``, has not decided."""
-    if not isinstance(value_at(read, "config"), dict):
+    if not isinstance(value_at(config_read, "config"), dict):
         return None
     root = trust_root(directory)
-    return None if {directory, root} & object_at(read, "config", "projects").keys() else root
+    return None if {directory, root} & object_at(config_read, "config", "projects").keys() else root
 
 
-def is_trusted(directory: str, read: JsonValue) -> bool:
-    """Return whether the user trusts a directory; ``read`` is its answer to ``config/read``."""
-    projects, root = object_at(read, "config", "projects"), trust_root(directory)
+def is_trusted(directory: str, config_read: JsonValue) -> bool:
+    """Return whether the user trusts a directory, by the answer to ``config/read``."""
+    projects, root = object_at(config_read, "config", "projects"), trust_root(directory)
     places = [os.path.realpath(directory), root]
-    git = os.path.join(root, ".git")  # noqa: PTH118 - a string of the wire, as all below
-    git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())  # noqa: PTH118
-    if os.path.isfile(git) and "worktrees" in git_dir and not is_false_worktree(root):  # noqa: PTH113
-        common = os.path.join(git_dir, _line(os.path.join(git_dir, "commondir")))  # noqa: PTH118
-        places.append(os.path.dirname(os.path.realpath(common)))  # noqa: PTH120
+    git = os.path.join(root, ".git")
+    git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())
+    if os.path.isfile(git) and "worktrees" in git_dir and not is_false_worktree(root):
+        common = os.path.join(git_dir, _line(os.path.join(git_dir, "commondir")))
+        places.append(os.path.dirname(os.path.realpath(common)))
     level = next((text_at(projects, p, "trust_level") for p in places if p in projects), None)
     return level == "trusted"
 
 
 def linked_instructions(opened: JsonValue) -> list[tuple[str, str]]:
     """Return path and target of each instruction file that is a link out of a thread's repository.
-
     ``opened`` is the answer that opened the thread: it lists the files that Codex gives to the
-    model. Codex follows links (measured with 0.147, 0.163 and 0.169).
-    """
+    model. Codex follows links (measured with 0.147, 0.163 and 0.169)."""
     sources, cwd = list_at(opened, "instructionSources"), text_at(opened, "cwd")
     if not sources or cwd is None:
         return []
-    root, found = trust_root(cwd), []
+    root, links = trust_root(cwd), []
     for source in filter(os.path.isabs, map(str, sources)):
         target = os.path.realpath(source)
-        folder = os.path.realpath(os.path.dirname(source))  # noqa: PTH120
+        folder = os.path.realpath(os.path.dirname(source))
         if _is_in(folder, root) and not _is_in(target, root):
-            found.append((source, target))
-    return found
+            links.append((source, target))
+    return links
 
 
 def _is_in(path: str, root: str) -> bool:
@@ -83,37 +82,37 @@ def _is_in(path: str, root: str) -> bool:
 
 
 def without_false_worktree(
-    params: dict[str, JsonValue], directory: str, read: JsonValue
+    params: dict[str, JsonValue], directory: str, config_read: JsonValue
 ) -> dict[str, JsonValue]:
     """Return params with which even a Codex that `believes_worktrees` trusts no false worktree.
-    ``read`` is the answer to ``config/read`` in the thread's ``directory``."""
+    ``config_read`` is the answer to ``config/read`` in the thread's ``directory``."""
     cwd = os.path.realpath(directory)
-    is_known = isinstance(value_at(read, "config"), dict)
-    root = undecided_root(cwd, read) if is_known else trust_root(cwd)
-    given = object_at(params, "config", "projects")
-    if root is None or {root, cwd} & given.keys() or not is_false_worktree(root):
+    is_known = isinstance(value_at(config_read, "config"), dict)
+    root = undecided_root(cwd, config_read) if is_known else trust_root(cwd)
+    own_projects = object_at(params, "config", "projects")
+    if root is None or {root, cwd} & own_projects.keys() or not is_false_worktree(root):
         return params
-    return distrusting(params, read, root, cwd)
+    return distrusting(params, config_read, root, cwd)
 
 
 def is_false_worktree(root: str) -> bool:
     """Return whether the ``.git`` file of ``root`` names a repository without this worktree.
     Source: gitrepository-layout(5), ``worktrees/<id>/gitdir``."""
-    git = os.path.join(root, ".git")  # noqa: PTH118 - a string of the wire, as all below
-    git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())  # noqa: PTH118
-    if not os.path.isfile(git) or "worktrees" not in git_dir:  # noqa: PTH113
+    git = os.path.join(root, ".git")
+    git_dir = os.path.join(root, _line(git).removeprefix("gitdir:").strip())
+    if not os.path.isfile(git) or "worktrees" not in git_dir:
         return False
-    listed = os.path.join(git_dir, _line(os.path.join(git_dir, "gitdir")))  # noqa: PTH118
-    worktree, name = os.path.split(listed)
-    return os.path.islink(git) or (os.path.realpath(worktree), name) != (root, ".git")  # noqa: PTH114
+    named = os.path.join(git_dir, _line(os.path.join(git_dir, "gitdir")))
+    worktree, name = os.path.split(named)
+    return os.path.islink(git) or (os.path.realpath(worktree), name) != (root, ".git")
 
 
 def _line(path: str) -> str:
     """Return the content of a small file; empty if it is no regular file: a pipe may never end."""
-    if not os.path.isfile(path):  # noqa: PTH113
+    if not os.path.isfile(path):
         return ""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read(MAX_LINE).partition("\0")[0].strip()  # git reads up to a NUL
     except OSError:
         return ""
@@ -140,14 +139,16 @@ def trust_arguments(roots: Sequence[str]) -> list[str]:
     return ["-c", f"projects={{{tables}}}"]
 
 
-def left_out_here(read: JsonValue) -> list[tuple[str, list[str]]]:
+def left_out_here(config_read: JsonValue) -> list[tuple[str, list[str]]]:
     """Return each ``.codex`` folder that is left out as untrusted, with a list of its contents."""
-    found = ((folder, contents_of(config, _names(folder))) for folder, config in left_out(read))
-    return [(folder, contents) for folder, contents in found if contents]
+    folders = [
+        (folder, contents_of(config, _names(folder))) for folder, config in left_out(config_read)
+    ]
+    return [(folder, contents) for folder, contents in folders if contents]
 
 
 def _names(folder: str) -> list[str]:
     try:
-        return os.listdir(folder)  # noqa: PTH208
+        return os.listdir(folder)
     except OSError:  # the app-server may run on another machine
         return []

@@ -105,16 +105,16 @@ class TurnWatchdog(NotificationSink):
                 self._reported.add(turn)
                 open_requests = self._client.open_requests
                 silent.append(SilentTurn(*turn, now - last_event, open_requests))
-        for found in silent:
+        for report in silent:
             logger.warning(
                 "turn %s of thread %s is silent for %.1f s; open server requests: %s",
-                found.turn_id,
-                found.thread_id,
-                found.seconds,
-                as_text(found.open_requests),
+                report.turn_id,
+                report.thread_id,
+                report.seconds,
+                as_text(report.open_requests),
             )
             try:
-                self._report(found)
+                self._report(report)
             except Exception:
                 logger.exception("the report of a silent turn failed")
         return silent
@@ -161,7 +161,7 @@ class SharedWatchdog(TurnWatchdog):
         """Number of turns that use it."""
         self.reports: dict[str, SilentTurn] = {}
         """Turn id → report that `SilenceWatch.check` has not returned yet."""
-        super().__init__(client, after, lambda found: self.reports.update({found.turn_id: found}))
+        super().__init__(client, after, lambda turn: self.reports.update({turn.turn_id: turn}))
 
 
 class SilenceWatch:
