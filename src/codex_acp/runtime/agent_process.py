@@ -66,20 +66,18 @@ SHOWN_OUTPUT: Final = 200
 
 
 class _Client(ClientOfBothVersions):
-    """The client of one agent; calls `on_end` before the open calls fail."""
+    """The client of one agent; reports to its process."""
 
-    on_end: Callable[[], None]
-    """Called when the connection has ended; set by `AgentProcess`."""
-    give: Callable[[str, Update], None]
-    """Called with a session's id and its update; set by `AgentProcess`."""
+    process: AgentProcess
+    """Set by `AgentProcess`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         super().on_closed(error)
-        self.on_end()
+        self.process._note_end()  # before the open calls fail
 
     def _give_update(self, session_id: str, update: Update) -> None:
         """Give an update to its session; the base class drops kinds that version 1 lacks."""
-        self.give(session_id, update)
+        self.process._give(session_id, update)
 
 
 class AgentProcess:
@@ -108,6 +106,7 @@ class AgentProcess:
         self._stop = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lifetime_task: asyncio.Task[None] | None = None
+        """Runs `_run`; None until `_connect` has spawned the agent."""
         self.on_ended: Callable[[TransportError], None] | None = None
         """Called once if the agent ends without `kill`, `cut` or `aclose`."""
         self.failure: TransportError | None = None
@@ -183,7 +182,7 @@ class AgentProcess:
             else:
                 self._held.append((held_id, update))
         if self.failure is not None:
-            sink.agent_ended(self.failure)
+            sink.agent_ended()
 
     def close(self, session_id: str, sink: SessionSink) -> None:
         """Give no more updates and requests of a session to ``sink``."""
@@ -228,14 +227,14 @@ class AgentProcess:
         spec = self.spec
         if spec.link is not None:
             return spec.link()
-        log = stderr_logger.isEnabledFor(logging.INFO)
+        logs_stderr = stderr_logger.isEnabledFor(logging.INFO)
         try:
             return spawn(
                 spec.command,
                 spec.environment,
                 spec.cwd,
                 name=self.agent,
-                on_stderr_line=self._log_stderr if log else None,
+                on_stderr_line=self._log_stderr if logs_stderr else None,
                 exit_seconds=EXIT_SECONDS,
             )
         except (OSError, ValueError) as error:
@@ -252,7 +251,7 @@ class AgentProcess:
             self._link,
             name=self.agent,
             line_limit=self.spec.line_limit or DEFAULT_LINE_LIMIT,
-            on_line=self._look_at_line,
+            on_line=self._note_first_garbage,
         )
         self._connection = connection
         self.gate: ReadingGate = ReadingGate(connection.pause_reading, connection.resume_reading)
@@ -275,7 +274,7 @@ class AgentProcess:
             (1, 2) if self.spec.version is None else (self.spec.version,),
             on_invalid_notification=take_invalid,
         )
-        self.client.on_end, self.client.give = self._note_end, self._give
+        self.client.process = self
         loop = asyncio.get_running_loop()
         self._lifetime_task = loop.create_task(self._run(), name=f"agent {self.agent}")
 
@@ -349,7 +348,7 @@ class AgentProcess:
         why_closed = None if stopped_here else self._connection.why_closed
         self.failure = why_closed or ConnectionClosed(f"{self.agent} was closed here")
         for sink in self.sessions:
-            sink.agent_ended(self.failure)
+            sink.agent_ended()
         if not stopped_here and self._started.done() and self.on_ended is not None:
             logger.warning("the agent %s has ended: %s", self.agent, self.failure)
             self.on_ended(self.failure)
@@ -371,7 +370,7 @@ class AgentProcess:
                 "%s sends updates of %r, which is no session here", self.agent, session_id
             )
 
-    def _look_at_line(self, direction: Direction, line: bytes) -> None:
+    def _note_first_garbage(self, direction: Direction, line: bytes) -> None:
         if direction == "received" and self._first_garbage is None and not self._started.done():
             start = line.lstrip()[:SHOWN_OUTPUT]
             if start and not start.startswith(b"{"):

@@ -40,7 +40,6 @@ from codex_acp.transport.shielding import shielded
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.errors import TransportError
     from codex_acp.runtime.agent_process import AgentProcess
     from codex_acp.runtime.permissions import PermissionPolicy
     from codex_acp.runtime.prompt import RunningPrompt
@@ -105,9 +104,8 @@ class AgentSession:
             except Exception:
                 logger.exception("a listener of the session %s failed", self.session_id)
 
-    def agent_ended(self, error: TransportError) -> None:
+    def agent_ended(self) -> None:
         """Settle the open questions, and end the watchers. The prompt ends with its own request."""
-        del error
         self.answers.refuse()
         self.options.ended()
 
@@ -118,10 +116,6 @@ class AgentSession:
 
 Settings: TypeAlias = "tuple[types.SessionConfigOption, ...]"
 """All options of a session, in the agent's order."""
-
-MODE: Final = "mode"
-MODEL: Final = "model"
-THOUGHT_LEVEL: Final = "thought_level"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +155,17 @@ class ConfigOptions:
     @property
     def model(self) -> Setting:
         """The option of category ``model``."""
-        return Setting(self, MODEL)
+        return Setting(self, "model")
 
     @property
     def mode(self) -> Setting:
         """The option of category ``mode``, else the session's legacy modes."""
-        return Setting(self, MODE)
+        return Setting(self, "mode")
 
     @property
     def thought_level(self) -> Setting:
         """The option of category ``thought_level``: how much the model reasons."""
-        return Setting(self, THOUGHT_LEVEL)
+        return Setting(self, "thought_level")
 
     def get(self, config_id: str) -> types.SessionConfigOption | None:
         """Return the option with this id, or None."""
@@ -318,7 +312,7 @@ class Setting:
 
     @property
     def _legacy(self) -> types.SessionModeState | None:
-        return self._options.modes if self._category == MODE else None
+        return self._options.modes if self._category == "mode" else None
 
 
 class _Watcher:
@@ -421,12 +415,8 @@ async def open_session(
             if not wanted.or_new or not is_gone:
                 raise
             reason = str(error)
-            logger.warning(
-                "the session %s of %s could not be opened again, a new one is: %s",
-                wanted.session_id,
-                process.agent,
-                reason,
-            )
+            text = "the session %s of %s could not be opened again, a new one is: %s"
+            logger.warning(text, wanted.session_id, process.agent, reason)
     async with turns:
         return await _open_new(process, wanted), Opened("new", reason)
 
@@ -469,21 +459,18 @@ async def _reopen(
         raise MisuseError(f"the session {session_id} is open already")
     session = AgentSession(process, wanted, session_id, replaying=True)
     process.open(session_id, session)
-    fields = _common_fields(wanted)
-    call: Awaitable[_Answer]
-    if how == "load":
-        request = types.LoadSessionRequest(session_id=session_id, **fields)
-        call = process.client.session_load(request)
-    else:
-        call = process.client.session_resume(
-            types.ResumeSessionRequest(session_id=session_id, **fields)
-        )
+    fields = {"session_id": session_id, **_common_fields(wanted)}
 
-    async def opened() -> None:
-        _set_open(session, await call)
+    async def ask() -> None:
+        response: _Answer
+        if how == "load":
+            response = await process.client.session_load(types.LoadSessionRequest(**fields))
+        else:
+            response = await process.client.session_resume(types.ResumeSessionRequest(**fields))
+        _set_open(session, response)
 
     try:
-        await ask_to_open(process, f"session/{how}", opened(), session_id)
+        await ask_to_open(process, f"session/{how}", ask(), session_id)
     except BaseException:
         process.close(session_id, session)
         await session.answers.aclose()  # the agent may have started terminals meanwhile

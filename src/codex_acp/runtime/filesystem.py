@@ -29,6 +29,7 @@ from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_N
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
+logger = logging.getLogger(__name__)
 
 SIZE_LIMIT: Final = 10 * 1024 * 1024
 """Bytes of text that are read or written at most: a source file has fewer."""
@@ -39,7 +40,24 @@ READ_SIZE: Final = 64 * 1024
 VIRTUAL: Final = ("/proc", "/sys")
 """Directories whose files are refused: reading them may not end, or have an effect."""
 _NEW_FILE_MODE: Final = 0o666
+_NEW_DIRECTORY_MODE: Final = 0o777
 _PERMISSIONS: Final = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
+
+FOLLOW_NOTHING: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | FOLLOW_NOTHING
+MAX_LINKS: Final = 40
+"""Links that are followed for one path; Linux has the same limit."""
+MAX_DEPTH: Final = 100
+"""Directories from a root to a file: each takes a file descriptor during the search."""
+MAX_PATH: Final = 4096
+"""Bytes of a path, as in Linux: a deeper file could not be removed by its path."""
+
+CALL_SECONDS: Final = 10.0
+"""Time limit of one call, with the wait for a thread: a file of 10 MiB takes a hundredth of it."""
+MAX_THREADS: Final = 4
+"""Threads at a time: an agent may request many files at once, and each call may hang for ever."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +118,7 @@ def write_text(
         raise RpcError(INVALID_PARAMS, f"{len(data)} bytes are above the limit of {size_limit}")
     with _os_errors_as_rpc(path), ExitStack() as stack:
         folder, name = roots.find(stack, path, make=True)
-        mode = _mode_of(folder, name, path)
-        _replace(folder, name, data, mode, check)
+        _replace(folder, name, data, _mode_of(folder, name, path), check)
 
 
 @contextmanager
@@ -212,12 +229,6 @@ def _replace(
 
 # Blocking calls in threads that can be abandoned: a disk may be slow, or not answer at all.
 
-T = TypeVar("T")
-CALL_SECONDS: Final = 10.0
-"""Time limit of one call, with the wait for a thread: a file of 10 MiB takes a hundredth of it."""
-MAX_THREADS: Final = 4
-"""Threads at a time: an agent may request many files at once, and each call may hang for ever."""
-
 
 class FileThreads:
     """Runs calls in at most ``count`` threads, each at most ``seconds``.
@@ -264,10 +275,8 @@ class FileThreads:
                 result = work(check)
             except Exception as error:  # noqa: BLE001 - `run` raises it
                 failure = error
-            try:
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(settle, result, failure)
-            except RuntimeError:
-                return  # the loop is closed
 
         try:
             with anyio.fail_after(self._seconds):
@@ -286,22 +295,6 @@ class FileThreads:
             raise RpcError(INTERNAL_ERROR, message) from None
         finally:
             abandoned.set()
-
-
-logger = logging.getLogger(__name__)
-
-FOLLOW_NOTHING: Final = os.O_NOFOLLOW | os.O_CLOEXEC
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | FOLLOW_NOTHING
-_NEW_DIRECTORY_MODE: Final = 0o777
-
-MAX_LINKS: Final = 40
-"""Links that are followed for one path; Linux has the same limit."""
-
-MAX_DEPTH: Final = 100
-"""Directories from a root to a file: each takes a file descriptor during the search."""
-
-MAX_PATH: Final = 4096
-"""Bytes of a path, as in Linux: a deeper file could not be removed by its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,9 +338,7 @@ class Roots:
         ``stack`` closes the descriptor. ``make`` makes missing directories. Raises RpcError for a
         path outside the roots or of a directory; OSError.
         """
-        _must_be_short(path)
-        if not path.startswith("/"):
-            raise RpcError(INVALID_PARAMS, f"{path!r} is not an absolute path")
+        _must_be_path(path)
         root, names = self._start(stack, path, path)
         folders = [root.fd]
         links = 0
@@ -399,17 +390,20 @@ class Roots:
                 ]
                 if fitting:
                     length, root = max(fitting, key=lambda fit: fit[0])
-                    fd = _reopen(root)
+                    was_deleted = not os.fstat(root.fd).st_nlink  # open what is in its place now
+                    fd = _open_real(root.real) if was_deleted else os.dup(root.fd)
                     stack.callback(os.close, fd)
                     return _Root((), root.real, fd), deque(names[length:])
         raise RpcError(INVALID_PARAMS, f"{path} is outside the directories of this session")
 
 
-def _must_be_short(path: str) -> None:
+def _must_be_path(path: str) -> None:
     size = len(path.encode("utf-8", "surrogatepass"))
     if size >= MAX_PATH:
         message = f"{path[:80]!r}… is no path: its {size} bytes are above the limit of {MAX_PATH}"
         raise RpcError(INVALID_PARAMS, message)
+    if not path.startswith("/"):
+        raise RpcError(INVALID_PARAMS, f"{path!r} is not an absolute path")
 
 
 def _names(path: str) -> tuple[str, ...]:
@@ -420,19 +414,10 @@ def _target(folder: int, name: str) -> str | None:
     """Return the target of a link; None if the name is no link or does not exist."""
     try:
         return os.readlink(name, dir_fd=folder)
-    except FileNotFoundError:
-        return None
     except OSError as error:
-        if error.errno == errno.EINVAL:
+        if error.errno in (errno.EINVAL, errno.ENOENT):
             return None
         raise
-
-
-def _reopen(root: _Root) -> int:
-    """Return a new descriptor of a root; if it was deleted, of the directory in its place now."""
-    if os.fstat(root.fd).st_nlink:
-        return os.dup(root.fd)
-    return _open_real(root.real)
 
 
 def _open_real(real: str) -> int:

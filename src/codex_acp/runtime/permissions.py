@@ -23,7 +23,7 @@ from codex_acp._version import __version__
 from codex_acp.acp import PROTOCOL_VERSION, types
 from codex_acp.acp.client_side import option_of, outcome_of
 from codex_acp.acp.form_answers import InvalidContent, as_json, too_large, validate
-from codex_acp.errors import MisuseError, RpcError, TransportError
+from codex_acp.errors import MisuseError, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from codex_acp.runtime.filesystem import FileAccess, FileThreads, Roots, read_text, write_text
 from codex_acp.runtime.terminals import Terminals
@@ -100,26 +100,22 @@ async def decide(
     policy: PermissionPolicy, permission: Permission
 ) -> types.RequestPermissionOutcome:
     """Ask the policy; return the answer to the request. Raises nothing but CancelledError."""
+    rejected = outcome_of(permission.options, "reject_once")  # "cancelled" if it is not offered
     try:
         answer = policy(permission)
         chosen = await answer if inspect.isawaitable(answer) else answer
     except Exception:
         logger.exception("the permission policy failed; the tool call is rejected")
-        return rejected(permission)
+        return rejected
     if chosen is None:
-        return rejected(permission)
+        return rejected
     option_id = chosen.option_id if isinstance(chosen, types.PermissionOption) else chosen
     kinds = {option.kind for option in permission.options if option.option_id == option_id}
     if len(kinds) != 1:
         why = "the agent did not offer" if not kinds else "has two meanings"
         logger.error("the permission policy chose %r, which %s; rejected", option_id, why)
-        return rejected(permission)
+        return rejected
     return types.SelectedRequestPermissionOutcome(option_id=option_id)
-
-
-def rejected(permission: Permission) -> types.RequestPermissionOutcome:
-    """Return the option that rejects once, or "cancelled" if the agent offers none."""
-    return outcome_of(permission.options, "reject_once")
 
 
 # The agent's forms and URLs, which callbacks of the program answer.
@@ -254,11 +250,8 @@ NO_FILES: Final = FileAccess(read=False, write=False)
 
 
 class Answers:
-    """Answers the requests of one session.
-
-    ``tool_call`` returns the tool call of a permission request with all its updates. ``drained``
-    waits until the agent has read most of what was sent.
-    """
+    """Answers the requests of one session. ``tool_call`` returns a permission request's tool call
+    with all its updates, ``drained`` waits until the agent has read most of what was sent."""
 
     def __init__(
         self,
@@ -328,16 +321,15 @@ class Answers:
 
     async def read_file(self, request: types.ReadTextFileRequest) -> types.ReadTextFileResponse:
         """Read the text of a file within the roots."""
-        size = self._files.size_limit
-        path, line, limit = request.path, request.line, request.limit
-        work = partial(read_text, self._roots, path, line, limit, size)
+        lines = (request.line, request.limit)
+        work = partial(read_text, self._roots, request.path, *lines, self._files.size_limit)
         return types.ReadTextFileResponse(content=await self._threads.run(work))
 
     async def write_file(self, request: types.WriteTextFileRequest) -> types.WriteTextFileResponse:
         """Write a file within the roots. If cancelled, the file stays as it was."""
         size = self._files.size_limit
-        path, content = request.path, request.content
-        await self._threads.run(partial(write_text, self._roots, path, content, size))
+        work = partial(write_text, self._roots, request.path, request.content, size)
+        await self._threads.run(work)
         return types.WriteTextFileResponse()
 
     async def _unless_cancelled(self, question: Callable[[], Awaitable[T]]) -> T | None:
@@ -358,16 +350,14 @@ answering: Final[ContextVar[bool]] = ContextVar("answering", default=False)
 
 
 class SessionSink(Protocol):
-    """A session, as the handlers use it."""
+    """An open session, as the agent's process and `Handlers` use it."""
 
-    @property
-    def answers(self) -> Answers:
-        """Return the answers of this session."""
+    answers: Answers
 
     def take_update(self, update: Update) -> None:
         """Take the next update of this session."""
 
-    def agent_ended(self, error: TransportError) -> None:
+    def agent_ended(self) -> None:
         """Handle the end of the agent's process."""
 
 
@@ -449,27 +439,25 @@ class Handlers:
     async def _elicit(
         self, request: types.CreateElicitationRequest
     ) -> types.CreateElicitationResponse:
-        """Answer an elicitation. The session of an elicitation answers it, so that a cancel of the
-        session's prompt ends it."""
+        """Answer an elicitation; if it belongs to a session, a cancel of its prompt ends it."""
         answering.set(True)
         on_form, on_url = self._services.on_form, self._services.on_url
-        if isinstance(request, types.SessionFormCreateElicitationRequest) and on_form is not None:
-            answers = self._answers_of(request.session_id)
-            return await answers.elicitation(lambda: ask_form(on_form, request))
-        if isinstance(request, types.RequestFormCreateElicitationRequest) and on_form is not None:
-            return await ask_form(on_form, request)
-        if isinstance(request, types.SessionUrlCreateElicitationRequest) and on_url is not None:
-            answers = self._answers_of(request.session_id)
-            answer = await answers.elicitation(lambda: ask_url(on_url, request))
-            return self._with_url_noted(request, answer)
-        if isinstance(request, types.RequestUrlCreateElicitationRequest) and on_url is not None:
-            return self._with_url_noted(request, await ask_url(on_url, request))
-        raise RpcError(INVALID_PARAMS, "elicitation of this mode was not advertised")
-
-    def _with_url_noted(
-        self, request: UrlRequest, answer: types.CreateElicitationResponse
-    ) -> types.CreateElicitationResponse:
-        if isinstance(answer, types.AcceptCreateElicitationResponse):
+        ask: Callable[[], Awaitable[types.CreateElicitationResponse]]
+        if isinstance(request, Form) and on_form is not None:
+            ask = partial(ask_form, on_form, request)
+        elif isinstance(request, UrlRequest) and on_url is not None:
+            ask = partial(ask_url, on_url, request)
+        else:
+            raise RpcError(INVALID_PARAMS, "elicitation of this mode was not advertised")
+        if isinstance(
+            request,
+            types.SessionFormCreateElicitationRequest | types.SessionUrlCreateElicitationRequest,
+        ):
+            answer = await self._answers_of(request.session_id).elicitation(ask)
+        else:
+            answer = await ask()
+        accepted = isinstance(answer, types.AcceptCreateElicitationResponse)
+        if accepted and isinstance(request, UrlRequest):
             self._opened_urls.add(request.elicitation_id)
         return answer
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from codex_acp._json import text_at, value_at
 from codex_acp.acp import types
 from codex_acp.acp.dialects import is_unstable
-from codex_acp.acp.types import SessionUpdate, TextContentBlock, UnknownVariant
+from codex_acp.acp.types import SessionUpdate, UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.acp.types import ContentBlock
     from codex_acp.jsonrpc.message import Notification
 
     _ToolCallUpdate: TypeAlias = (
@@ -37,12 +36,7 @@ class ToolCall:
     raw_input: Any = None
     raw_output: Any = None
 
-    def patched(
-        self,
-        update: types.ToolCallSessionUpdate
-        | types.ToolCallUpdateSessionUpdate
-        | types.ToolCallUpdate,
-    ) -> ToolCall:
+    def patched(self, update: _ToolCallUpdate) -> ToolCall:
         """Return the call with the fields that the update sets; null changes nothing."""
         changes: dict[str, Any] = {}
         for name in update.model_fields_set & _PATCHED:
@@ -90,8 +84,7 @@ class Record:
             text, message_id = text_of(update.content), update.message_id
             last_id = self._messages[-1][0] if self._messages else None
             # Without message ids, text after a tool call is another message.
-            continues = message_id is not None or self._in_message
-            if message_id == last_id and continues:
+            if message_id == last_id and (message_id is not None or self._in_message):
                 self._messages[-1][1].append(text)
             else:
                 self._messages.append((message_id, [text]))
@@ -160,6 +153,6 @@ def kind_of(update: Update) -> str:
     return update.session_update
 
 
-def text_of(content: ContentBlock) -> str:
+def text_of(content: types.ContentBlock) -> str:
     """Return the text of a text block; empty for other blocks."""
-    return content.text if isinstance(content, TextContentBlock) else ""
+    return content.text if isinstance(content, types.TextContentBlock) else ""

@@ -11,6 +11,7 @@ import inspect
 import logging
 import os
 import subprocess
+from codecs import getincrementaldecoder
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -146,9 +147,9 @@ TERMINATE_SECONDS: Final = 0.3
 COLLECT_SECONDS: Final = 1.0
 """Time for the kernel to report the status of a killed process."""
 _CONTINUATION: Final = range(0x80, 0xC0)
-"""Bytes of UTF-8 behind the first byte of a character."""
-_LONGEST_CHARACTER: Final = 4
-"""Bytes of the longest character in UTF-8."""
+"""Continuation bytes: those of a character in UTF-8 behind its first byte."""
+_MOST_CONTINUATIONS: Final = 3
+"""Continuation bytes of the longest character."""
 
 
 class OutputTail:
@@ -172,22 +173,9 @@ class OutputTail:
         """Return the text; without an unfinished character at its end unless ``complete``."""
         start, data = 0, bytes(self._data)
         if self.truncated:
-            while start < min(_LONGEST_CHARACTER - 1, len(data)) and data[start] in _CONTINUATION:
+            while start < min(_MOST_CONTINUATIONS, len(data)) and data[start] in _CONTINUATION:
                 start += 1
-        end = len(data) if complete else _end_of_characters(data)
-        return data[start:end].decode(errors="replace")
-
-
-def _end_of_characters(data: bytes) -> int:
-    """Return the end of the last complete character of UTF-8."""
-    for back in range(1, min(_LONGEST_CHARACTER, len(data) + 1)):
-        byte = data[-back]
-        if byte in _CONTINUATION:
-            continue
-        # A character's length by its first byte, 1 for ASCII.
-        length = 1 + (byte >= 0x80) + (byte >= 0xE0) + (byte >= 0xF0)
-        return len(data) - back if length > back else len(data)
-    return len(data)
+        return getincrementaldecoder("utf-8")("replace").decode(data[start:], final=complete)
 
 
 class TerminalProcess:
@@ -200,10 +188,10 @@ class TerminalProcess:
         self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str, output_limit: int
     ) -> None:
         self._output = OutputTail(output_limit)
-        tree = new_mark()
+        mark = new_mark()
         self._process = subprocess.Popen(
             argv,
-            env=with_mark(env, tree),
+            env=with_mark(env, mark),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -215,7 +203,7 @@ class TerminalProcess:
         self._stdout = self._process.stdout
         os.set_blocking(self._stdout.fileno(), False)
         loop = asyncio.get_running_loop()
-        self._tree = ProcessTree(self._process.pid, tree)
+        self._tree = ProcessTree(self._process.pid, mark)
         self._exited: asyncio.Future[None] = loop.create_future()
         self._closing: asyncio.Task[None] | None = None
         self._reader = DescriptorReader(

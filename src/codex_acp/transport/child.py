@@ -12,18 +12,13 @@ import os
 import time
 
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited, TransportError
-from codex_acp.transport.descriptors import (
-    DescriptorReader,
-    DescriptorWriter,
-    ignore,
-    unread_bytes,
-)
+from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter, unread_bytes
 from codex_acp.transport.process_table import ExitWatch
 from codex_acp.transport.process_tree import ProcessTree, new_mark, with_mark
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, Future, Task, TimerHandle
+    from asyncio import Future, Task, TimerHandle
     from collections.abc import Callable, Mapping, Sequence
     from typing import IO
 
@@ -50,6 +45,9 @@ MAX_EXTRA_SECONDS = 5.0
 
 COLLECT_SECONDS = 0.02
 """Seconds for the kernel to give the exit status of a killed process."""
+
+POLL_SECONDS = 0.005
+"""Seconds between two checks of a process that is about to end."""
 
 
 class Process:
@@ -186,10 +184,6 @@ class ChildProcess:
         return self._process.pid
 
     @property
-    def name(self) -> str:
-        return self._name
-
-    @property
     def returncode(self) -> int | None:
         """Exit status, negative for a signal; None while the child runs, or if not known."""
         return None if self._exit is None else self._exit.returncode
@@ -215,12 +209,10 @@ class ChildProcess:
         return True
 
     def start(self, receiver: Receiver) -> None:
-        import asyncio
-
         if self._receiver is not None or self._closing is not None:
             raise MisuseError("a child process can be started as a link only once")
         self._receiver = receiver
-        self._attach(asyncio.get_running_loop())
+        self._attach()
 
     def write(self, data: bytes) -> None:
         if self._writer is not None:
@@ -264,18 +256,19 @@ class ChildProcess:
         kill_now(self._tree)
         self._collect()
 
-    def _attach(self, loop: AbstractEventLoop) -> None:
+    def _attach(self) -> Future[None]:
+        """Read, write and watch the process; return a future that is done at its exit."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
         self._exited = loop.create_future()
-        on_data = ignore if self._receiver is None else self._receiver.data_received
-        if self._start_again is not None:
-            on_data = self._first_output
         for stream in (self._stdout, self._stderr):
             os.set_blocking(stream.fileno(), False)
         self._writer = DescriptorWriter(
             loop, self._stdin.fileno(), self._pause, self._resume, self._writing_failed
         )
         self._reader = DescriptorReader(
-            loop, self._stdout.fileno(), on_data, lambda _: self._check_end(), self._resume
+            loop, self._stdout.fileno(), self._deliver, lambda _: self._check_end(), self._resume
         )
         self._stderr_reader = DescriptorReader(
             loop, self._stderr.fileno(), self._tail.feed, lambda _: self._tail.end()
@@ -285,23 +278,20 @@ class ChildProcess:
             self._reader.resume()
         self._stderr_reader.resume()
         self._exit.start()
+        return self._exited
 
     async def _close(self) -> None:
-        import asyncio
-
         from codex_acp.transport.shutdown import shut_down
 
         if self._collected:
             self._report_end(None)
             return
         try:
-            if self._exited is None:
-                self._attach(asyncio.get_running_loop())
+            exited = self._exited or self._attach()
             self._stop_timer()
             if self._reader is not None and not self._end_reported:
                 self._reader.resume()  # discards the output, so that no process waits to write it
-            if self._exited is not None:
-                await shut_down(self._tree, self._exited, self._close_stdin, self._exit_seconds)
+            await shut_down(self._tree, exited, self._close_stdin, self._exit_seconds)
         finally:
             if self._exit_seen():
                 self._collect()
@@ -330,13 +320,11 @@ class ChildProcess:
         if self._process.wait(COLLECT_SECONDS):
             self._tree.root_collected()  # else the process hangs in the kernel, despite SIGKILL
 
-    def _first_output(self, data: bytes) -> None:
-        """Deliver the first output, after which the child is not started again."""
+    def _deliver(self, data: bytes) -> None:
+        """Deliver output. A child that has written any is not started again."""
         self._start_again, self._input = None, b""
-        on_data = ignore if self._receiver is None else self._receiver.data_received
-        if self._reader is not None:
-            self._reader.on_data = on_data
-        on_data(data)
+        if self._receiver is not None:
+            self._receiver.data_received(data)
 
     def _pause(self) -> None:
         self._writing_paused = True
@@ -365,9 +353,8 @@ class ChildProcess:
 
     def _check_end(self) -> None:
         """Report the end after exit and end of stdout; after one of them, wait for the other."""
-        if self._end_reported or self._restarting:
-            return
-        if self._closing is not None or self._reader is None:
+        is_over = self._end_reported or self._restarting or self._closing is not None
+        if is_over or self._reader is None:
             return
         exited = self._exit_seen()
         half_ended = self._reader.ended or self._stdin_broken
@@ -410,7 +397,6 @@ class ChildProcess:
         self._report_end(ProcessExited(self._name, self.returncode, self._tail.text()))
 
     def _begin_again(self, start: Callable[[], Process]) -> None:
-        import asyncio
         import logging
 
         self._timer, self._start_again = None, None
@@ -425,7 +411,7 @@ class ChildProcess:
             return
         logging.getLogger(__name__).info("started once more: %s", exit_error)
         self._restarting = self._collected = self._stdin_broken = False
-        self._attach(asyncio.get_running_loop())
+        self._attach()
         earlier_input, self._input, self._early = self._input, b"", 0
         if self._writer is not None:
             self._writer.write(earlier_input)
@@ -445,9 +431,6 @@ class ChildProcess:
             self._timer.cancel()
             self._timer = None
 
-
-POLL_SECONDS = 0.005
-"""Seconds between two checks of a process that is about to end."""
 
 FIRST_FREE_DESCRIPTOR = 3
 """The first descriptor behind standard input, output and error, which the child's pipes become."""
@@ -557,8 +540,6 @@ LINE_SIZE = 8 * 1024
 class StderrTail:
     """Keeps the last 8 KiB of stderr, and passes each line to ``on_line`` if it is given."""
 
-    __slots__ = ("_is_cut", "_line", "_on_line", "_skips", "_tail")
-
     def __init__(self, on_line: Callable[[str], None] | None) -> None:
         self._on_line = on_line
         self._tail = b""
@@ -569,9 +550,7 @@ class StderrTail:
 
     def feed(self, data: bytes) -> None:
         self._is_cut = self._is_cut or len(self._tail) + len(data) > TAIL_SIZE
-        self._tail = (
-            (self._tail + data)[-TAIL_SIZE:] if len(data) < TAIL_SIZE else data[-TAIL_SIZE:]
-        )
+        self._tail = (self._tail + data)[-TAIL_SIZE:]
         if self._on_line is None:
             return
         lines = (self._line + data).split(b"\n")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, assert_never, cast
 
 from codex_acp.errors import (
     ConnectionClosed,
@@ -21,7 +21,7 @@ from codex_acp.errors import (
     RpcError,
     TransportError,
 )
-from codex_acp.jsonrpc.correlation import MAX_OPEN_REQUESTS, IncomingRequests, OutgoingCalls, Stray
+from codex_acp.jsonrpc.correlation import OutgoingCalls, Stray
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT, HEAD_BYTES, LineFramer, TooLong, read_head
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
@@ -43,7 +43,7 @@ from codex_acp.jsonrpc.message import (
     encode_request,
     encode_result,
 )
-from codex_acp.transport.json_decoding import default_loads, fast_loads
+from codex_acp.transport.json_decoding import default_loads
 from codex_acp.transport.outbox import Outbox, delivery_of
 from codex_acp.transport.shielding import running_loop
 
@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NOT_STARTED = "the connection was not started; call start() first"
+MAX_OPEN_REQUESTS: Final = 4096
+"""Requests of one peer that may be open at once: even a short one takes kilobytes."""
 
 Direction: TypeAlias = Literal["received", "sent"]
 """Direction of a line that ``on_line`` gets."""
@@ -93,8 +94,6 @@ class Responder:
     `result` and `error` return False if the connection is closed, or the request was answered
     before (logged).
     """
-
-    __slots__ = ("_connection", "_version", "id", "method", "settled")
 
     def __init__(
         self, connection: Connection, request_id: RequestId, method: str, *, version: bool
@@ -174,15 +173,15 @@ class Connection:
         """Name of the peer in logs and errors."""
         self.complaints: Complaints = Complaints()
         self._version = version
-        self._loads: Callable[[bytes], object] | None = None
-        """The fast decoder of lines, once it is loaded."""
         self._peer_resends = peer_resends
         self.on_line = on_line
         self._framer = LineFramer(line_limit)
         self.outbox: Outbox = Outbox(link)
-        self._outgoing: OutgoingCalls[tuple[str, OnOutcome]]
-        self._outgoing = OutgoingCalls(cancel_method)
-        self._incoming = IncomingRequests()
+        self._cancel_method = cancel_method
+        self._outgoing: OutgoingCalls[tuple[str, OnOutcome]] = OutgoingCalls()
+        """Open calls, each with its method and the function for its outcome."""
+        self._incoming: set[tuple[type, RequestId]] = set()
+        """Type and id of each open request of the peer."""
         self._handler: Handler | None = None
         self.why_closed: TransportError | None = None
         """Error that calls raise on a closed connection; None while it is open."""
@@ -275,14 +274,14 @@ class Connection:
     def abandon(self, request_id: int, *, keep: bool = False) -> None:
         """Stop waiting for a reply. With ``keep``, ``on_outcome`` still gets a late reply; else the
         peer gets ``cancel_method``."""
-        cancelled = self._outgoing.abandon(request_id, keep=keep)
-        if cancelled is not None:
-            self.notify(cancelled.method, encode_json(cancelled.params))
+        was_open = self._outgoing.abandon(request_id, keep=keep)
+        if was_open and not keep and self._cancel_method is not None:
+            self.notify(self._cancel_method, encode_json({"requestId": request_id}))
 
     def notify(self, method: str, params: EncodedJson | None) -> bool:
         """Send a notification; False if the connection is closed."""
-        if self._handler is None and self.why_closed is None:
-            raise MisuseError(_NOT_STARTED)
+        if self.why_closed is None:
+            self._must_be_open()
         return self.send(encode_notification(method, params, version=self._version))
 
     def send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
@@ -330,22 +329,20 @@ class Connection:
 
     def send_answer(self, request_id: RequestId, line: bytes) -> bool:
         """Settle a request of the peer, and send its answer."""
-        self._incoming.settle(request_id)
+        self._incoming.discard((type(request_id), request_id))
         return self.send(line, self.outbox.add_answer)
 
     def _must_be_open(self) -> None:
         if self.why_closed is not None:
             raise self.why_closed.with_traceback(None)
         if self._handler is None:
-            raise MisuseError(_NOT_STARTED)
+            raise MisuseError("the connection was not started; call start() first")
 
     def _deliver(self, lines: list[bytes | TooLong]) -> None:
         handler = self._handler
         if handler is None or not lines:
             return
-        loads = self._loads or default_loads()
-        if loads is fast_loads:
-            self._loads = loads
+        loads = default_loads()
         for line in lines:
             if self.why_closed is not None:
                 return
@@ -360,16 +357,14 @@ class Connection:
                     except Exception:
                         logger.exception("the handler of %s failed", message.method)
                 elif type(message) is Malformed and message.code == PARSE_ERROR:
-                    self.complaints.warn(
-                        logger, "%s sent a line that is %s", self.name, message.reason
-                    )
+                    text = "%s sent a line that is %s"
+                    self.complaints.warn(logger, text, self.name, message.reason)
                     self._refuse_unread(line, message.code, message)
                 else:
                     self._dispatch(handler, message)
             else:
-                self.complaints.warn(
-                    logger, "%s sent a line above the limit of %d bytes", self.name, line.limit
-                )
+                text = "%s sent a line above the limit of %d bytes"
+                self.complaints.warn(logger, text, self.name, line.limit)
                 self._refuse_unread(line.head, INVALID_REQUEST, LineTooLong(line.limit))
         if self.why_closed is None:
             try:
@@ -408,19 +403,19 @@ class Connection:
             too_many = f"{MAX_OPEN_REQUESTS} requests are open; wait for their answers"
             self._send_error(request.id, OVERLOADED, too_many)
             return
-        open_method = self._incoming.open(request.id, request.method)
-        if open_method is not None and self._peer_resends:
+        key = (type(request.id), request.id)
+        if key in self._incoming and self._peer_resends:
             try:
                 handler.on_request_again(request)
             except Exception:
                 logger.exception("the repetition of %s was not handled", request.method)
             return
-        if open_method is not None:
-            self.complaints.warn(
-                logger, "%s reused the id %r of an open request", self.name, request.id
-            )
+        if key in self._incoming:
+            text = "%s reused the id %r of an open request"
+            self.complaints.warn(logger, text, self.name, request.id)
             self._send_error(request.id, INVALID_REQUEST, "a request with this id is still open")
             return
+        self._incoming.add(key)
         responder = Responder(self, request.id, request.method, version=self._version)
         try:
             handler.on_request(request, responder)
@@ -441,8 +436,7 @@ class Connection:
             self._send_error(None, code, reason)
         elif head.kind == "answer":
             self._settle(head.id, why)
-        elif self._incoming.open(head.id, "") is None:  # else an open request has this id
-            self._incoming.settle(head.id)
+        elif (type(head.id), head.id) not in self._incoming:
             self._send_error(head.id, code, reason)
 
     def _send_error(self, request_id: RequestId | None, code: int, message: str) -> None:
@@ -455,9 +449,8 @@ class Connection:
         found = self._outgoing.settle(request_id)
         if isinstance(found, Stray):
             if found is Stray.UNKNOWN:
-                self.complaints.warn(
-                    logger, "%s answered id %r, which is not open", self.name, request_id
-                )
+                text = "%s answered id %r, which is not open"
+                self.complaints.warn(logger, text, self.name, request_id)
             return
         method, on_outcome = found
         match message:
@@ -484,7 +477,7 @@ class Connection:
         self.outbox.flush()
         self.why_closed = why
         self.outbox.close(why)
-        self._incoming.close()
+        self._incoming.clear()
         for _method, on_outcome in self._outgoing.close():
             self._report(on_outcome, why)
         if self._handler is not None:

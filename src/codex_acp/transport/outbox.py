@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
 T = TypeVar("T")
 
 
@@ -37,8 +36,6 @@ def _at_the_next_iteration(write: Callable[[], None]) -> None:
 
 class Delivery:
     """Delivers the messages of one read, and runs the writes that follow from them."""
-
-    __slots__ = ("soon",)
 
     def __init__(self) -> None:
         self.soon: Callable[[Callable[[], None]], None] = _at_the_next_iteration
@@ -78,29 +75,17 @@ one large answer, because a peer may not read while it sends."""
 class Outbox:
     """Collects lines for a link; `drain` waits until the peer has taken them."""
 
-    __slots__ = (
-        "_closed",
-        "_lines",
-        "_not_wanted",
-        "_reads",
-        "_unread_answers",
-        "_waiters",
-        "busy",
-        "delivery",
-        "held",
-        "link",
-        "paused",
-    )
-
     def __init__(self, link: Link) -> None:
-        self.link: Link = link
+        self._link = link
         self._lines: list[bytes] = []
         self._unread_answers = 0
-        self._not_wanted = False
+        """Bytes of answers since the peer last took all that was written."""
+        self._messages_wanted = True
         self._reads = True
-        self.busy: bool = False
-        """Whether a write is scheduled, or the outbox is closed."""
-        self._closed: bool = False
+        """Whether the link reads the peer's messages."""
+        self._write_scheduled = False
+        """Also true of a closed outbox, which schedules no more."""
+        self._closed = False
         self._waiters: list[asyncio.Future[TransportError | None]] = []
         self.delivery: Delivery = Delivery()
         """The delivery of the event loop; set by `Connection.start`."""
@@ -112,9 +97,7 @@ class Outbox:
     def add(self, line: bytes) -> None:
         """Send a line when the write is due, or at `flush`."""
         self._lines.append(line)
-        if not self.busy:
-            self.busy = True
-            self.delivery.soon(self.flush)
+        self._schedule_write()
 
     def hold(self, write: Callable[[], None]) -> None:
         """Call ``write``, which adds its lines, at the next `release` or `flush`; at once if
@@ -125,8 +108,11 @@ class Outbox:
             write()
             return
         self.held = write
-        if not self.busy:
-            self.busy = True
+        self._schedule_write()
+
+    def _schedule_write(self) -> None:
+        if not self._write_scheduled:
+            self._write_scheduled = True
             self.delivery.soon(self.flush)
 
     def release(self) -> None:
@@ -150,11 +136,10 @@ class Outbox:
         """Write all lines now, the held ones, too."""
         if self.held is not None:
             self.release()
-        self.busy = self._closed
-        lines = self._lines
+        self._write_scheduled = self._closed
+        lines, self._lines = self._lines, []
         if lines:
-            self._lines = []
-            self.link.write(lines[0] if len(lines) == 1 else b"".join(lines))
+            self._link.write(b"".join(lines))
         if not self.paused:
             self._unread_answers = 0
 
@@ -167,18 +152,19 @@ class Outbox:
 
     def want_messages(self, wanted: bool) -> None:
         """Read from the link only while the owner wants messages."""
-        self._not_wanted = not wanted
+        self._messages_wanted = wanted
         self._update_reading()
 
     def _update_reading(self) -> None:
-        reads = not self._not_wanted and self._unread_answers <= UNREAD_ANSWERS_LIMIT
+        reads = self._messages_wanted and self._unread_answers <= UNREAD_ANSWERS_LIMIT
         if reads != self._reads:
             self._reads = reads
-            (self.link.resume_reading if reads else self.link.pause_reading)()
+            (self._link.resume_reading if reads else self._link.pause_reading)()
 
     def close(self, error: TransportError) -> None:
         """Drop all lines, and fail each `drain` with ``error``."""
-        self._lines, self.held, self._closed, self.busy = [], None, True, True
+        self._lines, self.held = [], None
+        self._closed = self._write_scheduled = True
         self._wake(error)
 
     async def drain(self) -> None:
@@ -225,14 +211,12 @@ class ReadingGate:
     def __enter__(self) -> None:
         """Begin a wait for an answer of the peer."""
         self._waiting += 1
-        if self._holders:
-            self._update()
+        self._update()
 
     def __exit__(self, *_: object) -> None:
         """End a wait for an answer of the peer."""
         self._waiting -= 1
-        if self._holders:
-            self._update()
+        self._update()
 
     def _update(self) -> None:
         paused = bool(self._holders) and not self._waiting

@@ -19,13 +19,9 @@ if TYPE_CHECKING:
     class Watched(Protocol):
         """A child process, as `Process` and ``subprocess.Popen`` are."""
 
-        @property
-        def pid(self) -> int:
-            """The process id."""
-
-        @property
-        def returncode(self) -> int | None:
-            """The exit status, if it was collected."""
+        pid: int
+        returncode: int | None
+        """The exit status, if it was collected."""
 
         def poll(self) -> int | None:
             """Collect the exit status if the process has ended."""
@@ -83,8 +79,7 @@ def read_process(pid: int) -> ProcessInfo | None:
 
 def is_starting(pid: int) -> bool:
     """Return whether a process has no environment yet: the kernel is just starting its program."""
-    stat = _read_bytes(f"/proc/{pid}/stat")
-    fields = stat.rpartition(b")")[2].split()
+    fields = _read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return len(fields) > _ENV_END and fields[_ENV_END] == b"0"
 
 
