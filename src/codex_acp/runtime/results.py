@@ -36,7 +36,12 @@ class ToolCall:
     raw_input: Any = None
     raw_output: Any = None
 
-    def patched(self, update: _ToolCallUpdate) -> ToolCall:
+    def patched(
+        self,
+        update: types.ToolCallSessionUpdate
+        | types.ToolCallUpdateSessionUpdate
+        | types.ToolCallUpdate,
+    ) -> ToolCall:
         """Return the call with the fields that the update sets; null changes nothing."""
         changes: dict[str, Any] = {}
         for name in update.model_fields_set & _PATCHED:

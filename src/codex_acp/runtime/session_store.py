@@ -81,10 +81,10 @@ class SessionStore:
 
         def change(records: list[StoredSession]) -> list[StoredSession]:
             nonlocal record
-            old = next((r for r in records if _same(r, record)), None)
+            old = next((r for r in records if _id_of(r) == _id_of(record)), None)
             created = record.created_at or (old.created_at if old else "") or now
             record = replace(record, created_at=created, updated_at=now)
-            rest = [r for r in records if not _same(r, record)]
+            rest = [r for r in records if _id_of(r) != _id_of(record)]
             if record.key is not None:
                 owner = (record.agent, record.key)
                 rest = [replace(r, key=None) if (r.agent, r.key) == owner else r for r in rest]
@@ -95,21 +95,18 @@ class SessionStore:
 
     def touch(self, agent: str, session_id: str, title: str | None) -> None:
         """Set the time of the last use to now, and the title, if there is a record."""
-        used = StoredSession(agent, session_id, "")
         now = datetime.now(UTC).isoformat()
 
-        def change(records: list[StoredSession]) -> list[StoredSession]:
-            return [
-                replace(r, title=title or r.title, updated_at=now) if _same(r, used) else r
-                for r in records
-            ]
+        def used(record: StoredSession) -> StoredSession:
+            if _id_of(record) != (agent, session_id):
+                return record
+            return replace(record, title=title or record.title, updated_at=now)
 
-        self._change(change)
+        self._change(lambda records: [used(record) for record in records])
 
     def remove(self, agent: str, session_id: str) -> None:
         """Remove a record; no error if there is none."""
-        gone = StoredSession(agent, session_id, "")
-        self._change(lambda records: [r for r in records if not _same(r, gone)])
+        self._change(lambda records: [r for r in records if _id_of(r) != (agent, session_id)])
 
     def _change(self, change: Callable[[list[StoredSession]], list[StoredSession]]) -> None:
         try:
@@ -190,8 +187,8 @@ class SessionStore:
             os.close(folder)
 
 
-def _same(left: StoredSession, right: StoredSession) -> bool:
-    return (left.agent, left.session_id) == (right.agent, right.session_id)
+def _id_of(record: StoredSession) -> tuple[str, str]:
+    return record.agent, record.session_id
 
 
 def _records(data: bytes, path: Path) -> list[StoredSession]:

@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import BinaryIO
 
-    from codex_acp.testing.app_server_script import AppServerScriptLike, JsonObject, RequestId
-
-
-STATUS_BAD_SCRIPT = 70
-"""Exit status for a script that cannot be played (``EX_SOFTWARE``)."""
+    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.testing.app_server_script import AppServerScriptLike, JsonObject
 
 
 class _StreamPlayer:
@@ -79,14 +76,11 @@ class _StreamPlayer:
 
     def _do(self, outputs: Sequence[entries.Output]) -> int | None:
         """Do the outputs; return the exit status if one of them is the exit."""
-        encoded: tuple[entries.JsonObject | None, bytes] = (None, b"")
         for output in outputs:
             match output:
                 case entries.Send():
-                    if output.message is not encoded[0]:  # `Notify.times` repeats a message
-                        data = json.dumps(output.message, separators=(",", ":")).encode() + b"\n"
-                        encoded = (output.message, data)
-                    self._pending.append(encoded[1])
+                    data = json.dumps(output.message, separators=(",", ":")).encode()
+                    self._pending.append(data + b"\n")
                     self._record.write("out", message=output.message)
                 case entries.RawLine():
                     self._pending.append(output.raw.encode() + b"\n" * output.newline)
@@ -146,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (MisuseError, OSError) as error:
         sys.stderr.write(f"scripted codex: {error}\n")
         record.write("end", why=str(error), remaining=[{}], unexpected=[])
-        return STATUS_BAD_SCRIPT
+        return os.EX_SOFTWARE  # the script cannot be played
     while script.ignore_eof and status == 0:
         signal.pause()
     return status

@@ -22,19 +22,20 @@ import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, assert_never, cast, get_args
 
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
+from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
+    from codex_acp.jsonrpc.message import RequestId
+
 
 JsonObject: TypeAlias = "Mapping[str, object]"
-RequestId: TypeAlias = int | str
-"""A JSON-RPC id; ``0`` and ``"0"`` are different."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,8 +319,7 @@ def _thread_result(thread_id: str, params: JsonObject) -> dict[str, object]:
 
 
 _TURN: JsonObject = {"threadId": "${turn:threadId}", "turnId": "${turn:id}"}
-_AT_MS = 1_700_000_000_000
-"""The fixed time in milliseconds."""
+_AT_MS = 1000 * _STARTED_AT
 
 
 def turn_started() -> list[Entry]:
@@ -444,6 +444,10 @@ def _item(method: str, clock: str, item: JsonObject) -> Notify:
     return Notify(method, {"item": item, **_TURN, clock: _AT_MS})
 
 
+_OPTIONS = ("defaults", "ignore_eof", "ignore_sigterm")
+"""Names of a script's options."""
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class AppServerScript:
     """Entries, and options of the server.
@@ -464,8 +468,8 @@ class AppServerScript:
         ignore_eof: bool = False,
         ignore_sigterm: bool = False,
     ) -> None:
-        options = {"defaults": defaults, "ignore_eof": ignore_eof, "ignore_sigterm": ignore_sigterm}
-        for name, value in {"entries": entries, **options}.items():
+        object.__setattr__(self, "entries", entries)
+        for name, value in zip(_OPTIONS, (defaults, ignore_eof, ignore_sigterm), strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -506,12 +510,9 @@ class AppServerScript:
     def to_jsonl(self) -> str:
         """Return the script as text; :meth:`from_jsonl` of it is an equal script."""
         options = {name: True for name in _OPTIONS if getattr(self, name)}
-        head: list[dict[str, object]] = [{"options": options}] if options else []
-        lines = [*head, *(entry_to_json(entry) for entry in self.entries)]
+        lines: list[dict[str, object]] = [{"options": options}] if options else []
+        lines += map(entry_to_json, self.entries)
         return "".join(f"{json.dumps(line)}\n" for line in lines)
-
-
-_OPTIONS = ("defaults", "ignore_eof", "ignore_sigterm")
 
 
 AppServerScriptLike: TypeAlias = "AppServerScript | Iterable[Entry]"
@@ -535,7 +536,7 @@ class References:
     def put(self, name: str, value: object) -> None:
         self._values[name] = value
 
-    def replace(self, value: object) -> object:
+    def replace(self, value: object) -> Any:
         """Replace all references in ``value``. Raises MisuseError for an unknown name or path."""
         if isinstance(value, str):
             whole = _REFERENCE.fullmatch(value)
@@ -547,10 +548,6 @@ class References:
         if isinstance(value, (list, tuple)):
             return [self.replace(inner) for inner in value]
         return value
-
-    def replace_in(self, value: Mapping[str, object]) -> dict[str, object]:
-        """Replace all references in an object."""
-        return cast("dict[str, object]", self.replace(value))
 
     def _look_up(self, name: str, path: str) -> object:
         try:
@@ -564,10 +561,6 @@ class References:
             message = f"the script refers to ${{{name}:{path}}}, which was not seen"
             raise MisuseError(message) from error
         return value
-
-
-METHOD_NOT_FOUND = -32601
-"""Error code for an unexpected request. Source: JSON-RPC 2.0, section 5.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -619,10 +612,8 @@ class AppServerPlayer:
         """Messages of the client that wait for a later entry."""
         self._open: dict[tuple[type, object], str] = {}
         """Type and id of each open server request → its name."""
-        self._answered: dict[str, int] = {}
-        """Name → number of answered server requests."""
-        self._asked: dict[str, int] = {}
-        """Name → number of server requests."""
+        self._asked: set[str] = set()
+        """Names of all server requests so far."""
         self._next_id = 0
         self._turns = 0
         self._silent = False
@@ -655,7 +646,6 @@ class AppServerPlayer:
             name = self._open.pop((type(request_id), hashable), None)
             self.answers.append(ClientAnswer(request_id, message, name))
             if name is not None:
-                self._answered[name] = self._answered.get(name, 0) + 1
                 self._references.put(name, message)
             return [] if self._silent else self._advance()
         self._references.put(method, object_at(message, "params"))
@@ -735,8 +725,8 @@ class AppServerPlayer:
                 notification = self._next_waiting(entry.expect_notification, is_request=False)
                 return None if notification is None else []
             case AwaitAnswer():
-                asked = self._asked.get(entry.name, 0)
-                return [] if 0 < asked <= self._answered.get(entry.name, 0) else None
+                is_open = entry.name in self._open.values()
+                return None if is_open or entry.name not in self._asked else []
             case Notify():
                 message = self._message(entry.notify, entry.params)
                 return [Send(message)] * entry.times
@@ -762,12 +752,12 @@ class AppServerPlayer:
         if entry.silent:
             return []
         if entry.error is not None:
-            error = self._references.replace_in(entry.error)
+            error = self._references.replace(entry.error)
             return [Send({"id": request["id"], "error": error})]
         if entry.result is None:
             result = self._default(entry.expect, request) or {}
         else:
-            result = self._references.replace_in(entry.result)
+            result = self._references.replace(entry.result)
             if entry.expect == "turn/start":
                 self._remember_turn(result.get("turn"), object_at(request, "params"))
         return [Send({"id": request["id"], "result": result})]
@@ -784,17 +774,14 @@ class AppServerPlayer:
         if isinstance(request_id, int):
             self._next_id = max(self._next_id, request_id + 1)
         name = entry.name or entry.request
-        key = (type(request_id), request_id)
-        # A request that is repeated with its id, as after thread/resume, counts once.
-        if key not in self._open:
-            self._asked[name] = self._asked.get(name, 0) + 1
-        self._open[key] = name
+        self._asked.add(name)
+        self._open[type(request_id), request_id] = name
         return Send({**self._message(entry.request, entry.params), "id": request_id})
 
     def _message(self, method: str, params: JsonObject | None) -> dict[str, object]:
         message: dict[str, object] = {"method": method}
         if params is not None:
-            message["params"] = self._references.replace_in(params)
+            message["params"] = self._references.replace(params)
         return message
 
 

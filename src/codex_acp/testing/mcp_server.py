@@ -13,17 +13,19 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import queue
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
+from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND
 from codex_acp.testing.record_file import RecordWriter, read_record, write_all
 
 if TYPE_CHECKING:
@@ -48,9 +50,7 @@ def form_elicitation(
     if required:
         schema["required"] = list(required)
     params: dict[str, object] = {"mode": "form", "message": message, "requestedSchema": schema}
-    if meta is not None:
-        params["_meta"] = dict(meta)
-    return params
+    return params if meta is None else {**params, "_meta": dict(meta)}
 
 
 def url_elicitation(
@@ -63,9 +63,7 @@ def url_elicitation(
         "url": url,
         "elicitationId": elicitation_id,
     }
-    if meta is not None:
-        params["_meta"] = dict(meta)
-    return params
+    return params if meta is None else {**params, "_meta": dict(meta)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +152,7 @@ class ScriptedMcpServer:
         *,
         name: str = "mcp",
     ) -> None:
-        self.script: McpScript = (
-            script if isinstance(script, McpScript) else McpScript(tools=script)
-        )
+        self.script = script if isinstance(script, McpScript) else McpScript(tools=script)
         base = Path(directory).resolve()
         self._script_path = base / f"{name}-script.json"
         self._triggers = base / f"{name}-triggers"
@@ -220,10 +216,6 @@ class ScriptedMcpServer:
 
 POLL_SECONDS = 0.02
 """How often the directory of triggers is read."""
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-STATUS_BAD_SCRIPT = 70
-"""Exit status for a script that cannot be played (``EX_SOFTWARE``)."""
 
 
 class _Server:
@@ -327,7 +319,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         record = RecordWriter(options.record)
     except (MisuseError, OSError) as error:
         sys.stderr.write(f"scripted MCP server: {error}\n")
-        return STATUS_BAD_SCRIPT
+        return os.EX_SOFTWARE  # the script cannot be played
     if script.fail_status is not None:
         sys.stderr.write(f"{script.fail_text}\n")
         return script.fail_status

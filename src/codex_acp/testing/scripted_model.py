@@ -21,13 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from codex_acp.errors import MisuseError
 from codex_acp.testing import model_script
-from codex_acp.testing.model_script import (
-    Fail,
-    ModelRequest,
-    ModelResponse,
-    ModelScript,
-    ScriptLike,
-)
+from codex_acp.testing.model_script import Fail, ModelRequest, ModelScript, ScriptLike
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,8 +53,8 @@ class ScriptedModel:
     def __init__(self, script: ScriptLike, *, gate_seconds: float = GATE_SECONDS) -> None:
         self.script: ModelScript = model_script.as_script(script)
         self._gate_seconds = gate_seconds
-        self._streams: list[tuple[StreamPart, ...]] = []
-        """Encoded responses of the script, by their indexes."""
+        self._answers: list[Fail | tuple[StreamPart, ...]] = []
+        """The script's responses as they are sent, by their indexes."""
         self._changed = threading.Condition()
         """Lock of all attributes, notified of each change."""
         self._requests: list[ModelRequest] = []
@@ -73,18 +67,17 @@ class ScriptedModel:
         self._server: ModelServer | None = None
 
     def __repr__(self) -> str:
-        return f"ScriptedModel(requests={len(self._requests)}, responses={len(self._streams)})"
+        return f"ScriptedModel(requests={len(self._requests)}, responses={len(self._answers)})"
 
     def __enter__(self) -> Self:
         """Start the server. Raises :class:`~codex_acp.errors.MisuseError` the second time."""
         if self._server is not None or self._closing:
             raise MisuseError("a ScriptedModel can be started once; make a new one")
-        self._streams = [
-            () if _failure(response) else encode_response(response.steps)
-            for response in self.script.responses
-        ]
+        for response in self.script.responses:
+            steps = response.steps
+            first = steps[0] if steps else None
+            self._answers.append(first if isinstance(first, Fail) else encode_response(steps))
         self._server = ModelServer(self)
-        self._server.start()
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -176,8 +169,7 @@ class ScriptedModel:
             )
             # Codex shows the body of 400, but only "high demand" for 500.
             return request.number, Fail(400, message)
-        failure = _failure(self.script.responses[index])
-        return request.number, failure or self._streams[index]
+        return request.number, self._answers[index]
 
     def _pause(self, seconds: float) -> bool:
         """Wait; return False if the server is closing."""
@@ -193,11 +185,6 @@ class ScriptedModel:
                 lambda: self._closing or name in self._open_gates, self._gate_seconds
             )
             return name in self._open_gates and not self._closing
-
-
-def _failure(response: ModelResponse) -> Fail | None:
-    first = response.steps[0] if response.steps else None
-    return first if isinstance(first, Fail) else None
 
 
 StreamPart: TypeAlias = bytes | model_script.Delay | model_script.Gate | model_script.Disconnect
@@ -412,7 +399,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Serves at a free port of 127.0.0.1 from :meth:`start` to :meth:`stop`."""
+    """Serves ``answers`` at a free port of 127.0.0.1, in threads, until :meth:`stop`."""
 
     daemon_threads = True
     block_on_close = False
@@ -431,9 +418,6 @@ class ModelServer(ThreadingHTTPServer):
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, threading.Thread] = {}
         self._stopped = False
-
-    def start(self) -> None:
-        """Begin to accept connections, in a thread of its own."""
         self._thread.start()
 
     def process_request_thread(self, request: object, client_address: object) -> None:
