@@ -63,9 +63,8 @@ def shared(session: nox.Session, *more: str) -> str:
         made = [wanted]
     for requirement in more:
         if requirement not in made:
-            session.run(
-                *pip, *(["-e"] if requirement[0] == "." else []), requirement, external=True
-            )
+            editable = ("-e",) if requirement[0] == "." else ()
+            session.run(*pip, *editable, requirement, external=True)
             made.append(requirement)
     stamp.write_text("\n".join(made) + "\n")
     session.env["PATH"] = os.pathsep.join([str(python.parent), os.environ["PATH"]])
@@ -164,25 +163,15 @@ def e2e(session: nox.Session) -> None:
 @nox.session
 def attacks(session: nox.Session) -> None:
     """Every attack wherever it lies in the tests, and a table: who, what, whether it was held."""
-    env = {"CODEX_ACP_INTERLEAVINGS": "21000"}
-    words = ["-m", "pytest", "-n", "auto", "-m", "attack", *session.posargs]
-    session.run(shared(session), *words, env=env)
+    words = ("-m", "pytest", "-n", "auto", "-m", "attack", *session.posargs)
+    session.run(shared(session), *words, env={"CODEX_ACP_INTERLEAVINGS": "21000"})
 
 
 @nox.session
 def explore(session: nox.Session) -> None:
     """Every order of events around a session: a million states of each world, some 20 minutes."""
-    env = {"CODEX_ACP_STATES": "1000000"}
-    session.run(
-        shared(session),
-        "-m",
-        "pytest",
-        "-n",
-        "auto",
-        "tests/adapter/session",
-        *session.posargs,
-        env=env,
-    )
+    words = ("-m", "pytest", "-n", "auto", "tests/adapter/session", *session.posargs)
+    session.run(shared(session), *words, env={"CODEX_ACP_STATES": "1000000"})
 
 
 @nox.session
@@ -245,10 +234,8 @@ def pyright(session: nox.Session) -> None:
     python = shared(session, "pyright[nodejs]")
     session.run(python, "-m", "pyright", "tests/models/typed_use.py", *session.posargs)
     for package in ("codex_acp", "codex_acp.codex"):
-        command = (python, "-m", "pyright", "--outputjson", "--ignoreexternal")
-        found = session.run(
-            *command, "--verifytypes", package, silent=True, stderr=None, success_codes=[0, 1]
-        )
+        command = (python, "-m", "pyright", "--outputjson", "--ignoreexternal", "--verifytypes")
+        found = session.run(*command, package, silent=True, stderr=None, success_codes=[0, 1])
         score = json.loads(str(found))["typeCompleteness"]["completenessScore"]
         session.log(f"{package}: {score:.1%} of its types are said")
         if score < SAID_TYPES:
@@ -317,9 +304,8 @@ def compat(session: nox.Session, codex: str) -> None:
     python = shared(session)
     path = _fetched(session, python, codex)
     places = session.posargs or ("tests/e2e", "tests/e2e_contract", "tests/codex")
-    session.run(
-        python, "-m", "pytest", "-n", "auto", "-m", "e2e", *places, env={"CODEX_PATH": path}
-    )
+    words = ("-m", "pytest", "-n", "auto", "-m", "e2e", *places)
+    session.run(python, *words, env={"CODEX_PATH": path})
 
 
 def _fetched(session: nox.Session, python: str, codex: str) -> str:
@@ -416,10 +402,8 @@ def agents(session: nox.Session) -> None:
     place = session.create_tmp()
     command = (python, "-m", "tests.runtime.fetch_agents", place)
     session.run(*command, env={"CODEX_ACP_AGENTS": place})
-    session.run(
-        *(python, "-m", "pytest", "-m", "agents", *session.posargs),
-        env={"CODEX_ACP_AGENTS": place},
-    )
+    words = ("-m", "pytest", "-m", "agents", *session.posargs)
+    session.run(python, *words, env={"CODEX_ACP_AGENTS": place})
 
 
 @nox.session(venv_backend="venv")

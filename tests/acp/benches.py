@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from codex_acp.acp import (
     AgentNotificationHandlers,
@@ -49,15 +48,10 @@ class _Bench:
         await self.side.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.side.__aexit__(kind, error, trace)
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        await self.side.__aexit__(kind, *rest)
         assert not self.side._open, "no request may be kept after its handler has ended"
-        if error is None:
+        if kind is None:
             self.tap.check()
             assert self.peer_is_gone or self.tap.unanswered(self.name) == []
 

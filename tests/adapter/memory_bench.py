@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, cast
 
 import anyio
@@ -80,20 +79,15 @@ class MemoryBench:
         assert answer["result"]["sessionId"] == THREAD
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
         """The client disconnects; the adapter has to end."""
         await self._far.aclose()
         scope = self._tasks.cancel_scope
         scope.deadline = anyio.current_time() + WAIT
         if kind is not None:
             scope.cancel()
-        await self._tasks.__aexit__(kind, error, trace)
-        await self.server.__aexit__(kind, error, trace)
+        await self._tasks.__aexit__(kind, *rest)
+        await self.server.__aexit__(kind, *rest)
         assert not scope.cancelled_caught, "the adapter does not end when its client has gone"
 
     def start_prompt(self, request_id: str = "p1", text: str = "hi") -> None:

@@ -11,7 +11,6 @@ import sysconfig
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self, cast
 
 import anyio
@@ -152,18 +151,13 @@ class AdapterBench:
             request.client_capabilities = self._capabilities
         return request
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
         """Close everything; then the checks, unless the test has failed already."""
         with self._stack:
-            if error is None:
+            if kind is None:
                 await self._all_answered()
-            await self.client.__aexit__(kind, error, trace)
-        if error is None:
+            await self.client.__aexit__(kind, *rest)
+        if kind is None:
             self.tap.check()
             assert self.tap.left_open() == []
             assert updates_outside_prompts(self.tap) == []

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
-from codex_acp.testing import CodexHome, ScriptedModel, ToolCall
+from codex_acp.testing import CodexHome, Fail, ScriptedModel, ToolCall
 from codex_acp.testing.codex_home import SandboxMode
 from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e.v2_bench import INFO
@@ -46,10 +46,10 @@ class LateModel(ScriptedModel):
     def put(self, placeholder: str, text: str) -> None:
         """From now on it says ``text`` in place of the other."""
         old, new = placeholder.encode(), text.encode()
-        self._streams = [
-            tuple(part.replace(old, new) if isinstance(part, bytes) else part for part in stream)
-            for stream in self._streams
-        ]
+        for index, answer in enumerate(self._answers):
+            if not isinstance(answer, Fail):
+                parts = (p.replace(old, new) if isinstance(p, bytes) else p for p in answer)
+                self._answers[index] = tuple(parts)
 
 
 class SubAgentBench:

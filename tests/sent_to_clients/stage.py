@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Literal, Self, cast
 
 import anyio
@@ -81,16 +80,11 @@ class Stage:
         await self.ask("initialize", params)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
         """The client disconnects, and the adapter ends; then what the tap has found."""
         await self._far.aclose()
         self._tasks.cancel_scope.deadline = anyio.current_time() + WAIT
-        await self._tasks.__aexit__(kind, error, trace)
+        await self._tasks.__aexit__(kind, *rest)
         if kind is None:
             self._client.tap.check()
 

@@ -496,7 +496,7 @@ async def test_a_child_that_is_ended_before_its_second_start_is_not_started(
             await asyncio.sleep(0.01)
     if killed:
         child.kill_tree()
-        child._begin_again(_never)
+        child._start_once_more(_never)
     await child.aclose()
     assert child._timer is None
     assert (len(events.ends), starts(tmp_path)) == (1, 1)

@@ -77,7 +77,7 @@ class _Client(ClientOfBothVersions):
 
     def _give_update(self, session_id: str, update: Update) -> None:
         """Give an update to its session; the base class drops kinds that version 1 lacks."""
-        self.process._give(session_id, update)
+        self.process._deliver_update(session_id, update)
 
 
 class AgentProcess:
@@ -259,12 +259,12 @@ class AgentProcess:
         def take_invalid(notification: Notification, _error: InvalidPayload) -> None:
             unknown = unknown_update(notification)
             if unknown is not None:
-                self._give(*unknown)
+                self._deliver_update(*unknown)
 
         handlers = Handlers(
             self.services,
             self._sessions.get,
-            lambda notification: self._give(notification.session_id, notification.update),
+            lambda notification: self._deliver_update(notification.session_id, notification.update),
             connection.drain,
         )
         self.client = _Client(
@@ -353,7 +353,7 @@ class AgentProcess:
             logger.warning("the agent %s has ended: %s", self.agent, self.failure)
             self.on_ended(self.failure)
 
-    def _give(self, session_id: str, update: Update) -> None:
+    def _deliver_update(self, session_id: str, update: Update) -> None:
         sink = self._sessions.get(session_id)
         if sink is not None:
             sink.take_update(update)

@@ -51,7 +51,8 @@ POLL_SECONDS = 0.005
 
 
 class Process:
-    """A process that was started, with unbuffered pipes; ``mark`` is in its environment."""
+    """A process that was started, with unbuffered pipes. Its environment has the ``mark`` by which
+    `ProcessTree` finds its descendants."""
 
     def __init__(
         self, pid: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], mark: str
@@ -149,6 +150,7 @@ class ChildProcess:
         self.offered: int = 0
         """Bytes that were passed to `write` and `write_early`."""
         self._early = 0
+        """Bytes of the line that `write_early` wrote to this process."""
         self.taken: int | None = None
         """How many of the ``offered`` bytes the child had read when it ended, at most.
 
@@ -156,13 +158,13 @@ class ChildProcess:
         """
         self._reader: DescriptorReader | None = None
         self._stderr_reader: DescriptorReader | None = None
-        self._exit: ExitWatch | None = None
+        self._exit_watch: ExitWatch | None = None
         self._exited: Future[None] | None = None
         self._reading_paused = False
         self._writing_paused = False
         self._stdin_broken = False
         self._timer: TimerHandle | None = None
-        """Calls `_end_grace` or `_begin_again`."""
+        """Calls `_grace_ended` or `_start_once_more`."""
         self._restarting = False
         """Whether the child has ended and is about to be started again."""
         self._end_reported = False
@@ -186,7 +188,7 @@ class ChildProcess:
     @property
     def returncode(self) -> int | None:
         """Exit status, negative for a signal; None while the child runs, or if not known."""
-        return None if self._exit is None else self._exit.returncode
+        return None if self._exit_watch is None else self._exit_watch.returncode
 
     @property
     def stderr_tail(self) -> str:
@@ -273,11 +275,11 @@ class ChildProcess:
         self._stderr_reader = DescriptorReader(
             loop, self._stderr.fileno(), self._tail.feed, lambda _: self._tail.end()
         )
-        self._exit = ExitWatch(loop, self._process, self._process_exited)
+        self._exit_watch = ExitWatch(loop, self._process, self._process_exited)
         if not self._reading_paused:
             self._reader.resume()
         self._stderr_reader.resume()
-        self._exit.start()
+        self._exit_watch.start()
         return self._exited
 
     async def _close(self) -> None:
@@ -310,8 +312,8 @@ class ChildProcess:
     def _collect(self) -> None:
         """Collect the exit status, and close all descriptors."""
         self._collected = True
-        if self._exit is not None:
-            self._exit.stop()
+        if self._exit_watch is not None:
+            self._exit_watch.stop()
         for endpoint in (self._reader, self._stderr_reader, self._writer):
             if endpoint is not None:
                 endpoint.stop()
@@ -364,9 +366,9 @@ class ChildProcess:
             import asyncio
 
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(END_GRACE_SECONDS, self._end_grace)
+            self._timer = loop.call_later(END_GRACE_SECONDS, self._grace_ended)
 
-    def _end_grace(self) -> None:
+    def _grace_ended(self) -> None:
         self._timer = None
         if self._end_reported or self._closing is not None or self._reader is None:
             return
@@ -389,14 +391,14 @@ class ChildProcess:
             self._restarting = True
             loop = asyncio.get_running_loop()
             pause = AGAIN_SECONDS + min(time.monotonic() - self._began, MAX_EXTRA_SECONDS)
-            self._timer = loop.call_later(pause, self._begin_again, self._start_again)
+            self._timer = loop.call_later(pause, self._start_once_more, self._start_again)
             return
         if self._writer is not None:
             unread = unread_bytes(self._stdin.fileno())
             self.taken = None if unread is None else self._early + self._writer.sent - unread
         self._report_end(ProcessExited(self._name, self.returncode, self._tail.text()))
 
-    def _begin_again(self, start: Callable[[], Process]) -> None:
+    def _start_once_more(self, start: Callable[[], Process]) -> None:
         import logging
 
         self._timer, self._start_again = None, None
@@ -453,7 +455,7 @@ def start_process(
     marked_env = with_mark(env, mark)
     if cwd is None and os.path.dirname(argv[0]):  # noqa: PTH120 - no pathlib here
         try:
-            return _spawned(argv, marked_env, mark)
+            return _posix_spawn(argv, marked_env, mark)
         except _CannotSpawn:
             pass
     import subprocess
@@ -479,32 +481,32 @@ class _CannotSpawn(Exception):
     """``posix_spawn`` cannot be used in this case, or on this system."""
 
 
-def _spawned(argv: Sequence[str], env: Mapping[str, str], mark: str) -> Process:
-    theirs: list[int] = []
-    ours: list[int] = []
+def _posix_spawn(argv: Sequence[str], env: Mapping[str, str], mark: str) -> Process:
+    child_ends: list[int] = []
+    own_ends: list[int] = []
     try:
         for number in range(FIRST_FREE_DESCRIPTOR):
             read, write = os.pipe()
-            theirs.append(write if number else read)
-            ours.append(read if number else write)
-        if min(theirs + ours) < FIRST_FREE_DESCRIPTOR:  # this process lacks a standard stream
+            child_ends.append(write if number else read)
+            own_ends.append(read if number else write)
+        if min(child_ends + own_ends) < FIRST_FREE_DESCRIPTOR:  # a standard stream is closed
             raise _CannotSpawn
         actions: list[tuple[int, ...]]
-        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(theirs)]
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(child_ends)]
         actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
         pid = os.posix_spawn(
             argv[0], list(argv), env, file_actions=actions, setsid=True, setsigdef=IGNORED_BY_PYTHON
         )
     except BaseException as error:
-        for fd in ours:
+        for fd in own_ends:
             os.close(fd)
         if isinstance(error, NotImplementedError):  # an old system cannot make a session this way
             raise _CannotSpawn from None
         raise
     finally:
-        for fd in theirs:
+        for fd in child_ends:
             os.close(fd)
-    stdin, stdout, stderr = ours
+    stdin, stdout, stderr = own_ends
     return Process(
         pid,
         open(stdin, "wb", buffering=0),  # noqa: PTH123 - a descriptor, which the file now owns

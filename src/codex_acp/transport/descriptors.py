@@ -70,7 +70,7 @@ class DescriptorReader:
         self._last_read = 0.0
         self._watchable = not stat.S_ISREG(os.fstat(fd).st_mode)
         self._watching = False
-        self._scheduled = False
+        self._read_scheduled = False
         self._stopped = False
         self.ended: bool = False
         """Whether the end of the stream was read."""
@@ -86,9 +86,9 @@ class DescriptorReader:
                 self._loop.add_reader(self._fd, self._readable)
             except (OSError, ValueError, NotImplementedError):
                 self._watchable = False
-        if not self._watchable and not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._read_on)
+        if not self._watchable and not self._read_scheduled:
+            self._read_scheduled = True
+            self._loop.call_soon(self._read_unwatched)
 
     def pause(self) -> None:
         """Read no more until `resume`."""
@@ -149,13 +149,13 @@ class DescriptorReader:
         self._rest_timer, self._last_read = None, self._loop.time()
         self._loop.add_reader(self._fd, self._readable)
 
-    def _read_on(self) -> None:
-        self._scheduled = False
+    def _read_unwatched(self) -> None:
+        self._read_scheduled = False
         if self._watching:
             self._read_once()
-        if self._watching and not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._read_on)
+        if self._watching and not self._read_scheduled:
+            self._read_scheduled = True
+            self._loop.call_soon(self._read_unwatched)
 
     def _start_hang_up_timer(self) -> None:
         if self._on_hang_up is not None:

@@ -29,14 +29,7 @@ from codex_acp.transport.streamable_http import EVENT_STREAM, JSON
 
 if TYPE_CHECKING:
     from asyncio import Task
-    from collections.abc import (
-        AsyncGenerator,
-        AsyncIterator,
-        Awaitable,
-        Callable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
     from httpx import AsyncClient, Response
 
@@ -47,7 +40,7 @@ ANSWER_SECONDS: Final = 60.0
 SLOWEST_BYTES: Final = 64 * 1024
 """Bytes of a message for each of which a second is added to `ANSWER_SECONDS`."""
 
-WORDS_BYTES: Final = 8 * 1024
+ERROR_TEXT_BYTES: Final = 8 * 1024
 """Bytes that are read of an error's text."""
 
 COOKIE_BYTES: Final = 16 * 1024
@@ -73,13 +66,13 @@ class HttpAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
-    secrets: Sequence[str | None]
+    secrets: tuple[str | None, ...]
     """The token, and values of the URL that may be tokens."""
 
     @property
     def text(self) -> str:
         """The body as a text for a person, without the secrets."""
-        body = self.body[:WORDS_BYTES].decode(errors="replace").strip()
+        body = self.body[:ERROR_TEXT_BYTES].decode(errors="replace").strip()
         return without_secrets(body, self.secrets)
 
 
@@ -194,12 +187,10 @@ class HttpRequests:
 
         try:
             for is_last in (False, True):
-                own = {"Accept-Encoding": "identity"}
+                sent = {"Accept-Encoding": "identity", **headers}
                 if self._current_token is not None:
-                    own["Authorization"] = f"Bearer {self._current_token}"
-                async with client.stream(
-                    method, self._url, headers={**own, **headers}, content=line
-                ) as response:
+                    sent["Authorization"] = f"Bearer {self._current_token}"
+                async with client.stream(method, self._url, headers=sent, content=line) as response:
                     self._check(response)
                     if response.status_code != 401 or is_last or not self._has_another_token():
                         yield response
@@ -241,7 +232,7 @@ class HttpRequests:
             if ok and len(body) > self.limit:
                 what = f"{self.peer.name} sent a message above the limit of {self.limit} bytes"
                 raise ConnectionClosed(what)
-            if not ok and len(body) > WORDS_BYTES:
+            if not ok and len(body) > ERROR_TEXT_BYTES:
                 break
         return HttpAnswer(response.status_code, response.headers, bytes(body), self._secrets)
 
@@ -408,7 +399,7 @@ MAX_IDLE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of comments and unused fields between two events: a keep-alive comment has a few bytes."""
 FIELD_BYTES: Final = 8
 """Bytes of a line that show whether its field is used: a byte order mark and ``data:``."""
-MARK: Final = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(ValueError):
@@ -417,10 +408,6 @@ class EventTooLarge(ValueError):
 
 class EventStream:
     """Parses the chunks of an event stream. ``limit`` is in bytes of one event's data."""
-
-    __slots__ = (
-        "_after_return", "_data", "_first", "_idle", "_limit", "_line", "_skipping", "commented",
-    )  # fmt: skip
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -436,7 +423,7 @@ class EventStream:
     @property
     def inside(self) -> bool:
         """Whether an event has begun that has not ended."""
-        return bool(self._data or self._line.lstrip(MARK))
+        return bool(self._data or self._line.lstrip(BYTE_ORDER_MARK))
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Parse a chunk; return the data of the events that it completes. Raises EventTooLarge."""
@@ -472,7 +459,7 @@ class EventStream:
         self._line += part
         if len(self._line) >= FIELD_BYTES and not (
             self._line.startswith(b"data:")
-            or (self._first and self._line.startswith(MARK + b"data:"))
+            or (self._first and self._line.startswith(BYTE_ORDER_MARK + b"data:"))
         ):
             self._skipping, self._first = True, False
             self._count_idle(len(self._line))
@@ -483,7 +470,7 @@ class EventStream:
     def _take_line(self, line: bytes, events: list[bytes]) -> None:
         if self._first:
             self._first = False
-            line = line.removeprefix(MARK)
+            line = line.removeprefix(BYTE_ORDER_MARK)
         if not line:
             if self._data:
                 events.append(bytes(self._data[:-1]))

@@ -58,7 +58,7 @@ MAX_ASKERS: Final = 64
 
 _SUFFIX: Final = ".sock"
 _CREDENTIALS: Final = struct.Struct("3i")
-_FOR_OTHERS: Final = 0o077
+_MODE_FOR_OTHERS: Final = 0o077
 
 
 class Replies(NamedTuple):
@@ -103,7 +103,7 @@ def _temporary_folder() -> str:
 def _is_private(folder: Path) -> bool:
     with contextlib.suppress(OSError):
         found = folder.lstat()
-        own = found.st_uid == os.geteuid() and not found.st_mode & _FOR_OTHERS
+        own = found.st_uid == os.geteuid() and not found.st_mode & _MODE_FOR_OTHERS
         return own and stat.S_ISDIR(found.st_mode)
     return False
 

@@ -36,6 +36,9 @@ INITIALIZE: Final = "initialize"
 LOAD: Final = "session/load"
 """The one request about a session whose answer comes on the connection's stream."""
 
+REPLAYING: Final = frozenset({LOAD, "session/resume"})
+"""Requests that replay a session. Their answer ends the replay, perhaps on another stream."""
+
 CLOSING: Final = frozenset({"session/close", "session/delete"})
 """Requests whose answer is the last event of the session's stream."""
 
@@ -68,10 +71,6 @@ def as_event(line: bytes) -> bytes:
         text = line.decode(errors="replace")
         line = _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text).encode()
     return b"data: " + line + b"\n\n"
-
-
-REPLAYING: Final = frozenset({LOAD, "session/resume"})
-"""Requests that replay a session. Their answer ends the replay, perhaps on another stream."""
 
 
 @record
@@ -151,10 +150,8 @@ class HttpRoutes:
         request = self._our_requests.pop(request_id, None)
         if request is None or "result" not in message:
             return Arrived()
-        result = message["result"]
-        opened = result.get("sessionId") if isinstance(result, dict) else None
         return Arrived(
-            opened_session=opened if isinstance(opened, str) else None,
+            opened_session=text_at(message, "result", "sessionId"),
             closed_session=request.session if request.method in CLOSING else None,
             replayed_session=request.session if request.method in REPLAYING else None,
         )

@@ -65,10 +65,10 @@ class WebSocketMessages(MessageLink):
         try:
             while True:
                 parts: list[str] = []
-                count = 0
+                fragments = 0
                 async for part in connection.recv_streaming():
-                    count += 1
-                    if count > MAX_FRAGMENTS:
+                    fragments += 1
+                    if fragments > MAX_FRAGMENTS:
                         await connection.close(POLICY_VIOLATION, "too many fragments")
                         why = f"{self._name} sent a message of more than {MAX_FRAGMENTS} fragments"
                         raise ConnectionClosed(why)
@@ -84,8 +84,7 @@ class WebSocketMessages(MessageLink):
             if received is not None and received.code == TOO_BIG and closed.rcvd_then_sent:
                 why = f"{self._name} takes no message as large as the last one"
             elif sent is not None and sent.code == TOO_BIG:
-                limit = self._message_limit
-                why = f"{self._name} sent a message above the limit of {limit} bytes"
+                why = f"{self._name} sent a message above the limit of {self._message_limit} bytes"
             elif received is None:
                 why = f"the connection to {self._name} was lost"
             else:
