@@ -19,7 +19,7 @@ async def test_servers_that_have_started_or_failed_before_are_not_waited_for() -
     note(startups, "a", "ready")
     note(startups, "b", "failed")
     note(startups, "c", "cancelled")
-    assert await startups.started("t", {"a", "b", "c"}) == []
+    assert await startups.wait_started("t", {"a", "b", "c"}) == []
 
 
 async def test_the_wait_ends_with_the_last_server() -> None:
@@ -28,7 +28,7 @@ async def test_the_wait_ends_with_the_last_server() -> None:
     left: list[list[str]] = []
 
     async def wait() -> None:
-        left.append(await startups.started("t", {"a", "b"}))
+        left.append(await startups.wait_started("t", {"a", "b"}))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wait)
@@ -46,18 +46,18 @@ async def test_a_server_that_takes_too_long_is_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(mcp_startup, "UNREPORTED_SECONDS", 0.01)
     startups = McpStartups()
     note(startups, "slow", "starting")
-    assert await startups.started("t", {"slow", "unheard"}) == ["slow"]
+    assert await startups.wait_started("t", {"slow", "unheard"}) == ["slow"]
 
 
 async def test_a_server_that_codex_never_names_is_given_up_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mcp_startup, "UNREPORTED_SECONDS", 0.01)
-    assert await McpStartups().started("t", {"unheard"}) == []
+    assert await McpStartups().wait_started("t", {"unheard"}) == []
 
 
 @pytest.mark.parametrize("params", [None, [], {}, {"threadId": "t", "name": 5, "status": "ready"}])
 async def test_what_is_no_status_changes_nothing(params: JsonValue) -> None:
     startups = McpStartups()
     startups.note(params)
-    assert await startups.started("t", ()) == []
+    assert await startups.wait_started("t", ()) == []

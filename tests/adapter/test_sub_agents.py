@@ -148,8 +148,8 @@ async def test_what_stands_by_itself_is_below_nobody_whatever_a_model_calls_it()
     assert world.agents.threads == ("grandchild",)
     assert world.codex.heard == ["grandchild"]
     world.hear("grandchild", {"item": {**NAMED, "receiverThreadIds": ["child"]}})
-    world.state.client = ClientFeatures(subagents=False)
-    world.agents.shown_to_another()  # a circle would have no end
+    world.state.features = ClientFeatures(subagents=False)
+    world.agents.announce_again()  # a circle would have no end
     assert world.codex.heard == ["grandchild", "child"]
 
 
@@ -194,8 +194,8 @@ async def test_another_client_is_told_of_those_that_there_are() -> None:
     world = _World(knows=False)
     world.hear("root", started("one"))
     assert world.outflow.sent == []
-    world.state.client = ClientFeatures(subagents=True)
-    world.agents.shown_to_another()
+    world.state.features = ClientFeatures(subagents=True)
+    world.agents.announce_again()
 
     ((session, event),) = world.outflow.sent
     assert session == "root"

@@ -72,13 +72,13 @@ def wired(state: SessionState, events: SessionEvents) -> list[Json]:
 
     Those of v2 for a client of that, else those of v1.
     """
-    written = [update for event in events for update in wire(event, state.client)]
+    written = [update for event in events for update in wire(event, state.features)]
     for update in written:
         gate = _GATES.get(update["sessionUpdate"])
-        assert gate is None or getattr(state.client, gate), f"not advertised: {update}"
+        assert gate is None or getattr(state.features, gate), f"not advertised: {update}"
         params = {"sessionId": "s", "update": update}
         message = {"jsonrpc": "2.0", "method": "session/update", "params": params}
-        version = 2 if state.client.agent_terminals else 1
+        version = 2 if state.features.agent_terminals else 1
         assert problems_of_message("agent", message, None, version) == [], update
     return written
 

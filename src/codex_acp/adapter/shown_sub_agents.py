@@ -257,8 +257,8 @@ class NotedSubAgent(NotificationSink):
         elif method == "item/completed":
             event = self._codex.decode_notification(method, params)
             if isinstance(event, ItemCompletedEvent):
-                item, client = event.params.item, self._state.client
-                if self._outlet.notes.add_item(self._agent, item, client):
+                item, features = event.params.item, self._state.features
+                if self._outlet.notes.add_item(self._agent, item, features):
                     self._outlet.send_soon()
 
     def on_closed(self, error: TransportError | None) -> None:

@@ -113,7 +113,7 @@ class SubAgents:
         sink = self._sinks.get(thread_id)
         return nullcontext() if sink is None else sink.waiting()
 
-    def shown_to_another(self) -> None:
+    def announce_again(self) -> None:
         """Announce all sub-agents again, to another client."""
         self._detach_sinks()
         for agent in list(self._state.sub_agents.values()):
@@ -132,7 +132,7 @@ class SubAgents:
         """Whether a turn of any sub-agent runs."""
         return any(agent.turn_id is not None for agent in self._state.sub_agents.values())
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until no sub-agent's turn runs."""
         while self.busy:
             await self._changed.wait()
@@ -142,7 +142,7 @@ class SubAgents:
         changed.set()
 
     def detach(self) -> None:
-        """Stop following all sub-agents, and wake `settled`."""
+        """Stop following all sub-agents, and wake `wait_idle`."""
         self._detach_sinks()
         for agent in self._state.sub_agents.values():
             agent.turn_id = None
@@ -176,11 +176,11 @@ class SubAgents:
 
         above = self._state
         state = SessionState(
-            above.client, roots=above.roots, notices=above.notices, is_sub_agent=True
+            above.features, roots=above.roots, notices=above.notices, is_sub_agent=True
         )
         codex, find_named, wake = self._codex, self.find_named, self._wake
         sink: ShownSubAgent | NotedSubAgent
-        if above.client.subagents:
+        if above.features.subagents:
             sink = ShownSubAgent(agent, codex, self._outflow, state, find_named, wake)
         else:
             sink = NotedSubAgent(agent, codex, self._outlet(agent), state, find_named, wake)

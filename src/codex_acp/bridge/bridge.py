@@ -231,7 +231,7 @@ class Bridge:
         """Where the session's directories led when it was opened."""
         self._items = Items(opened=frozenset({thread_id, *others}))
         self._ledger = Ledger()
-        self._state = SessionState(client=self._client)
+        self._state = SessionState(features=self._client)
         self._open: dict[Key, tuple[ServerRequest, Approval | Elicitation]] = {}
         self._calls_of_items: dict[tuple[str, str], list[str]] = {}
         """Thread and item → ids of accepted tool calls that the item's own call does not end."""

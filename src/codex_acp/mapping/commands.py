@@ -336,9 +336,8 @@ def stopped_report(ended: int, left: Sequence[models.ThreadBackgroundTerminal]) 
     if not ended and not left:
         return "Nothing runs in the background."
     lines = [f"{ended} background command{'s' * (ended != 1)} ended."]
-    return "\n".join(
-        [*lines, *(f"{_terminal(terminal)}: it could not be ended" for terminal in left)]
-    )
+    lines += [f"{_terminal(terminal)}: it could not be ended" for terminal in left]
+    return "\n".join(lines)
 
 
 def _terminal(terminal: models.ThreadBackgroundTerminal) -> str:

@@ -55,7 +55,7 @@ def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | N
     Reads only the inputs of ``state`` and the looks of open calls. Only an item that is over has
     raw output: a later update could not remove it.
     """
-    call = _call_of(state, item, phase, streamed)
+    call = _call_by_kind(state, item, phase, streamed)
     return call if phase == "over" else replace(call, raw_output=None)
 
 
@@ -64,7 +64,7 @@ def over_or_cut_off(item: ToolItem) -> Phase:
     return "cut_off" if status_of(item) == "inProgress" else "over"
 
 
-def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None) -> Call:
+def _call_by_kind(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None) -> Call:
     shown = shown_status(None, phase)  # for the kinds of items without a status
     match item:
         case models.CommandExecutionThreadItem():
@@ -249,7 +249,7 @@ def _command(
     item: models.CommandExecutionThreadItem, phase: Phase, state: SessionState, streamed: str | None
 ) -> Call:
     """Show a command; ``streamed`` is its output if the item has none."""
-    terminal, looks = state.client.shows_terminals, looks_for_call(state, tool_call_id(item.id))
+    terminal, looks = state.features.shows_terminals, looks_for_call(state, tool_call_id(item.id))
     output = streamed if item.aggregated_output is None else item.aggregated_output
     shown = shown_status(item.status, phase)
     if shown.line == UNFINISHED:  # Codex does not end the process of an interrupted command
@@ -335,13 +335,13 @@ def terminal_state(
     )
 
 
-def runs_on(item: models.CommandExecutionThreadItem) -> str:
+def background_line(item: models.CommandExecutionThreadItem) -> str:
     """Return the line that a command runs on after its turn, and how the person can end it."""
     process = inline(item.process_id or "")
     return f"Runs on in the background. `/ps` lists what does, `/stop {process}` ends it."
 
 
-def ended_in_background(item: models.CommandExecutionThreadItem) -> tuple[str, Severity, str]:
+def background_end(item: models.CommandExecutionThreadItem) -> tuple[str, Severity, str]:
     """Return the notice that a background command ended: title, severity and command."""
     how = "" if item.exit_code is None else f" with exit code {item.exit_code}"
     return f"A command in the background has ended{how}", "info", script_of(item.command)

@@ -38,16 +38,16 @@ from codex_acp.mapping.events import (
 )
 from codex_acp.mapping.item_calls import (
     arguments_content,
+    background_end,
+    background_line,
     call_of,
     changes_update,
     command_content,
-    ended_in_background,
     file_change_call,
     id_of,
     looks_for_call,
     looks_to_keep,
     over_or_cut_off,
-    runs_on,
     terminal_state,
 )
 from codex_acp.mapping.messages import notice_events
@@ -181,7 +181,7 @@ def _running(state: SessionState, call_id: str) -> OpenCall | None:
 
 
 def _in_terminal(state: SessionState, open_call: OpenCall) -> bool:
-    return state.client.shows_terminals and isinstance(
+    return state.features.shows_terminals and isinstance(
         open_call.item, models.CommandExecutionThreadItem
     )
 
@@ -282,8 +282,8 @@ def _background_completed(
     """Show that a command ended after its turn, in its terminal or as a notice."""
     call_id = id_of(item)
     del state.background[call_id]
-    if not state.client.agent_terminals:
-        return notice_events(*ended_in_background(item))
+    if not state.features.agent_terminals:
+        return notice_events(*background_end(item))
     terminal = terminal_state(item, ended=True)
     ended = ToolCallChanged(id=call_id, terminal=terminal, stoppable=False)
     if item.aggregated_output is None:
@@ -350,7 +350,7 @@ def close_open_calls(state: SessionState, *, turn_completed: bool = False) -> Se
     return changes
 
 
-def still_runs(state: SessionState, item: models.CommandExecutionThreadItem) -> SessionEvents:
+def show_running(state: SessionState, item: models.CommandExecutionThreadItem) -> SessionEvents:
     """Show a background command of an earlier turn to a client that opens the session."""
     return [*call_started(state, item), _in_background(state, state.open_calls.pop(id_of(item)))]
 
@@ -393,10 +393,10 @@ def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
     item = open_call.item
     assert isinstance(item, models.CommandExecutionThreadItem), "no other item outlives its turn"
     state.background[id_of(item)] = item
-    if state.client.agent_terminals:
+    if state.features.agent_terminals:
         return ToolCallChanged(id=id_of(item), status="completed", stoppable=False)
     call = call_of(state, item, "running", _streamed(open_call))
-    content = [*call.content, TextBlock(runs_on(item))]
+    content = [*call.content, TextBlock(background_line(item))]
     call = replace(call, status="completed", content=content)
     return as_update(call, _terminal(state, item, ended=True))
 
@@ -457,9 +457,9 @@ def _terminal(
     output: str | None = None,
     ended: bool = False,
 ) -> TerminalState | None:
-    if not state.client.shows_terminals or not isinstance(item, models.CommandExecutionThreadItem):
-        return None
-    return terminal_state(item, begins=begins, output=output, ended=ended)
+    if state.features.shows_terminals and isinstance(item, models.CommandExecutionThreadItem):
+        return terminal_state(item, begins=begins, output=output, ended=ended)
+    return None
 
 
 def _stoppable(state: SessionState, item: ToolItem, *, runs: bool) -> bool | None:
@@ -469,7 +469,7 @@ def _stoppable(state: SessionState, item: ToolItem, *, runs: bool) -> bool | Non
 
 def _keeps_terminal(state: SessionState, item: ToolItem) -> bool:
     """Return whether the client shows the command in a terminal that can outlive the turn."""
-    return _is_process(item) and state.client.agent_terminals
+    return _is_process(item) and state.features.agent_terminals
 
 
 def _is_process(item: ToolItem) -> bool:

@@ -117,9 +117,8 @@ def end_of_turn(turn: models.Turn, last_error: models.TurnError | None) -> event
         case "failed":
             return failure(turn.error or last_error)
         case "inProgress":
-            return events.PromptFailure(
-                INTERNAL_ERROR, "Codex ended a turn that is in progress", {}
-            )
+            message = "Codex ended a turn that is in progress"
+            return events.PromptFailure(INTERNAL_ERROR, message, {})
         case UnknownValue():
             message = f"Codex ended the turn with the unknown status {status!r}"
             return events.PromptFailure(INTERNAL_ERROR, message, {"status": str(status)})

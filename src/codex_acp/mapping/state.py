@@ -36,7 +36,7 @@ MAX_ANNOUNCED: Final = 10_000
 class SessionState:
     """One session's memory. The first four fields are inputs: the caller sets them."""
 
-    client: ClientFeatures = field(default_factory=ClientFeatures)
+    features: ClientFeatures = field(default_factory=ClientFeatures)
     """Features of the client beyond the baseline."""
     now: float = 0.0
     """Seconds of a monotonic clock, set before each step."""

@@ -106,10 +106,10 @@ class SubAgentNotes:
         if isinstance(event, ToolCallAnnounced | ToolCallChanged) and event.id == self._call_id:
             self._above = list(event.content or self._above)
 
-    def add_item(self, agent: SubAgent, item: ThreadItem, client: ClientFeatures) -> bool:
+    def add_item(self, agent: SubAgent, item: ThreadItem, features: ClientFeatures) -> bool:
         """Add lines about an item of a sub-agent that has ended; return whether there are any."""
         added = False
-        for event in show_history_item(SessionState(client), item, turn_running=False):
+        for event in show_history_item(SessionState(features), item, turn_running=False):
             if isinstance(event, ToolCallAnnounced):
                 end = _ENDINGS.get(event.status)
                 self.add_line(agent, event.title if end is None else f"{event.title} ({end})")

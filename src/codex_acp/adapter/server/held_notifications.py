@@ -35,14 +35,14 @@ def deliver(held: Sequence[tuple[str, JsonValue]], sink: NotificationSink) -> No
 class HeldNotifications(NotificationSink):
     """A sink in place of a later one, for one thread, or for all threads (None)."""
 
-    def __init__(self, client: AppServerConnection, thread_id: str | None) -> None:
-        self._client = client
+    def __init__(self, codex: AppServerConnection, thread_id: str | None) -> None:
+        self._codex = codex
         self._thread_id = thread_id
         self._held: list[tuple[str, JsonValue]] = []
         if thread_id is None:
-            client.subscribe_all(self)
+            codex.subscribe_all(self)
         else:
-            client.subscribe(thread_id, self)
+            codex.subscribe(thread_id, self)
 
     @property
     def methods(self) -> frozenset[str]:
@@ -56,9 +56,9 @@ class HeldNotifications(NotificationSink):
     def leave(self) -> None:
         """Unsubscribe, and forget the held notifications. Idempotent."""
         if self._thread_id is None:
-            self._client.unsubscribe_all(self)
+            self._codex.unsubscribe_all(self)
         else:
-            self._client.unsubscribe(self._thread_id, self)
+            self._codex.unsubscribe(self._thread_id, self)
         self._held = []
 
     def hand_over(self, sink: NotificationSink) -> None:

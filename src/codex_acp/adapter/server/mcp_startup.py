@@ -68,7 +68,7 @@ class McpStartups:
         self._statuses.pop(thread_id, None)
         self._logins.pop(thread_id, None)
 
-    async def started(self, thread_id: str, servers: Collection[str]) -> list[str]:
+    async def wait_started(self, thread_id: str, servers: Collection[str]) -> list[str]:
         """Wait, for a bounded time, until each of the servers has started or failed. Returns the
         servers that are still starting."""
         with suppress(TimeoutError):

@@ -184,8 +184,6 @@ class SessionDriver:
         self._spawn = spawn
         self._timings = timings or TIMINGS
         self.machine: SessionMachine = SessionMachine()
-        self.stale: set[str] = self.machine.stale
-        self.is_answered: Callable[[str | None], bool] = self.machine.is_answered
         self._pending: dict[str, _Pending] = {}
         self._stop_waiting: dict[int, Callable[[], None]] = {}
         """Number of a call → the function that stops waiting for its reply."""
@@ -608,6 +606,7 @@ class SessionDriver:
         self._timers[timer] = asyncio.get_running_loop().call_later(delay, self._timer_due, timer)
 
     def _timer_due(self, timer: ev.Timer) -> None:
+        """Report that a timer ran out. A notification makes ``silence`` begin again."""
         if timer == "silence":
             left = self._last_activity + self._timings.silence - monotonic()
             if left > 0:

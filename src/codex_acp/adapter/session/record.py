@@ -181,7 +181,7 @@ class SessionRecorder:
         self._lines = LineWriter(self._fd, str.encode, self._log_loss, gap=_gap, torn=may_be_torn)
         self._numbers: WeakKeyDictionary[SessionMachine, int] = WeakKeyDictionary()
         self._sessions = 0
-        self._left = MAX_BYTES - size
+        self._bytes_left = MAX_BYTES - size
         self._put({"record": FORMAT, "version": __version__})
 
     def __enter__(self) -> Self:
@@ -210,10 +210,10 @@ class SessionRecorder:
 
     def _put(self, entry: dict[str, Any]) -> None:
         line = json.dumps(entry, allow_nan=False) + "\n"
-        if self._left <= 0:
+        if self._bytes_left <= 0:
             return
-        self._left -= len(line)
-        if self._left <= 0:
+        self._bytes_left -= len(line)
+        if self._bytes_left <= 0:
             self._log.warning("the record %s is full: it has %d bytes", self._path, MAX_BYTES)
             line = _gap(0)
         self._lines.put(line)

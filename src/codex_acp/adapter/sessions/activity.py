@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class SessionActivity:
-    """Activity of a sub-agent, or of a session before it is open; then the session's machine knows
-    it. ``send`` is called with each change."""
+    """Activity of a sub-agent, or of a session before it is open: an open session's activity is in
+    its machine. ``send`` is called with each change."""
 
     def __init__(self, send: Callable[[StateChanged], None]) -> None:
         self._send = send

@@ -193,7 +193,7 @@ class SessionOpener:
                     what = f"the result of {method}"
                     CODEX_MODELS.decode("ThreadStartResponse", result, what)
                     raise InvalidPayload(what, ("thread.id: is missing",))
-                state = None if source is None else self._titled(result, setup.client)
+                state = None if source is None else self._titled_state(result, setup.client)
                 self._sessions.open(
                     thread_id, setup.params, setup.servers, state=state, client=setup.client
                 )
@@ -471,7 +471,7 @@ class SessionOpener:
         held.put_first(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
         return known.turns[0].id if known.turns else None
 
-    def _titled(self, result: JsonValue, client: SessionClient | None) -> SessionState | None:
+    def _titled_state(self, result: JsonValue, client: SessionClient | None) -> SessionState | None:
         """Return the mapping's memory of a thread that has a title; None for no title."""
         from codex_acp.mapping.session import title_of
         from codex_acp.mapping.state import SessionState
@@ -488,7 +488,7 @@ class SessionOpener:
         """Note the turn that runs, and for a load show the history; return the mapping's memory."""
         running = await self._learn_running_turn(codex, session_id, result, held)
         if how != "load":
-            return self._titled(result, client)
+            return self._titled_state(result, client)
         from codex_acp.adapter.sessions.replay import Replay
 
         history = Replay(client or self._sessions.client_of(None), session_id, result)

@@ -98,7 +98,7 @@ class PromptPreconditions:
         opened = self._sessions.open_session(session_id)
         if opened is None or not opened.servers:
             return
-        slow = await self._sessions.intake.mcp.started(session_id, opened.servers)
+        slow = await self._sessions.intake.mcp.wait_started(session_id, opened.servers)
         waited, opened.servers = opened.servers, frozenset()
         session = self._sessions.find(session_id)
         if waited and slow and session is not None:

@@ -16,7 +16,7 @@ from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.events import SessionEvent, TitleChanged, UserMessage
 from codex_acp.mapping.items import show_history_item
 from codex_acp.mapping.messages import make_notice
-from codex_acp.mapping.running_calls import still_runs
+from codex_acp.mapping.running_calls import show_running
 from codex_acp.mapping.session import title_of
 from codex_acp.mapping.state import SessionState
 
@@ -37,13 +37,13 @@ class Replay:
 
     def __init__(self, client: SessionClient, session_id: str, result: JsonValue) -> None:
         self._outflow = client.outflow
-        self._client = client.features
+        self._features = client.features
         self._session_id = session_id
-        self._answer = result if isinstance(result, dict) else {}
+        self._result = result if isinstance(result, dict) else {}
         self._turn_id: str | None = None
         self._has_turn: Callable[[str], bool] = lambda _: False
-        self._state = SessionState(self._client)
-        self._below = SubAgentHistories(client, session_id)
+        self._state = SessionState(self._features)
+        self._sub_agents = SubAgentHistories(client, session_id)
         self.missing: str | None = None
         """Text about the parts that could not be shown."""
 
@@ -60,7 +60,7 @@ class Replay:
         has the rest. Raises TransportError if Codex or the client is gone.
         """
         self._has_turn = has_turn
-        newest = self._answer.get("itemsBackwardsCursor")
+        newest = self._result.get("itemsBackwardsCursor")
         reader = HistoryReader(
             codex,
             self._session_id,
@@ -69,33 +69,33 @@ class Replay:
             newest if isinstance(newest, str) else None,
         )
         self.missing = await reader.read()
-        await self._below.show(codex)
+        await self._sub_agents.show(codex)
 
     def end(self, running: str | None) -> SessionState:
         """Send the title and what is missing; return the mapping's memory for the running turn."""
         if self.missing is not None:
             self._send(make_notice(self.missing))
-        title = title_of(self._answer.get("thread"))
+        title = title_of(self._result.get("thread"))
         if title is not None:
             self._send(TitleChanged(title))
         self._outflow.flush()
         turn_runs = running is not None and running == self._turn_id
-        state = self._state if turn_runs else SessionState(self._client)
-        state.sub_agents = self._below.agents
+        state = self._state if turn_runs else SessionState(self._features)
+        state.sub_agents = self._sub_agents.agents
         state.has_title = title is not None
         return state
 
     def _show(self, item: ThreadItem, turn_id: str, *, running: bool) -> None:
         if turn_id != self._turn_id:
-            self._turn_id, self._state = turn_id, SessionState(self._client)
-        self._below.learn(self._session_id, item)
+            self._turn_id, self._state = turn_id, SessionState(self._features)
+        self._sub_agents.learn(self._session_id, item)
         for event in show_history_item(self._state, item, turn_running=running):
             if isinstance(event, UserMessage) or not self._has_turn(turn_id):
                 self._send(event)
 
     def _send(self, event: SessionEvent) -> None:
         self._outflow.send(self._session_id, event)
-        self._below.note_event(event)
+        self._sub_agents.note_event(event)
 
 
 async def add_background_commands(
@@ -128,7 +128,7 @@ async def add_background_commands(
             status="inProgress",
             source="unifiedExecStartup",
         )
-        events = still_runs(state, item)
+        events = show_running(state, item)
         for event in events if shown else ():
             client.outflow.send(session_id, event)
     return state

@@ -117,8 +117,6 @@ class Session:
         """Set by `SessionServices.add`."""
         self._plan: PlanQuestion | None = None
         """The last question about a plan."""
-        self._stale = self.prompts.stale
-        """The machine's own set of given-up turns, which it changes."""
         self.after_read: Callable[[], None] = self.prompts.note_activity
         """Called by `ShownThread` after each read from Codex with notifications of the thread."""
 
@@ -193,8 +191,8 @@ class Session:
 
     def change_client(self, features: ClientFeatures) -> None:
         """Show the session from now on to a client with these capabilities."""
-        self._state.client = features
-        self.sub_agents.shown_to_another()
+        self._state.features = features
+        self.sub_agents.announce_again()
 
     async def stop(self) -> None:
         """Cancel everything; wait until every prompt is answered and no sub-agent works. The
@@ -203,7 +201,7 @@ class Session:
         try:
             self.cancel(closing=True)
             await self.prompts.wait_idle()
-            await self.sub_agents.settled()
+            await self.sub_agents.wait_idle()
         except BaseException:
             self._stopping = False
             self.prompts.handle(ev.Reopened())
@@ -349,7 +347,7 @@ class Session:
         self._outflow.flush()
         return usage
 
-    # Methods of `SessionProtocol`, for `ServerRequestRunner`
+    # Methods for `ServerRequestRunner`
 
     def may_ask(self, thread_id: str, turn_id: str | None) -> bool:
         return turn_id is None or self.prompts.machine.may_ask(turn_id, below=thread_id != self.id)
@@ -414,12 +412,12 @@ class Session:
     def may_show(self, method: str, params: JsonValue) -> bool:
         """Return False for notifications of an answered or stale turn; end a stale turn."""
         turn_id = turn_of(params)
-        if turn_id in self._stale:
+        if turn_id in self.prompts.machine.stale:
             if method == "turn/completed" and turn_id is not None:
                 self._state.turn_errors.pop(turn_id, None)
                 self.prompts.turn_ended(turn_id, PromptStop("cancelled"))
             return False
-        if not (method.startswith("item/") and self.prompts.is_answered(turn_id)):
+        if not (method.startswith("item/") and self.prompts.machine.is_answered(turn_id)):
             return True
         # A background command may end after its turn was answered: its end is still shown.
         item_id = item_of(params) if method == "item/completed" else None
@@ -429,7 +427,8 @@ class Session:
         return True
 
     def may_show_pieces(self, turn_id: str) -> bool:
-        return not (turn_id in self._stale or self.prompts.is_answered(turn_id))
+        machine = self.prompts.machine
+        return not (turn_id in machine.stale or machine.is_answered(turn_id))
 
     def thread_gone(self, error: TransportError | None) -> None:
         why = "it has ended" if error is None else str(error)

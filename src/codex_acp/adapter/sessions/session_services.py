@@ -198,7 +198,7 @@ class SessionServices(NotificationSink):
         mcp = self._sessions.intake.mcp
         mcp.forget(session_id)
         await start()
-        return await mcp.started(session_id, servers)
+        return await mcp.wait_started(session_id, servers)
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._sessions.find(session_id)

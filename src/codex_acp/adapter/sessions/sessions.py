@@ -394,8 +394,8 @@ class Sessions:
                 intake.settle_turn(session_id, turn_id)
                 return
             # Codex leaves a sub-agent running when the turn above it is interrupted.
-            for thread_id, turn_id in intake.items.running_sub_agents_of(session_id):
-                self._interrupt(connection.codex, thread_id, turn_id)
+            for agent_thread, agent_turn in intake.items.running_sub_agents_of(session_id):
+                self._interrupt(connection.codex, agent_thread, agent_turn)
             intake.prompt_cancelled(session_id)
 
         return settle

@@ -50,7 +50,7 @@ _Rare: TypeAlias = (
 """Rare events, which are written as JSON, so that their models load only when needed."""
 
 
-def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[SessionUpdate]:
+def updates_of(event: events.SessionEvent, features: ClientFeatures) -> Sequence[SessionUpdate]:
     """Return the updates for an event that the client has the capabilities for."""
     match event:
         case events.TextChunk():
@@ -69,7 +69,7 @@ def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[S
                 for part in event.content
             ]
         case events.Notice():
-            return (_notice(event, client),) if client.notices or not event.aside else ()
+            return (_notice(event, features),) if features.notices or not event.aside else ()
         case events.ToolCallAnnounced() | events.ToolCallChanged():
             new = isinstance(event, events.ToolCallAnnounced)
             kind = ToolCallSessionUpdate if new else ToolCallUpdateSessionUpdate
@@ -79,15 +79,13 @@ def updates_of(event: events.SessionEvent, client: ClientFeatures) -> Sequence[S
             meta = {"terminal_output": output}
             return (ToolCallUpdateSessionUpdate(tool_call_id=event.terminal_id, meta=meta),)
         case events.CompactionChanged():
-            return (_compaction(event, client),)
+            return (_compaction(event, features),)
         case events.StateChanged() | events.PromptTaken() | events.MessageRestarted():
             return ()  # v1 has no such updates: the answer of a prompt has its end
-        case events.SubAgentChanged() | events.SessionMessage() if not client.subagents:
+        case events.SubAgentChanged() | events.SessionMessage() if not features.subagents:
             return ()
-    if isinstance(event, _Rare):
-        update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
-        return (update,)
-    assert_never(event)
+    update: SessionUpdate = MODELS.decode("SessionUpdate", _as_json(event), "an update")
+    return (update,)
 
 
 # Messages.
@@ -97,9 +95,9 @@ def _line(text: str) -> SessionUpdate:
     return AgentThoughtChunkSessionUpdate(content=TextContentBlock(text=f"\n{text}\n"))
 
 
-def _notice(notice: events.Notice, client: ClientFeatures) -> SessionUpdate:
+def _notice(notice: events.Notice, features: ClientFeatures) -> SessionUpdate:
     """Write a notice as plain text; as a thought, in Markdown, for a client without notices."""
-    if not client.notices:
+    if not features.notices:
         parts = (notice.title, notice.details)
         return _line("\n".join(_markdown(part) for part in parts if part))
     update = models.NoticeSessionUpdate(severity=notice.severity, title=notice.title)
@@ -154,9 +152,9 @@ def _terminal_meta(terminal: events.TerminalState) -> dict[str, Any]:
     return meta
 
 
-def _compaction(compaction: events.CompactionChanged, client: ClientFeatures) -> SessionUpdate:
+def _compaction(compaction: events.CompactionChanged, features: ClientFeatures) -> SessionUpdate:
     compaction_id, status = compaction.compaction_id, compaction.status
-    if client.compaction:
+    if features.compaction:
         return models.CompactionUpdateSessionUpdate(compaction_id=compaction_id, status=status)
     if compaction.known:
         return ToolCallUpdateSessionUpdate(tool_call_id=compaction_id, status=_status(status))
